@@ -1,0 +1,49 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help demo test test-all check example bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+# The environment is made once, and again when a dependency changes.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[import]'
+	@touch $@
+
+$(VENV)/.dev: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[import,dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	@touch $@
+
+demo: $(READY) ## set up, then tell the whole story on the sample workspace
+	$(BIN)/hive demo
+
+test: $(VENV)/.dev ## set up, then run the everyday suite
+	$(BIN)/python -m pytest -q
+
+check: $(VENV)/.dev ## lint, types, direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test-all: check ## everything that CI runs: checks, everyday suite, long suites
+	$(BIN)/python -m pytest -q -m "slow or not slow"
+
+example: $(READY) ## Django's documentation: fetch, index, evaluate, optimize
+	$(BIN)/python examples/django_docs/fetch.py
+	$(BIN)/hive index -w examples/django_docs
+	$(BIN)/hive evaluate v1-naive -w examples/django_docs
+	$(BIN)/hive optimize -w examples/django_docs || test $$? -eq 1
+
+bench: $(VENV)/.bench ## the short benchmarks
+	for program in benchmarks/*.py; do $(BIN)/python $$program --short || exit 1; done
+
+clean: ## remove what make made
+	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,54 @@
+"""Hive Agents: goal-driven agents on LangGraph that know when they don't know.
+
+The public names are loaded on first use: importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hive_agents.errors import Diagnostic, HiveError
+    from hive_agents.evaluation import Evaluation, evaluate  # type: ignore[no-redef]
+    from hive_agents.retrieval import Collection, Hit, IndexReport, Ranking, RetrievalConfig, SearchEngine
+    from hive_agents.workspace import Workspace
+
+_HOMES = {
+    "Collection": "retrieval",
+    "Diagnostic": "errors",
+    "Evaluation": "evaluation",
+    "Hit": "retrieval",
+    "HiveError": "errors",
+    "IndexReport": "retrieval",
+    "Ranking": "retrieval",
+    "RetrievalConfig": "retrieval",
+    "SearchEngine": "retrieval",
+    "Workspace": "workspace",
+    "evaluate": "evaluation",
+}
+
+__all__ = [
+    "Collection",
+    "Diagnostic",
+    "Evaluation",
+    "Hit",
+    "HiveError",
+    "IndexReport",
+    "Ranking",
+    "RetrievalConfig",
+    "SearchEngine",
+    "Workspace",
+    "evaluate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,38 @@
+"""Requests that wait for a person."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+from hive_agents import audit
+from hive_agents.database import connect, database_errors, transaction
+from hive_agents.workspace import Workspace
+
+
+def file_request(
+    workspace: Workspace,
+    *,
+    kind: str,
+    title: str,
+    context: Mapping[str, Any],
+    run_id: str | None = None,
+    requester: str = "user:local",
+) -> str:
+    """Put a pending request into the store; asked again by the same run, it stays the same request."""
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        with transaction(connection):
+            if run_id is not None:
+                found = connection.execute("SELECT id FROM approvals WHERE run_id = ?", (run_id,)).fetchone()
+                if found:
+                    return str(found[0])
+            request = f"a{uuid.uuid4().hex[:10]}"
+            connection.execute(
+                "INSERT INTO approvals (id, kind, title, status, requester, run_id, created_at, context)"
+                " VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)",
+                (request, kind, title, requester, run_id, audit.now(), json.dumps(context, ensure_ascii=False)),
+            )
+    return request

@@ -1,0 +1,201 @@
+"""The workspace's SQLite file: one schema with forward migrations, short transactions, clear failures."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hive_agents.errors import HiveError
+
+BUSY_SECONDS = 10.0
+
+# Forward only: a release appends a script, and never edits one that has shipped.
+MIGRATIONS = (
+    """
+    CREATE TABLE corpus_stats (
+        generation INTEGER PRIMARY KEY AUTOINCREMENT,
+        collection TEXT NOT NULL,
+        state TEXT NOT NULL,
+        recipe TEXT NOT NULL,
+        embedding_model TEXT,
+        index_hash TEXT NOT NULL,
+        n_documents INTEGER NOT NULL,
+        n_chunks INTEGER NOT NULL,
+        lengths BLOB NOT NULL,
+        chunk_documents BLOB NOT NULL,
+        created_at TEXT NOT NULL
+    );
+    CREATE TABLE documents (
+        generation INTEGER NOT NULL,
+        document INTEGER NOT NULL,
+        doc_id TEXT NOT NULL,
+        content_hash TEXT NOT NULL,
+        title TEXT NOT NULL,
+        metadata TEXT NOT NULL,
+        front_matter TEXT NOT NULL,
+        title_tokens BLOB NOT NULL,
+        PRIMARY KEY (generation, document)
+    ) WITHOUT ROWID;
+    CREATE UNIQUE INDEX documents_by_id ON documents (generation, doc_id);
+    CREATE TABLE chunks (
+        generation INTEGER NOT NULL,
+        chunk INTEGER NOT NULL,
+        chunk_id TEXT NOT NULL,
+        document INTEGER NOT NULL,
+        n INTEGER NOT NULL,
+        heading TEXT NOT NULL,
+        text TEXT NOT NULL,
+        text_hash BLOB NOT NULL,
+        tokens BLOB NOT NULL,
+        PRIMARY KEY (generation, chunk)
+    ) WITHOUT ROWID;
+    CREATE TABLE terms (term_no INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
+    CREATE TABLE postings (posting INTEGER PRIMARY KEY, generation INTEGER NOT NULL, data BLOB NOT NULL);
+    CREATE INDEX postings_by_generation ON postings (generation);
+    CREATE TABLE term_stats (
+        generation INTEGER NOT NULL,
+        term TEXT NOT NULL,
+        df INTEGER NOT NULL,
+        posting INTEGER NOT NULL,
+        PRIMARY KEY (generation, term)
+    ) WITHOUT ROWID;
+    CREATE TABLE field_values (
+        generation INTEGER NOT NULL,
+        field TEXT NOT NULL,
+        value TEXT NOT NULL,
+        number REAL,
+        document INTEGER NOT NULL,
+        PRIMARY KEY (generation, field, value, document)
+    ) WITHOUT ROWID;
+    CREATE TABLE config_versions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL,
+        file TEXT NOT NULL,
+        text TEXT NOT NULL,
+        config_hash TEXT NOT NULL,
+        at TEXT NOT NULL,
+        by TEXT NOT NULL,
+        authn TEXT NOT NULL,
+        decision TEXT NOT NULL,
+        via TEXT NOT NULL,
+        reason TEXT,
+        evaluation TEXT,
+        previous INTEGER REFERENCES config_versions (id)
+    );
+    CREATE TABLE eval_results (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        config_hash TEXT NOT NULL,
+        golden_hash TEXT NOT NULL,
+        index_hash TEXT NOT NULL,
+        at TEXT NOT NULL,
+        metrics TEXT NOT NULL
+    );
+    CREATE TABLE runs (
+        run_id TEXT PRIMARY KEY,
+        thread_id TEXT NOT NULL,
+        graph TEXT NOT NULL,
+        input TEXT NOT NULL,
+        status TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        ended_at TEXT,
+        result TEXT
+    );
+    CREATE TABLE approvals (
+        id TEXT PRIMARY KEY,
+        kind TEXT NOT NULL,
+        title TEXT NOT NULL,
+        status TEXT NOT NULL,
+        requester TEXT NOT NULL,
+        run_id TEXT,
+        created_at TEXT NOT NULL,
+        context TEXT NOT NULL
+    );
+    """,
+)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection in autocommit mode with the newest schema; transactions are explicit.
+
+    Raises: HIVE-402 locked, HIVE-403 not writable, HIVE-407 corrupt.
+    """
+    with database_errors(path):
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA synchronous = NORMAL")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version < len(MIGRATIONS):
+                _migrate(connection, path)
+            elif version > len(MIGRATIONS):
+                raise HiveError.of(
+                    "HIVE-407",
+                    f"{path.name} was written by a newer release (schema {version})",
+                    file=path.name,
+                    fix="upgrade hive-agents",
+                    exit_code=3,
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    path.chmod(0o600)
+    connection.execute("BEGIN EXCLUSIVE")
+    with rolled_back(connection):
+        # Read again under the lock: another process may have migrated meanwhile.
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+            for statement in script.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing; waits for other writers, then HIVE-402."""
+    connection.execute("BEGIN IMMEDIATE")
+    with rolled_back(connection):
+        yield
+        connection.execute("COMMIT")
+
+
+@contextmanager
+def rolled_back(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def database_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's failures into diagnostics that say what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _explained(error, path) from error
+
+
+def _explained(error: sqlite3.Error, path: Path) -> HiveError:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    file = f".hive/{path.name}"
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        fix = "wait until the other process has finished, then run the command again"
+        return HiveError.of("HIVE-402", "the database is locked by another process", file=file, fix=fix)
+    if name.startswith("SQLITE_FULL"):
+        fix = "free some space, then run the command again; nothing was lost"
+        return HiveError.of("HIVE-403", "the disk is full", file=file, fix=fix)
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
+        fix = "make the workspace's .hive folder writable and check the disk"
+        return HiveError.of("HIVE-403", f"cannot open or write the database: {error}", file=file, fix=fix)
+    fix = "run `hive index`: it sets the damaged file aside and rebuilds the index from the documents"
+    return HiveError.of("HIVE-407", f"the database is damaged: {error}", file=file, fix=fix)

@@ -1,0 +1,107 @@
+"""Diagnostics: what is wrong, where, and how to mend it.
+
+Every failure that a user can cause is a `Diagnostic`; `HiveError` carries one or more of them to
+the surface that shows them. Codes are stable and never reused; `docs/diagnostics.md` documents each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Severity = Literal["error", "warning", "info"]
+
+_ENVIRONMENT = {"HIVE-401", "HIVE-402", "HIVE-403", "HIVE-407", "HIVE-411"}
+_USAGE = {"HIVE-408", "HIVE-409", "HIVE-410"}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding, as a compiler would report it.
+
+    `file` is workspace-relative with `/`; `path` is a JSON path such as `retrieval.top_k`, `$` for
+    the whole file.
+
+    >>> print(Diagnostic("HIVE-105", "top_k is 0", file="configs/a.json", path="retrieval.top_k", fix="use 1 to 1000"))
+    error[HIVE-105]: top_k is 0
+      --> configs/a.json: retrieval.top_k
+      fix: use 1 to 1000
+    """
+
+    code: str
+    message: str
+    file: str | None = None
+    path: str | None = None
+    fix: str | None = None
+    line: int | None = None
+    severity: Severity = "error"
+
+    @property
+    def level(self) -> int:
+        """1 syntax, 2 semantics, 3 behaviour, 4 runtime."""
+        return int(self.code[5])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "code": self.code,
+            "level": self.level,
+            "severity": self.severity,
+            "message": self.message,
+            "file": self.file,
+            "path": self.path,
+            "line": self.line,
+            "fix": self.fix,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.severity}[{self.code}]: {self.message}"]
+        if self.file:
+            place = self.file if self.line is None else f"{self.file}:{self.line}"
+            lines.append(f"  --> {place}" + (f": {self.path}" if self.path else ""))
+        if self.fix:
+            lines.append(f"  fix: {self.fix}")
+        return "\n".join(lines)
+
+
+class HiveError(Exception):
+    """A failure with diagnostics and the exit code that a command ends with.
+
+    `exit_code` is 1 for a check that failed, 2 for wrong usage, 3 for the environment; when it is not
+    given, the first diagnostic's code decides.
+    """
+
+    def __init__(self, diagnostics: Iterable[Diagnostic], exit_code: int | None = None) -> None:
+        self.diagnostics = list(diagnostics)
+        first = self.diagnostics[0].code
+        self.exit_code = exit_code or (3 if first in _ENVIRONMENT else 2 if first in _USAGE else 1)
+        super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
+
+    @classmethod
+    def of(
+        cls,
+        code: str,
+        message: str,
+        *,
+        file: str | None = None,
+        path: str | None = None,
+        fix: str | None = None,
+        line: int | None = None,
+        exit_code: int | None = None,
+    ) -> HiveError:
+        return cls([Diagnostic(code, message, file, path, fix, line)], exit_code)
+
+
+def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
+    return any(diagnostic.severity == "error" for diagnostic in diagnostics)
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that a reader most likely meant, or None.
+
+    >>> closest("retreival", ["retrieval", "filters"])
+    'retrieval'
+    """
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=0.6)), None)

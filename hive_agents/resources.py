@@ -1,0 +1,13 @@
+"""Files that ship with the package: the only module that knows a wheel from a checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+
+
+def bundled(name: str) -> Path:
+    """The bundled file or folder `name`, for example `workspace` or `docs/diagnostics.md`."""
+    installed = _PACKAGE / "_bundled" / name
+    return installed if installed.exists() else _PACKAGE.parent / name

@@ -1,0 +1,48 @@
+"""`hive init`: a new workspace from the bundled sample, or an empty one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from hive_agents.errors import HiveError
+from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors
+from hive_agents.resources import bundled
+
+_DERIVED = shutil.ignore_patterns(".hive", "active.json", "audit", "__pycache__", "documents", "evals", "embeddings")
+_DERIVED_ALL = shutil.ignore_patterns(".hive", "active.json", "audit", "__pycache__")
+_GENERIC_FIELDS = {
+    "title": {"type": "text"},
+    "category": {"type": "keyword", "filterable": True},
+    "content": {"type": "text"},
+}
+
+
+def init_workspace(folder: Path, *, empty: bool = False) -> Path:
+    """Raises: HIVE-409 for a folder that isn't empty, HIVE-403 where nothing can be written."""
+    path = folder.resolve()
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise HiveError.of("HIVE-409", f"{folder} is not an empty folder", fix="name a new or an empty folder")
+    with disk_errors(path):
+        shutil.copytree(
+            bundled("workspace"),
+            path,
+            ignore=_DERIVED if empty else _DERIVED_ALL,
+            dirs_exist_ok=True,
+            copy_function=shutil.copyfile,
+        )
+        atomic_write_text(path / ".gitignore", ".hive/\n")
+        if empty:
+            (path / "documents").mkdir()
+            _generic(path)
+        atomic_symlink(path / "configs" / "active.json", "v1.json")
+    return path
+
+
+def _generic(path: Path) -> None:
+    """A collection without the sample's own fields."""
+    file = path / "collections" / "knowledge-base.json"
+    collection = json.loads(file.read_text(encoding="utf-8"))
+    collection |= {"description": "", "fields": _GENERIC_FIELDS}
+    atomic_write_text(file, json.dumps(collection, indent=2) + "\n")

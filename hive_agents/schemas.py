@@ -1,0 +1,26 @@
+"""JSON Schemas of the files in a workspace."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from hive_agents.errors import HiveError, closest
+
+KINDS = {
+    "config": ("hive_agents.retrieval.config", "RetrievalConfig"),
+    "collection": ("hive_agents.retrieval.collection", "Collection"),
+    "golden": ("hive_agents.evaluation.golden", "GoldenFile"),
+    "settings": ("hive_agents.settings", "Settings"),
+}
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """Raises: HIVE-409 for an unknown kind."""
+    if kind not in KINDS:
+        guess = closest(kind, KINDS)
+        fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(KINDS)}"
+        raise HiveError.of("HIVE-409", f'there is no schema "{kind}"', fix=fix)
+    module, name = KINDS[kind]
+    schema: dict[str, Any] = getattr(import_module(module), name).model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,102 @@
+"""The workspace: a folder of files that people and agents edit, with derived state in `.hive/`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hive_agents.errors import HiveError
+from hive_agents.files import disk_errors, locked
+
+if TYPE_CHECKING:
+    from hive_agents.retrieval import IndexReport, SearchEngine
+    from hive_agents.settings import Settings
+
+
+class Workspace:
+    """The door to one workspace folder.
+
+    Raises: HIVE-410 when `root` has no `collections/`.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root).resolve()
+        if not (self.root / "collections").is_dir():
+            raise HiveError.of(
+                "HIVE-410",
+                f"{os.fspath(root)} is not a workspace: it has no collections/",
+                fix="run `hive init DIR` to make one, or name one with -w DIR",
+            )
+
+    @classmethod
+    def find(cls, start: Path | None = None) -> Workspace:
+        """The nearest folder upwards that has `collections/`, else `./workspace`."""
+        here = (start or Path.cwd()).resolve()
+        for folder in (here, *here.parents):
+            if (folder / "collections").is_dir():
+                return cls(folder)
+        if (here / "workspace" / "collections").is_dir():
+            return cls(here / "workspace")
+        raise HiveError.of(
+            "HIVE-410",
+            "no workspace here: neither this folder, nor one above it, nor ./workspace has collections/",
+            fix="run `hive init DIR` to make one, or name one with -w DIR",
+        )
+
+    @property
+    def documents(self) -> Path:
+        return self.root / "documents"
+
+    @property
+    def configs(self) -> Path:
+        return self.root / "configs"
+
+    @property
+    def database(self) -> Path:
+        return self.state / "hive.db"
+
+    @cached_property
+    def state(self) -> Path:
+        """`.hive/`, readable by its owner only: it holds every document's text."""
+        folder = self.root / ".hive"
+        with disk_errors(folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    @cached_property
+    def settings(self) -> Settings:
+        from hive_agents.settings import load_settings
+
+        return load_settings(self.root, os.environ)
+
+    def relative(self, path: Path) -> str:
+        """`path` as diagnostics show it: below the workspace with `/`, else as it is."""
+        try:
+            return path.absolute().relative_to(self.root).as_posix()
+        except ValueError:
+            return path.as_posix()
+
+    @contextmanager
+    def exclusive(self, what: str, timeout: float = 30.0) -> Iterator[None]:
+        """One writer at a time over index, deployments and golden set; the second waits, then gets HIVE-402."""
+        with locked(self.state / "write.lock", what, timeout):
+            yield
+
+    def index(self) -> IndexReport:
+        """Bring the index up to date with the documents; see `hive_agents.retrieval.build_index`."""
+        from hive_agents.retrieval import build_index
+
+        return build_index(self)
+
+    def engine(self) -> SearchEngine:
+        """A search engine over the index; cheap to open, safe to share between threads."""
+        from hive_agents.retrieval import SearchEngine
+
+        return SearchEngine(self)
+
+    def __repr__(self) -> str:
+        return f"Workspace({str(self.root)!r})"
