@@ -1,0 +1,196 @@
+"""Cut a document at its headings: sections a reader would recognise, none longer than the limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hive_agents.retrieval.collection import Chunking
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+TokenOffsets = Callable[[str], list[tuple[int, int]]]
+"""Word pieces of a text as (start, end) character positions, ascending."""
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n")
+_HEADING_TAGS = {f"h{level}": level for level in range(1, 7)}
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A piece of a document; the pieces put together in order are the whole text.
+
+    `heading_path` ends with the chunk's own heading; `ancestors` are the headings above its text.
+    """
+
+    text: str
+    heading_path: tuple[str, ...]
+    ancestors: tuple[str, ...]
+
+    @property
+    def heading(self) -> str:
+        return " > ".join(self.heading_path)
+
+
+def chunk_markdown(body: str, chunking: Chunking, offsets: TokenOffsets) -> list[Chunk]:
+    """Chunks of a Markdown text; a body without text is one chunk, which stands for its title."""
+    if not body.strip():
+        return [Chunk(body, (), ())]
+    return list(_Cutter(body, chunking, offsets).chunks())
+
+
+@dataclass(frozen=True)
+class _Block:
+    start: int
+    end: int
+    kind: str
+    heading: str = ""
+    level: int = 0
+
+
+class _Cutter:
+    def __init__(self, body: str, chunking: Chunking, offsets: TokenOffsets) -> None:
+        self.body = body
+        self.limit = chunking.max_tokens
+        self.heading_level = chunking.heading_level
+        self.offsets = offsets
+        self.nested_fences: list[tuple[int, int]] = []
+
+    def chunks(self) -> Iterator[Chunk]:
+        path: dict[int, str] = {}
+        section: list[_Block] = []
+        for block in self._blocks():
+            if block.level and block.level <= self.heading_level and section:
+                yield from self._section(section, path)
+                section = []
+            section.append(block)
+        yield from self._section(section, path)
+
+    def _section(self, blocks: list[_Block], path: dict[int, str]) -> Iterator[Chunk]:
+        """One chunk for a section that fits, else pieces cut at the coarsest boundary that helps."""
+        whole = self._fits(blocks[0].start, blocks[-1].end)
+        groups = [blocks] if whole else list(self._groups(blocks))
+        for group in groups:
+            first = group[0]
+            own: tuple[str, ...] = ()
+            if first.level:
+                _descend(path, first)
+                own = (first.heading,)
+            above = tuple(path[level] for level in sorted(path))[: -1 if own else None]
+            for block in group[1:]:
+                if block.level:
+                    _descend(path, block)
+            yield Chunk(self.body[first.start : group[-1].end], (*above, *own), above)
+
+    def _groups(self, blocks: list[_Block]) -> Iterator[list[_Block]]:
+        """Runs of blocks that fit together; a block that is too long alone is cut first."""
+        group: list[_Block] = []
+        for block in blocks:
+            pieces = [block] if self._fits(block.start, block.end) else list(self._cut(block))
+            for piece in pieces:
+                if group and not self._fits(group[0].start, piece.end):
+                    # A heading at the end of a run belongs to what follows it.
+                    keep: list[_Block] = []
+                    while len(group) > 1 and group[-1].level and self._fits(group[-1].start, piece.end):
+                        keep.insert(0, group.pop())
+                    yield group
+                    group = keep
+                    if group and not self._fits(group[0].start, piece.end):
+                        yield group
+                        group = []
+                group.append(piece)
+        if group:
+            yield group
+
+    def _cut(self, block: _Block) -> Iterator[_Block]:
+        """Pieces of one block: at lines of code, lists and tables, else at sentences, else at words."""
+        pattern = _SENTENCE_END if block.kind == "paragraph" else re.compile(r"\n")
+        text = self.body[block.start : block.end]
+        edges = [found.end() for found in pattern.finditer(text) if not self._in_fence(block.start + found.end())]
+        edges.append(len(text))
+        start = end = 0
+        for edge in edges:
+            if edge == end:
+                continue
+            if self._fits(block.start + start, block.start + edge):
+                end = edge
+                continue
+            if end > start:
+                yield self._piece(block, start, end)
+                start = end
+            while not self._fits(block.start + start, block.start + edge):
+                cut = self._word_edge(text[start:edge])
+                yield self._piece(block, start, start + cut)
+                start += cut
+            end = edge
+        if end > start:
+            yield self._piece(block, start, end)
+
+    def _piece(self, block: _Block, start: int, end: int) -> _Block:
+        own = (block.heading, block.level) if start == 0 else ("", 0)
+        return _Block(block.start + start, block.start + end, block.kind, *own)
+
+    def _word_edge(self, text: str) -> int:
+        """Where to cut so that at most `limit` word pieces come before, between words if there is such a place."""
+        pieces = self.offsets(text)
+        hard = pieces[self.limit][0]
+        space = max(text.rfind(" ", 0, hard), text.rfind("\n", 0, hard)) + 1
+        return space if space > 0 and text[:space].strip() else max(hard, 1)
+
+    def _fits(self, start: int, end: int) -> bool:
+        # A word piece takes at least one character: short texts need no counting.
+        return end - start <= self.limit or len(self.offsets(self.body[start:end])) <= self.limit
+
+    def _in_fence(self, position: int) -> bool:
+        return any(start < position < end for start, end in self.nested_fences)
+
+    def _blocks(self) -> Iterator[_Block]:
+        """The top-level blocks of the Markdown, each with the white space behind it."""
+        lines = _line_starts(self.body)
+        found: list[tuple[int, Token, str]] = []
+        tokens = _parser().parse(self.body)
+        inside = [token for token in tokens if token.level > 0 and token.type in ("fence", "code_block") and token.map]
+        spans = [(lines[token.map[0]], lines[min(token.map[1], len(lines) - 1)]) for token in inside if token.map]
+        self.nested_fences = [span for span in spans if self._fits(*span)]
+        for index, token in enumerate(tokens):
+            if token.level == 0 and token.nesting >= 0 and token.map and token.type != "inline":
+                content = tokens[index + 1].content if token.type == "heading_open" else ""
+                found.append((lines[token.map[0]], token, content))
+        if not found:
+            yield _Block(0, len(self.body), "paragraph")
+            return
+        starts = [0, *(start for start, _, _ in found[1:])]
+        ends = [*starts[1:], len(self.body)]
+        for start, end, (_, token, content) in zip(starts, ends, found, strict=True):
+            if start == end:
+                continue
+            kind = "paragraph" if token.type == "paragraph_open" else token.type
+            level = _HEADING_TAGS.get(token.tag, 0) if token.type == "heading_open" else 0
+            yield _Block(start, end, kind, " ".join(content.split()), level)
+
+
+def _descend(path: dict[int, str], heading: _Block) -> None:
+    """Put a heading on the path: it closes those of its level and below."""
+    for level in [level for level in path if level >= heading.level]:
+        del path[level]
+    path[heading.level] = heading.heading
+
+
+def _line_starts(text: str) -> list[int]:
+    """Where each line starts, as markdown-it counts lines."""
+    starts = [0]
+    for found in re.finditer(r"\r\n|\n|\r", text):
+        starts.append(found.end())
+    return starts
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table")

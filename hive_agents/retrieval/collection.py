@@ -1,0 +1,79 @@
+"""A collection: the schema of a set of documents."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hive_agents import formats
+from hive_agents.errors import HiveError, closest
+from hive_agents.formats import AnyCase, FileFormat, Format, Name
+from hive_agents.workspace import Workspace
+
+FieldType = Literal["text", "keyword", "date", "number", "boolean"]
+
+
+class FieldSchema(Format):
+    type: Annotated[FieldType, AnyCase]
+    filterable: bool = False
+
+
+class Chunking(Format):
+    """How a document is cut: at headings up to `heading_level`, never over `max_tokens` word pieces."""
+
+    strategy: Annotated[Literal["by_heading"], AnyCase] = "by_heading"
+    max_tokens: Annotated[int, Field(ge=1, le=100_000)] = 512
+    heading_level: Annotated[int, Field(ge=1, le=6)] = 2
+
+
+class Collection(FileFormat):
+    name: Name
+    description: str = ""
+    fields: dict[str, FieldSchema]
+    chunking: Chunking = Chunking()
+
+    @property
+    def filterable(self) -> list[str]:
+        return [name for name, field in self.fields.items() if field.filterable]
+
+    def digest(self) -> str:
+        """Hash of all that decides what is in the index."""
+        return hashlib.sha256(self.model_dump_json(exclude={"description"}).encode()).hexdigest()
+
+
+def collection_names(workspace: Workspace) -> list[str]:
+    return sorted(path.stem for path in (workspace.root / "collections").glob("*.json"))
+
+
+def load_collection(workspace: Workspace, name: str | None = None) -> Collection:
+    """The collection `name`; without a name the only one there is.
+
+    Raises: HIVE-211 when there is none of that name; level 1 for a broken file.
+    """
+    names = collection_names(workspace)
+    if name is None and len(names) == 1:
+        name = names[0]
+    if name is None:
+        raise HiveError.of(
+            "HIVE-409",
+            "the workspace has no collection" if not names else "the workspace has several collections",
+            fix="name one of: " + ", ".join(names) if names else "add collections/<name>.json",
+        )
+    for file in names:
+        path = workspace.root / "collections" / f"{file}.json"
+        if file != name and f'"{name}"' not in path.read_text(encoding="utf-8", errors="replace"):
+            continue
+        collection = formats.load(Collection, path.read_bytes(), workspace.relative(path))
+        if collection.name == name or file == name:
+            return collection
+    raise no_such_collection(name, names)
+
+
+def no_such_collection(name: str, names: list[str], file: str | None = None, line: int | None = None) -> HiveError:
+    guess = closest(name, names)
+    fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(names) or 'none yet; add collections/'}"
+    return HiveError.of(
+        "HIVE-211", f'no collection is named "{name}"', file=file, path="collection", line=line, fix=fix
+    )

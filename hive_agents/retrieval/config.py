@@ -1,0 +1,184 @@
+"""The retrieval program: one JSON file that says how to search."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from hive_agents import formats, jsontext
+from hive_agents.errors import HiveError, closest
+from hive_agents.formats import AnyCase, ConfigName, FileFormat, Format
+from hive_agents.retrieval.filters import Condition, FilterValue, condition
+from hive_agents.workspace import Workspace
+
+Method = Literal["keyword", "vector", "hybrid"]
+Depth = Annotated[int, Field(ge=1, le=10_000)]
+Weight = Annotated[float, Field(ge=0)]
+
+
+class Weights(Format):
+    keyword: Weight = 1.0
+    vector: Weight = 1.0
+
+
+class Retrieval(Format):
+    method: Annotated[Method, AnyCase]
+    top_k: Annotated[int, Field(ge=1, le=1000)]
+    rrf_k: Annotated[int, Field(ge=1, le=1000)] = 60
+    candidates: Depth = 100
+    weights: Weights = Weights()
+
+    @property
+    def keyword(self) -> bool:
+        return self.method != "vector"
+
+    @property
+    def vector(self) -> bool:
+        return self.method != "keyword"
+
+
+class BM25Settings(Format):
+    k1: Annotated[float, Field(ge=0, le=10)] = 1.2
+    b: Annotated[float, Field(ge=0, le=1)] = 0.75
+    title_boost: Annotated[float, Field(ge=0, le=10)] = 1.0
+
+
+class DynamicK(Format):
+    enabled: bool = False
+    gap_threshold_factor: Annotated[float, Field(gt=0)] = 3.0
+    min_results: Annotated[int, Field(ge=0)] = 1
+    max_results: Annotated[int, Field(ge=1)] | None = None
+
+
+class DistractionDetection(Format):
+    enabled: bool = False
+    disagreement_threshold: Annotated[float, Field(ge=0, le=1)] = 0.5
+
+
+class Rerank(Format):
+    enabled: bool = False
+    candidates: Depth = 50
+    floor: float | None = None
+
+
+class Abstain(Format):
+    min_cosine: Annotated[float, Field(ge=-1, le=1)] | None = None
+
+
+class RetrievalConfig(FileFormat):
+    name: ConfigName
+    collection: str
+    description: str = ""
+    parent: str | None = None
+    retrieval: Retrieval
+    dynamic_k: DynamicK = DynamicK()
+    filters: dict[str, FilterValue] = {}
+    distraction_detection: DistractionDetection = DistractionDetection()
+    abstain: Abstain = Abstain()
+    bm25: BM25Settings = BM25Settings()
+    rerank: Rerank = Rerank()
+
+    @property
+    def conditions(self) -> dict[str, Condition]:
+        """The filters in one form; fields are and-ed."""
+        return {field: condition(value) for field, value in self.filters.items()}
+
+    @property
+    def max_results(self) -> int:
+        """What dynamic-k may return at most: `max_results`, else `top_k`."""
+        return self.dynamic_k.max_results or self.retrieval.top_k
+
+
+@dataclass(frozen=True)
+class StoredConfig:
+    """A config with the text it was read from; `file` is workspace-relative."""
+
+    config: RetrievalConfig
+    text: str
+    file: str
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self.text)
+
+    def line_of(self, path: jsontext.JsonPath) -> int | None:
+        return jsontext.line_of(self.text, path)
+
+
+def config_hash(text: str) -> str:
+    """Hash of what a config says: white space and the order of keys don't count."""
+    return canonical_hash(json.loads(text))
+
+
+def canonical_hash(value: Any) -> str:
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def parse_config(text: str, file: str) -> StoredConfig:
+    """Raises `HiveError` with every diagnostic of level 1."""
+    value = jsontext.parse(text, file)
+    return StoredConfig(formats.load_value(RetrievalConfig, value, file, text), text, file)
+
+
+def read_config(workspace: Workspace, path: Path) -> StoredConfig:
+    file = workspace.relative(path)
+    return parse_config(jsontext.decode(path.read_bytes(), file), file)
+
+
+def find_config(workspace: Workspace, reference: str) -> StoredConfig:
+    """The config that a path, a file name or a name means, in that order.
+
+    Raises: HIVE-107 (exit code 2) when there is none, HIVE-111 when two files have that name.
+    """
+    return read_config(workspace, find_config_file(workspace, reference))
+
+
+def find_config_file(workspace: Workspace, reference: str) -> Path:
+    if "/" in reference or reference.endswith(".json"):
+        for path in (Path(reference), workspace.root / reference):
+            if path.is_file():
+                return path
+    files = {path.stem: path for path in sorted(workspace.configs.glob("*.json")) if path.stem != "active"}
+    stem = reference.removesuffix(".json")
+    if stem in files:
+        return files[stem]
+    named = [path for path in files.values() if _name_in(path) == reference]
+    if len(named) > 1:
+        raise HiveError.of(
+            "HIVE-111",
+            f'{" and ".join(workspace.relative(path) for path in named)} have the name "{reference}"',
+            file=workspace.relative(named[1]),
+            path="name",
+            fix="rename one, or name the file",
+        )
+    if named:
+        return named[0]
+    known = sorted({*files, *(name for path in files.values() if (name := _name_in(path)))})
+    guess = closest(reference, known)
+    raise HiveError.of(
+        "HIVE-107",
+        f'no config is named "{reference}"',
+        file="configs",
+        path="$",
+        fix=f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(known) or 'none yet'}",
+        exit_code=2,
+    )
+
+
+def _name_in(path: Path) -> str | None:
+    """A file's declared name, or None where it can't be read: its faults are nobody else's."""
+    try:
+        name = json.loads(path.read_bytes())["name"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return name if isinstance(name, str) else None

@@ -1,0 +1,40 @@
+"""Dynamic-k: end the list where the scores fall off a cliff."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hive_agents.retrieval.fusion import rank_step
+
+
+def dynamic_k(
+    scores: Sequence[float],
+    factor: float,
+    min_results: int,
+    max_results: int,
+    *,
+    weights: Sequence[float] = (1.0, 1.0),
+    rrf_k: int = 60,
+) -> int:
+    """How many of the fused `scores` (best first) to return.
+
+    With g_i = score_{i-1} - score_i, the list ends before the first rank i > `min_results` where g_i is over
+    `factor` times the mean of the gaps before it. The first gap never ends the list. The mean is at least the gap
+    of one rank step in every lane, so that a tie at the top doesn't make the next gap look like a cliff.
+
+    >>> dynamic_k([.0328, .0318, .0307, .0295, .0281, .0266, .0198], 3.0, 1, 10)
+    6
+    >>> tie = [1/61 + 1/62, 1/62 + 1/61, 2/63, 2/64]
+    >>> dynamic_k(tie, 3.0, 1, 10)
+    4
+    """
+    limit = min(len(scores), max_results)
+    total = 0.0
+    for rank in range(2, limit + 1):
+        gap = scores[rank - 2] - scores[rank - 1]
+        if rank > 2 and rank > min_results:
+            mean = max(total / (rank - 2), rank_step(rank, weights, rrf_k))
+            if gap > factor * mean:
+                return rank - 1
+        total += gap
+    return limit

@@ -1,0 +1,182 @@
+"""A Markdown file becomes a document: front matter, title, body."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hive_agents import jsontext
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.retrieval.collection import Collection, FieldSchema
+
+_FENCE = re.compile(r"---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S | re.M)
+_KEY = re.compile(r"---[ \t]*\r?\n[\w-]+[ \t]*:")
+_HEADING = re.compile(r"^#{1,6}[ \t]+(?P<title>.+?)[ \t]*#*[ \t]*$", re.M)
+MAX_FRONT_MATTER = 64_000
+
+
+@dataclass(frozen=True)
+class Document:
+    """`metadata` holds the collection's declared fields; `front_matter` all that the file says."""
+
+    doc_id: str
+    title: str
+    body: str
+    metadata: Mapping[str, Any]
+    front_matter: Mapping[str, Any]
+    content_hash: str
+    warnings: tuple[Diagnostic, ...] = field(default=())
+
+
+def document_files(root: Path) -> Iterator[tuple[str, Path]]:
+    """(doc_id, path) of each `**/*.md` below `root`, by doc_id; hidden files and links that leave are no documents."""
+    found = []
+    for folder, subfolders, files in os.walk(root):
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        for name in files:
+            path = Path(folder, name)
+            if not name.endswith(".md") or name.startswith("."):
+                continue
+            if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+                continue
+            found.append((path.relative_to(root).as_posix(), path))
+    return iter(sorted(found))
+
+
+def content_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document:
+    """Raises: HIVE-108 for front matter that can't be read, HIVE-112 for text that isn't UTF-8."""
+    file = f"documents/{doc_id}"
+    text = jsontext.decode(data.removeprefix(b"\xef\xbb\xbf"), file)
+    front_matter, body = _split(text, file)
+    title = str(front_matter.get("title") or "").strip() or _first_heading(body)
+    values = dict(front_matter)
+    if not values.get("category") and "/" in doc_id:
+        values["category"] = doc_id.split("/")[0]
+    metadata: dict[str, Any] = {}
+    warnings = []
+    for name, schema in collection.fields.items():
+        if name in ("title", "content") or values.get(name) is None:
+            continue
+        try:
+            metadata[name] = _typed(values[name], schema)
+        except ValueError as error:
+            warnings.append(
+                Diagnostic(
+                    "HIVE-104",
+                    f"{name} is not a {schema.type}: {error}",
+                    file,
+                    name,
+                    "mend the front matter; until then the document lacks the field",
+                    severity="warning",
+                )
+            )
+    return Document(doc_id, title, body, metadata, _plain(front_matter), content_hash(data), tuple(warnings))
+
+
+def _split(text: str, file: str) -> tuple[dict[str, Any], str]:
+    if not text.startswith("---"):
+        return {}, text
+    found = _FENCE.match(text)
+    if found is None:
+        if _KEY.match(text):  # without a key this is a thematic break, and all of it is body
+            raise HiveError.of(
+                "HIVE-108", "the front matter has no closing ---", file=file, line=1, fix="add a line ---"
+            )
+        return {}, text
+    return _yaml(found["yaml"], file), text[found.end() :]
+
+
+def _yaml(text: str, file: str) -> dict[str, Any]:
+    import yaml
+
+    fix = "front matter is YAML: `key: value` a line, and quotes around values with a colon"
+    if len(text) > MAX_FRONT_MATTER:
+        raise HiveError.of("HIVE-108", f"the front matter is over {MAX_FRONT_MATTER} characters", file=file, line=1)
+    try:
+        # An alias can unfold to gigabytes; nobody needs one in front matter.
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                raise HiveError.of(
+                    "HIVE-108",
+                    "front matter can't use YAML aliases",
+                    file=file,
+                    line=event.start_mark.line + 2 if event.start_mark else 2,
+                    fix="repeat the value",
+                )
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark: Any = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        line = 1 if mark is None else int(mark.line) + 2
+        raise HiveError.of("HIVE-108", f"front matter: {problem}", file=file, line=line, fix=fix) from None
+    except (ValueError, RecursionError) as error:
+        raise HiveError.of("HIVE-108", f"front matter: {error}", file=file, line=1, fix=fix) from None
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise HiveError.of("HIVE-108", "front matter is not a list of `key: value` lines", file=file, line=2, fix=fix)
+    return value
+
+
+def _first_heading(body: str) -> str:
+    outside = re.sub(r"^(```|~~~).*?^\1", "", body, flags=re.S | re.M)
+    found = _HEADING.search(outside)
+    return found["title"] if found else ""
+
+
+def _typed(value: Any, schema: FieldSchema) -> Any:
+    if isinstance(value, list):
+        return [_typed(item, schema) for item in value]
+    if isinstance(value, dict):
+        raise ValueError("a mapping can't be a value")
+    if schema.type in ("text", "keyword"):
+        return str(_plain(value))
+    if schema.type == "boolean":
+        if not isinstance(value, bool):
+            raise ValueError(f"{value!r} is neither true nor false")
+        return value
+    if schema.type == "number":
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise ValueError(f"{value!r}")
+        return value
+    return iso_date(value)
+
+
+def iso_date(value: Any) -> str:
+    """A date as ISO 8601 text, so that dates sort as text; a date-time keeps its time.
+
+    >>> iso_date("2025-03-01")
+    '2025-03-01'
+    """
+    if isinstance(value, (dt.date, dt.datetime)):
+        return value.isoformat()
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r}")
+    parsed = dt.datetime.fromisoformat(value.strip())
+    return parsed.date().isoformat() if len(value.strip()) <= 10 else parsed.isoformat()
+
+
+def _plain(value: Any) -> Any:
+    """The value as JSON can hold it."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, set, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (dt.date, dt.datetime, dt.time)):
+        return value.isoformat()
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return str(value)

@@ -1,0 +1,40 @@
+"""What a source of vectors gives the vector lane: unit vectors, and the pieces that it reads a text in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class TokenCounter(Protocol):
+    """Word pieces of an embedding model, without special tokens and without truncation."""
+
+    def count_tokens(self, text: str) -> int: ...
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Start and end of each piece, in characters of `text`, ascending."""
+        ...
+
+
+class Embedder(TokenCounter, Protocol):
+    """Texts to vectors; safe to share between threads."""
+
+    @property
+    def model_id(self) -> str:
+        """Changes whenever the vectors would: the model's name, its hash, the version of the pooling."""
+        ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
+        """Shape `(len(texts), dimensions)`, rows of unit length, an empty text's too.
+
+        A text's vector doesn't depend on the other texts. `progress` gets the number of texts finished so far.
+
+        Raises: HIVE-401 if the model is missing or isn't the one expected.
+        """
+        ...

@@ -1,0 +1,84 @@
+"""Why a document is where it is in a ranking, or why it isn't there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hive_agents.errors import HiveError, closest
+from hive_agents.retrieval.bm25 import BM25Params
+from hive_agents.retrieval.config import RetrievalConfig
+from hive_agents.retrieval.engine import SearchEngine
+
+
+def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_id: str) -> dict[str, Any]:
+    """The best chunk's ranks in each lane, over all documents, and what became of it.
+
+    Raises: HIVE-409 for an unknown document.
+    """
+    index = engine.index(config.collection)
+    doc_id = doc_id.removeprefix("documents/").split("#")[0]
+    chunks = index.chunks_of(doc_id)
+    if not len(chunks):
+        guess = closest(doc_id, index.doc_ids())
+        fix = f'did you mean "{guess}"?' if guess else "doc_id is the path below documents/"
+        raise HiveError.of("HIVE-409", f'there is no document "{doc_id}" in the index', fix=fix)
+    search = engine.run([query], config)[0]
+    returned = search.returned.tolist()
+    mine = set(chunks.tolist())
+    rank = next((place for place, chunk in enumerate(returned, start=1) if chunk in mine), None)
+    mask = index.select(config.conditions)
+    refused = [field for field, condition in config.conditions.items() if not _passes(index, field, condition, chunks)]
+    params = BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost)
+    lanes: dict[str, Any] = {}
+    if not refused:
+        if config.retrieval.keyword:
+            lanes["keyword"] = _best(index.keyword(query, index.n_chunks, params, mask), mine)
+        if config.retrieval.vector:
+            lanes["vector"] = _best(index.vector([query], index.n_chunks, mask)[0], mine)
+    fused = next((place for place, chunk in enumerate(search.fused.chunks.tolist(), start=1) if chunk in mine), None)
+    return {
+        "doc_id": doc_id,
+        "returned": rank is not None,
+        "rank": rank,
+        "fused_rank": fused,
+        "filtered_by": refused,
+        "lanes": lanes,
+        "candidates": config.retrieval.candidates,
+        "cut": {"reason": search.cut.reason, "at": search.cut.at},
+    }
+
+
+def explain_text(found: dict[str, Any]) -> str:
+    """The explanation in a sentence or two."""
+    name = found["doc_id"]
+    if found["filtered_by"]:
+        return f"{name} is filtered away by {', '.join(found['filtered_by'])}"
+    lanes = []
+    for lane, best in found["lanes"].items():
+        place = f"rank {best['rank']} (score {best['score']:.3f})" if best else "no match"
+        if best and best["rank"] > found["candidates"]:
+            place += f", past the {found['candidates']} candidates"
+        lanes.append(f"{lane}: {place}")
+    where = "; ".join(lanes)
+    if found["returned"]:
+        return f"{name} is returned at rank {found['rank']}. {where}"
+    if found["fused_rank"] is None:
+        return f"{name} is no candidate of any lane. {where}"
+    return (
+        f"{name} is at rank {found['fused_rank']} after fusion; the list ended at {found['cut']['at']}"
+        f" ({found['cut']['reason']}). {where}"
+    )
+
+
+def _passes(index: Any, field: str, condition: Any, chunks: Any) -> bool:
+    mask = index.select({field: condition})
+    return mask is None or bool(mask[chunks].any())
+
+
+def _best(lane: Any, mine: set[int]) -> dict[str, Any] | None:
+    places = np.flatnonzero(np.isin(lane.chunks, list(mine)))
+    if not len(places):
+        return None
+    return {"rank": int(places[0]) + 1, "score": float(lane.scores[places[0]])}

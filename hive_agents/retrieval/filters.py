@@ -1,0 +1,116 @@
+"""Filters: what each field of a document must be, before anything is scored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+from hive_agents.errors import HiveError
+
+Scalar = str | int | float | bool
+_BOUNDS = ("gte", "gt", "lte", "lt")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One field: any of `include` (None: no such demand), none of `exclude`, inside `bounds`.
+
+    A document that lacks the field meets no positive demand and every exclusion.
+    """
+
+    include: tuple[Scalar, ...] | None = None
+    exclude: tuple[Scalar, ...] = ()
+    bounds: tuple[tuple[str, str | int | float], ...] = ()
+
+
+def condition(value: Any) -> Condition:
+    """The condition that a filter's JSON value means.
+
+    >>> condition("faq").include, condition({"not": ["faq"]}).exclude, condition({"gte": 3}).bounds
+    (('faq',), ('faq',), (('gte', 3),))
+    """
+    if isinstance(value, dict):
+        if set(value) == {"not"}:
+            return Condition(exclude=_values(value["not"]))
+        unknown = sorted(set(value) - set(_BOUNDS))
+        if unknown or not value:
+            key = unknown[0] if unknown else ""
+            raise PydanticCustomError(
+                "filter_key",
+                'unknown operator "{key}": use a value, a list of values, "not" alone, or gte, gt, lte, lt',
+                {"key": key},
+            )
+        for bound in value.values():
+            if isinstance(bound, bool) or not isinstance(bound, (str, int, float)):
+                raise PydanticCustomError("filter_type", "a bound must be a date or a number")
+        return Condition(bounds=tuple((name, value[name]) for name in _BOUNDS if name in value))
+    return Condition(include=_values(value))
+
+
+def _values(value: Any) -> tuple[Scalar, ...]:
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise PydanticCustomError("filter_value_error", "an empty list matches nothing")
+    if not all(isinstance(item, (str, int, float)) for item in values):
+        raise PydanticCustomError("filter_type", "values must be text, numbers, true or false")
+    return tuple(values)
+
+
+def _checked(value: Any) -> Any:
+    condition(value)
+    return value
+
+
+FilterValue = Annotated[Any, AfterValidator(_checked)]
+
+
+_EXPRESSION = re.compile(r"^(?P<field>[\w.-]+)\s*(?P<operator>!=|>=|<=|=|>|<)\s*(?P<value>.*)$")
+_OPERATORS = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
+
+
+def parse_filters(expressions: Sequence[str], types: Mapping[str, str]) -> dict[str, Any]:
+    """Filters of the command line as a config's `filters`; `types` gives each field's type.
+
+    Raises: HIVE-409 for an expression that can't be read.
+
+    >>> parse_filters(["category=faq,guide", "owner!=dana", "year>=2024"], {"year": "number"})
+    {'category': ['faq', 'guide'], 'owner': {'not': ['dana']}, 'year': {'gte': 2024}}
+    """
+    filters: dict[str, Any] = {}
+    for expression in expressions:
+        found = _EXPRESSION.match(expression.strip())
+        if found is None or not found["value"].strip():
+            raise HiveError.of(
+                "HIVE-409", f'"{expression}" is not a filter', fix="use field=value, field!=value, field>=value"
+            )
+        field, operator = found["field"], found["operator"]
+        values = [
+            _scalar(part.strip(), types.get(field, "keyword")) for part in found["value"].split(",") if part.strip()
+        ]
+        if operator in _OPERATORS:
+            bounds = filters.setdefault(field, {})
+            if not isinstance(bounds, dict) or "not" in bounds or len(values) != 1:
+                raise HiveError.of("HIVE-409", f'"{expression}" can\'t be combined with the other filter on {field}')
+            bounds[_OPERATORS[operator]] = values[0]
+        else:
+            filters[field] = {"not": values} if operator == "!=" else values[0] if len(values) == 1 else values
+    return filters
+
+
+def _scalar(text: str, kind: str) -> Scalar:
+    if kind == "boolean" and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if kind == "number":
+        try:
+            return int(text)
+        except ValueError:
+            try:
+                return float(text)
+            except ValueError:
+                raise HiveError.of("HIVE-409", f'"{text}" is not a number') from None
+    return text

