@@ -1,0 +1,68 @@
+"""Two configs side by side; everything is B minus A."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hive_agents.evaluation.evaluate import Evaluation, evaluate_interleaved
+from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.evaluation.statistics import PairedDifference, paired_difference
+from hive_agents.retrieval import RetrievalConfig, SearchEngine
+
+
+@dataclass(frozen=True)
+class Comparison:
+    a: Evaluation
+    b: Evaluation
+    difference: PairedDifference
+    changes: list[dict[str, Any]]
+
+    def to_json(self, *, hide: str | None = None) -> dict[str, Any]:
+        pairs = zip(self.a.queries, self.b.queries, strict=True)
+        return {
+            "a": {"config": self.a.config, "metrics": self.a.metrics},
+            "b": {"config": self.b.config, "metrics": self.b.metrics},
+            "difference": self.difference.to_json(),
+            "queries": [
+                {"id": a.query.id, "query": a.query.query, "a": a.nudcg, "b": b.nudcg, "delta": b.nudcg - a.nudcg}
+                for a, b in pairs
+                if hide is None or a.query.split != hide
+            ],
+            "changes": self.changes,
+        }
+
+
+def compare(engine: SearchEngine, a: RetrievalConfig, b: RetrievalConfig, golden: GoldenSet) -> Comparison:
+    """Measure both on the same index and the same queries, in turn.
+
+    Raises: ValueError when the golden set is empty.
+    """
+    first, second = evaluate_interleaved(engine, [a, b], golden)
+    return Comparison(first, second, paired_difference(first.scores(), second.scores()), changed(a, b))
+
+
+def changed(a: RetrievalConfig, b: RetrievalConfig) -> list[dict[str, Any]]:
+    """What differs, by JSON path; names, descriptions and ancestry don't count.
+
+    A default and the same value written out are no change.
+    """
+    described = {"name", "description", "parent"}
+    before = _flat(a.model_dump(exclude=described))
+    after = _flat(b.model_dump(exclude=described))
+    paths = sorted({*before, *after})
+    return [
+        {"path": path, "a": before.get(path), "b": after.get(path)}
+        for path in paths
+        if before.get(path) != after.get(path)
+    ]
+
+
+def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        if isinstance(inner, dict) and prefix != "filters.":
+            flat |= _flat(inner, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = inner
+    return flat

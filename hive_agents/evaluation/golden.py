@@ -1,0 +1,144 @@
+"""The golden set: queries with their relevant documents and their distractors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hive_agents import formats, jsontext
+from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.formats import AnyCase, FileFormat, Format
+from hive_agents.retrieval.collection import load_collection
+from hive_agents.retrieval.documents import document_files
+from hive_agents.workspace import Workspace
+
+Split = Literal["train", "validation", "holdout"]
+FILE = "evals/golden.json"
+
+
+class GoldenQuery(Format):
+    """A query with the key `irrelevant` is fully judged: a returned document in no list counts as unjudged."""
+
+    id: Annotated[str, Field(min_length=1)]
+    query: Annotated[str, Field(pattern=r"\w")]
+    relevant: list[str] = []
+    distractors: list[str] = []
+    irrelevant: list[str] | None = None
+    tags: list[str] = []
+    split: Annotated[Split, AnyCase] | None = None
+    principal: str | None = None
+
+    @property
+    def qrels(self) -> dict[str, int]:
+        """doc_id → 1 relevant, 0 irrelevant, -1 distractor."""
+        irrelevant = dict.fromkeys(self.irrelevant or [], 0)
+        return irrelevant | dict.fromkeys(self.distractors, -1) | dict.fromkeys(self.relevant, 1)
+
+    def label(self, doc_id: str) -> str:
+        return {1: "relevant", -1: "distractor", 0: "irrelevant", None: "unjudged"}[self.qrels.get(doc_id)]
+
+
+class GoldenFile(FileFormat):
+    collection: str
+    k: Annotated[int, Field(ge=1, le=1000)] = 10
+    queries: list[GoldenQuery]
+
+
+@dataclass(frozen=True)
+class GoldenSet:
+    """A golden set as it was read; `hash` binds every byte that counts."""
+
+    collection: str
+    k: int
+    queries: tuple[GoldenQuery, ...]
+    file: str
+    hash: str
+
+    @property
+    def has_holdout(self) -> bool:
+        return any(query.split == "holdout" for query in self.queries)
+
+    def split(self, name: Split) -> GoldenSet:
+        """The queries of one split, with the identity of the whole set."""
+        return self.only(query.id for query in self.queries if query.split == name)
+
+    def only(self, ids: Iterable[str]) -> GoldenSet:
+        wanted = set(ids)
+        chosen = tuple(query for query in self.queries if query.id in wanted)
+        return GoldenSet(self.collection, self.k, chosen, self.file, self.hash)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __iter__(self) -> Iterator[GoldenQuery]:
+        return iter(self.queries)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        return [query.query for query in self.queries]
+
+
+def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
+    """The golden set of a workspace, or of the file `path`.
+
+    Raises: level 1 with every fault (109 label without document, 110 label in two lists, 111 id twice),
+    HIVE-211 when its collection doesn't exist, HIVE-107 (exit code 2) when there is no such file.
+    """
+    source = path or workspace.root / FILE
+    if not source.is_file() and path is not None and (workspace.root / path).is_file():
+        source = workspace.root / path
+    file = workspace.relative(source)
+    if not source.is_file():
+        raise HiveError.of(
+            "HIVE-107",
+            f"there is no golden set {file}",
+            file=file,
+            path="$",
+            fix="write one with `hive label QUERY`, or name one with --golden FILE",
+            exit_code=2,
+        )
+    text = jsontext.decode(source.read_bytes(), file)
+    golden = formats.load_value(GoldenFile, jsontext.parse(text, file), file, text)
+    faults = list(_faults(golden, file, text, {doc_id for doc_id, _ in document_files(workspace.documents)}))
+    if faults:
+        raise HiveError(faults)
+    load_collection(workspace, golden.collection)
+    digest = hashlib.sha256(golden.model_dump_json().encode()).hexdigest()
+    return GoldenSet(golden.collection, golden.k, tuple(golden.queries), file, digest)
+
+
+def _faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str]) -> Iterator[Diagnostic]:
+    def fault(code: str, message: str, *path: str | int, fix: str) -> Diagnostic:
+        return Diagnostic(code, message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
+
+    seen: set[str] = set()
+    for number, query in enumerate(golden.queries):
+        if query.id in seen:
+            yield fault(
+                "HIVE-111",
+                f'the id "{query.id}" is used twice',
+                "queries",
+                number,
+                "id",
+                fix="give each query its own id",
+            )
+        seen.add(query.id)
+        lists = {"relevant": query.relevant, "distractors": query.distractors, "irrelevant": query.irrelevant or []}
+        placed: dict[str, str] = {}
+        for name, labels in lists.items():
+            for place, doc_id in enumerate(labels):
+                where = ("queries", number, name, place)
+                if doc_id not in doc_ids:
+                    guess = closest(doc_id, doc_ids)
+                    fix = f'did you mean "{guess}"?' if guess else "remove the label, or restore the document"
+                    yield fault("HIVE-109", f'query "{query.id}": there is no document "{doc_id}"', *where, fix=fix)
+                if doc_id in placed:
+                    message = f'query "{query.id}": "{doc_id}" stands in {placed[doc_id]} and in {name}'
+                    yield fault("HIVE-110", message, *where, fix="keep it in one list")
+                placed[doc_id] = name

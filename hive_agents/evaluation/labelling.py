@@ -1,0 +1,101 @@
+"""`hive label`: how a collection of one's own gets a golden set."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hive_agents import jsontext
+from hive_agents.errors import HiveError
+from hive_agents.evaluation.golden import FILE, GoldenFile, load_golden
+from hive_agents.files import atomic_write_text
+from hive_agents.formats import load_value
+from hive_agents.retrieval import Hit, SearchEngine
+from hive_agents.retrieval.config import RetrievalConfig
+from hive_agents.workspace import Workspace
+
+POOL_DEPTH = 10
+
+
+def pool(engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH) -> list[Hit]:
+    """The documents that either lane would return, each once with its best passage, in turn from both lanes."""
+    methods = ["keyword", "vector"] if engine.index(collection).embedding_model else ["keyword"]
+    rankings = [engine.search(query, _single_lane(method, collection, depth)).hits for method in methods]
+    pooled: dict[str, Hit] = {}
+    for rank in range(max((len(hits) for hits in rankings), default=0)):
+        for hits in rankings:
+            if rank < len(hits):
+                pooled.setdefault(hits[rank].doc_id, hits[rank])
+    return list(pooled.values())
+
+
+def _single_lane(method: str, collection: str, depth: int) -> RetrievalConfig:
+    # Several chunks of one document fill a list: look deeper to pool `depth` documents.
+    retrieval = {"method": method, "top_k": depth * 3}
+    return load_value(RetrievalConfig, {"name": "pool", "collection": collection, "retrieval": retrieval}, "pool")
+
+
+def save_label(
+    workspace: Workspace,
+    query: str,
+    collection: str,
+    *,
+    relevant: Sequence[str],
+    distractors: Sequence[str],
+    irrelevant: Sequence[str] | None,
+    tags: Sequence[str] = (),
+    split: str | None = None,
+    path: Path | None = None,
+) -> dict[str, Any]:
+    """Write a query's labels into the golden set; the same query again replaces its labels.
+
+    Raises: level 1 for labels that are not documents, HIVE-213 for a golden set of another collection.
+    """
+    target = path or workspace.root / FILE
+    file = workspace.relative(target)
+    with workspace.exclusive("writing the golden set"):
+        old = target.read_text(encoding="utf-8") if target.exists() else None
+        empty = {"collection": collection, "k": 10, "queries": []}
+        value: dict[str, Any] = empty if old is None else jsontext.parse(old, file)
+        load_value(GoldenFile, value, file, old)
+        if value["collection"] != collection:
+            raise HiveError.of(
+                "HIVE-213",
+                f'{file} judges "{value["collection"]}", not "{collection}"',
+                file=file,
+                path="collection",
+                fix="name another file with --golden FILE",
+            )
+        same = next((entry for entry in value["queries"] if _plain(entry["query"]) == _plain(query)), None)
+        entry = same or {"id": _new_id(entry["id"] for entry in value["queries"]), "query": query}
+        entry |= {"relevant": list(relevant), "distractors": list(distractors)}
+        if irrelevant is not None:
+            entry["irrelevant"] = list(irrelevant)
+        if tags:
+            entry["tags"] = list(tags)
+        if split:
+            entry["split"] = split
+        if same is None:
+            value["queries"].append(entry)
+        atomic_write_text(target, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+        try:
+            load_golden(workspace, target)
+        except HiveError:
+            if old is None:
+                target.unlink()
+            else:
+                atomic_write_text(target, old)
+            raise
+    return dict(entry)
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def _new_id(taken: Iterable[str]) -> str:
+    used = set(taken)
+    return next(name for number in range(1, len(used) + 2) if (name := f"q{number}") not in used)

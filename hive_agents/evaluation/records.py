@@ -1,0 +1,23 @@
+"""A record of what was measured, for people to look back on. No decision reads it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+from hive_agents import audit
+from hive_agents.database import connect, database_errors
+from hive_agents.evaluation.evaluate import Evaluation
+from hive_agents.retrieval import RetrievalConfig
+from hive_agents.workspace import Workspace
+
+
+def record(workspace: Workspace, config: RetrievalConfig, evaluation: Evaluation) -> None:
+    from hive_agents.retrieval.config import canonical_hash
+
+    digest = canonical_hash(config.model_dump(mode="json", exclude_unset=True))
+    row = (digest, evaluation.golden_hash, evaluation.index_hash, audit.now(), json.dumps(evaluation.metrics))
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        connection.execute(
+            "INSERT INTO eval_results (config_hash, golden_hash, index_hash, at, metrics) VALUES (?, ?, ?, ?, ?)", row
+        )
