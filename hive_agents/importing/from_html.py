@@ -1,0 +1,121 @@
+"""HTML: the part of the page that is its content, as Markdown."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+from bs4 import BeautifulSoup, Tag
+from bs4.dammit import EncodingDetector
+from markdownify import MarkdownConverter
+
+from hive_agents.importing.from_text import decode
+from hive_agents.importing.imported import Imported, ImportFailure
+from hive_agents.importing.markdown import escape, fence, plain_lines
+
+_NO_CONTENT = "script, style, nav, aside, form, noscript, template, svg, iframe, button, footer, [hidden], .headerlink"
+_LANGUAGE = re.compile(r"(?:language|lang|highlight|sourceCode)-(\w[\w+#-]*)")
+_NOT_LANGUAGES = {"default", "none", "text"}
+
+
+def from_html(data: bytes) -> Imported:
+    declared = EncodingDetector.find_declared_encoding(data, is_html=True, search_entire_document=False)
+    return from_markup(decode(data, declared))
+
+
+def from_markup(markup: str) -> Imported:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # XHTML and pages that hold one address are fine
+        soup = BeautifulSoup(markup, "html.parser")
+    if soup.find(True) is None:
+        raise ImportFailure("holds no HTML; a plain text has the suffix .txt")
+    for junk in soup.select(_NO_CONTENT):
+        junk.decompose()
+    content = _content(soup)
+    named = content.find("h1") or soup.title
+    title = " ".join(named.get_text(" ").split()) if named else ""
+    if soup.title:
+        soup.title.decompose()
+    markdown = _Converter().convert_soup(content)
+    return Imported(re.sub(r"[ \t]+$", "", markdown, flags=re.M).strip() + "\n", title or None)
+
+
+def _content(soup: BeautifulSoup) -> Tag:
+    """The page's main part, else its articles, else its body without the banner."""
+    main = soup.select_one("main, [role=main]")
+    if main is not None:
+        return main
+    articles = [article for article in soup.find_all("article") if article.find_parent("article") is None]
+    if articles:
+        holder = soup.new_tag("div")
+        holder.extend([article.extract() for article in articles])
+        return holder
+    for banner in soup.find_all("header"):
+        if banner.find("h1") is None:
+            banner.decompose()
+    return soup.body or soup
+
+
+class _Converter(MarkdownConverter):
+    def __init__(self) -> None:
+        super().__init__(
+            heading_style="atx",
+            bullets="-",
+            newline_style="backslash",
+            strong_em_symbol="*",
+        )
+
+    def escape(self, text: str, parent_tags: set[str]) -> str:
+        return escape(text) if text else ""
+
+    def convert_img(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        return f"(Image: {escape(str(element['alt']))})" if element.get("alt") else ""
+
+    def convert_a(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        if not re.match(r"https?://|mailto:", str(element.get("href", ""))):
+            return text  # it points into the tree that the page comes from
+        words, uri = " ".join(text.split()), str(element["href"])
+        if not words or "_noformat" in parent_tags:
+            return text
+        space = " " if text[-1:].isspace() else ""
+        return (f"<{uri}>" if element.get_text() == uri else f"[{words}]({uri.replace(' ', '%20')})") + space
+
+    def convert_p(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        if "_inline" in parent_tags:
+            return f" {text.strip()} "
+        return f"\n\n{plain_lines(text.strip())}\n\n" if text.strip() else ""
+
+    def convert_pre(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        return f"\n\n{fence(element.get_text(), _language(element) or '')}\n\n" if text.strip() else ""
+
+    def convert_td(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        span = str(element.get("colspan", "1"))
+        covered = min(int(span), 100) - 1 if span.isdigit() else 0
+        return f" {' '.join(text.split()).replace('|', chr(92) + '|')} |" + "  |" * covered
+
+    convert_th = convert_td
+
+    def convert_tr(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        table = element.find_parent("table")
+        is_first = table is None or table.find("tr") is element
+        line = "|" + " --- |" * len(re.findall(r"(?<!\\)\|", text)) + "\n" if is_first else ""
+        return f"| {text.strip()}\n" + line if text.strip() else ""
+
+    def convert_dt(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        return f"\n\n**{' '.join(text.split())}**\n\n" if text.strip() else ""
+
+    def convert_dd(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        return f"\n\n{text.strip()}\n\n"
+
+
+def _language(element: Tag) -> str | None:
+    """The language that a highlighter's class names, on the block, on its code or on what wraps it."""
+    code = element.find("code")
+    wrappers = [parent for _, parent in zip(range(2), element.parents, strict=False)]
+    for node in [element, code, *wrappers]:
+        classes: Any = node.get("class") if isinstance(node, Tag) else None
+        found = _LANGUAGE.search(" ".join(classes or []))
+        if found and found[1] not in _NOT_LANGUAGES:
+            return found[1]
+    return None

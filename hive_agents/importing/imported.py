@@ -1,0 +1,19 @@
+"""What an import makes of a file, and how it fails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class ImportFailure(Exception):
+    """A file that cannot be read; the message says why and what to do, for the person who owns the file."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A file as Markdown; `metadata` is the front matter of a source that is Markdown already."""
+
+    markdown: str
+    title: str | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,32 @@
+"""reStructuredText to Markdown, Sphinx's dialect included; no other file is ever read."""
+
+from __future__ import annotations
+
+from docutils import nodes
+from docutils.core import publish_doctree
+
+from hive_agents.importing.imported import Imported
+from hive_agents.importing.rst.dialect import sphinx_dialect
+from hive_agents.importing.rst.writer import MarkdownWriter
+
+_SETTINGS = {
+    "_disable_config": True,
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "doctitle_xform": False,
+    "docinfo_xform": False,
+    "halt_level": 5,
+    "report_level": 3,
+    "warning_stream": False,
+    "syntax_highlight": "none",
+    "smart_quotes": False,
+}
+
+
+def from_rst(text: str) -> Imported:
+    """The text as Markdown; what the parser refuses is kept as a code block, never lost."""
+    with sphinx_dialect():
+        document = publish_doctree(text, settings_overrides=dict(_SETTINGS))
+    section = next(document.findall(nodes.section), None)
+    title = section[0].astext() if section else None
+    return Imported(MarkdownWriter(document).markdown(), title)

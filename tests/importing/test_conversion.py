@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import contextlib
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hive_agents.importing import ImportFailure, convert
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_markdown_stays_as_it_is(tmp_path: Path) -> None:
+    body = "# Keys\n\n*  odd   spacing*\n"
+    assert convert(write(tmp_path, "a.md", body)).markdown == body
+
+
+def test_front_matter_of_markdown_is_taken_from_the_body(tmp_path: Path) -> None:
+    imported = convert(write(tmp_path, "a.markdown", "---\ntitle: Keys\nowner: dana\n---\nText.\n"))
+    assert (imported.title, imported.metadata, imported.markdown) == (
+        "Keys",
+        {"title": "Keys", "owner": "dana"},
+        "Text.\n",
+    )
+
+
+def test_plain_text_in_utf_16_is_read_by_its_mark(tmp_path: Path) -> None:
+    assert convert(write(tmp_path, "a.txt", "Über\r\nuns".encode("utf-16"))).markdown == "Über\nuns\n"
+
+
+def test_html_gives_its_main_part_without_scripts_and_navigation(tmp_path: Path) -> None:
+    page = """<html><head><title>Site</title><style>p {}</style></head><body><nav>Home</nav>
+    <main><h1>Rotate a key</h1><p>Use <code>POST /keys</code> &amp; wait for a <b>200</b>.</p>
+    <script>track()</script><ul><li>one<ul><li>two</li></ul></li></ul>
+    <div class="highlight-python"><pre>x = 1\n# no heading</pre></div>
+    <table><tr><th>a</th><th>b</th></tr><tr><td>1</td><td>2</td></tr></table>
+    <p>5 &lt;b&gt; 6, <a href="https://example.org/x">more</a>, <a href="../y.html">near</a></p></main>
+    <footer>Imprint</footer></body></html>"""
+    imported = convert(write(tmp_path, "a.html", page))
+    assert imported.title == "Rotate a key"
+    assert imported.markdown == (
+        "# Rotate a key\n\nUse `POST /keys` & wait for a **200**.\n\n- one\n  - two\n\n"
+        "```python\nx = 1\n# no heading\n```\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n\n"
+        "5 \\<b> 6, [more](https://example.org/x), near\n"
+    )
+
+
+def test_html_tables_have_one_head_and_rows_of_one_width(tmp_path: Path) -> None:
+    page = """<table><caption>Limits</caption><thead><tr><th colspan="2">Plan</th></tr></thead>
+    <tbody><tr><td><p>free</p></td><td>1 | 2<br>3</td></tr>
+    <tr><td></td><td>x</td></tr></tbody></table>"""
+    assert convert(write(tmp_path, "a.html", page)).markdown == (
+        "Limits\n\n| Plan |  |\n| --- | --- |\n| free | 1 \\| 2 3 |\n| | x |\n"
+    )
+
+
+def test_html_is_read_in_the_encoding_that_it_declares(tmp_path: Path) -> None:
+    page = '<html><head><meta charset="iso-8859-1"></head><body><p>Prüfung</p></body></html>'
+    assert convert(write(tmp_path, "a.htm", page.encode("latin-1"))).markdown == "Prüfung\n"
+
+
+def test_docx_keeps_headings_lists_and_tables(handbook_docx: Path) -> None:
+    imported = convert(handbook_docx)
+    assert imported.title == "Freezer handbook"
+    assert imported.markdown.startswith(
+        "# Freezer handbook\n\n# Alarms\n\nThe alarm sounds at -70 °C.\n\n- Check the door\n"
+    )
+    assert "| Shelf | Owner |\n| --- | --- |\n| A \\| 1 | Dana |" in imported.markdown
+
+
+def test_pptx_has_a_heading_for_each_slide(deck_pptx: Path) -> None:
+    imported = convert(deck_pptx)
+    assert imported.title == "Cleaning plan"
+    assert imported.markdown == (
+        "## Cleaning plan\n\n- Rinse\n  - with water\n\n> **Notes**\n>\n> Mention the new pump.\n\n"
+        "## Slide 2\n\n| Step | Minutes |\n| --- | --- |\n| Rinse | 5 |\n"
+    )
+
+
+def test_pdf_lines_become_paragraphs_and_no_heading_is_invented(report_pdf: Path) -> None:
+    imported = convert(report_pdf)
+    assert imported.title == "Annual report"
+    assert imported.markdown == (
+        "\\# of rotors: two\n\nThe centrifuge ran for a thousand hours this year, which is more than its maintenance "
+        "plan foresees, so that the rotor has to be replaced in spring by us.\n\nSecond page.\n"
+    )
+
+
+def test_xhtml_is_html(tmp_path: Path) -> None:
+    page = '<?xml version="1.0" encoding="utf-8"?><html><body><p>a|b</p></body></html>'
+    assert convert(write(tmp_path, "a.html", page)).markdown == "a|b\n"
+
+
+@pytest.mark.parametrize("kind", ["docx", "pptx", "pdf", "html", "rst", "markdown", "text"])
+def test_a_damaged_file_is_read_or_refused(tmp_path: Path, kind: str, request: pytest.FixtureRequest) -> None:
+    fixtures = {"docx": "handbook_docx", "pptx": "deck_pptx", "pdf": "report_pdf"}
+    text = "---\na: 1\n---\n<p>x\n\n.. note::\n\n   `a <b>`_ |c|\n\n=== ===\n1   2\n=== ===\n</p>"
+    whole = request.getfixturevalue(fixtures[kind]).read_bytes() if kind in fixtures else text.encode()
+    chance = random.Random(0)
+    for _ in range(60):
+        damaged = bytearray(whole)
+        for _ in range(chance.randint(1, 8)):
+            damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        with contextlib.suppress(ImportFailure):
+            convert(write(tmp_path, "damaged", bytes(damaged[: chance.randint(1, len(damaged))])), kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"", "the file is empty"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff", "binary data"),
+        ("a.txt", "Müller".encode("latin-1"), "not valid UTF-8 (line 1); save it as UTF-8"),
+        ("a.md", b"---\ntitle: [\n---\n", "not valid YAML"),
+        ("a.md", b"---\ntitle: x\n\nText", "no closing ---"),
+        ("a.html", b"just words", "holds no HTML"),
+        ("a.html", b"<html><body><nav>x</nav></body></html>", "no text in it"),
+        ("a.pdf", b"hello", "not a PDF"),
+        ("a.pdf", b"%PDF-1.7\nbroken", "broken PDF"),
+        ("a.docx", b"PK\x03\x04 broken", "broken .docx"),
+        ("a.pptx", b"hello", "broken .pptx"),
+        ("a.docx", bytes.fromhex("d0cf11e0a1b11ae1") + b"old", "password"),
+        ("a.xyz", b"hello", ".xyz is not supported"),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    with pytest.raises(ImportFailure) as raised:
+        convert(write(tmp_path, name, content))
+    assert message in str(raised.value)
+
+
+def test_a_missing_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ImportFailure, match="no such file"):
+        convert(tmp_path / "gone.md")
+
+
+def test_an_encrypted_pdf_asks_for_a_copy_without_a_password(report_pdf: Path) -> None:
+    from pypdf import PdfWriter
+
+    writer = PdfWriter(clone_from=report_pdf)
+    writer.encrypt("secret", algorithm="RC4-128")
+    writer.write(report_pdf)
+    with pytest.raises(ImportFailure, match="encrypted: save a copy without a password"):
+        convert(report_pdf)
+
+
+def test_a_pdf_without_a_text_layer_asks_for_ocr(tmp_path: Path) -> None:
+    from reportlab.pdfgen.canvas import Canvas
+
+    canvas = Canvas(str(tmp_path / "scan.pdf"))
+    canvas.rect(10, 10, 50, 50)
+    canvas.save()
+    with pytest.raises(ImportFailure, match="no text layer"):
+        convert(tmp_path / "scan.pdf")
+
+
+def test_a_zip_archive_that_is_no_docx_is_refused(tmp_path: Path, handbook_docx: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "a.docx", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    with pytest.raises(ImportFailure, match=r"no \.docx file"):
+        convert(tmp_path / "a.docx")
+
+
+def test_a_missing_extra_names_the_command_that_installs_it(report_pdf: Path) -> None:
+    """In a process of its own, where the library can't be found."""
+    program = (
+        "import sys, pathlib; sys.modules['pypdf'] = None\n"
+        "from hive_agents.importing import convert, ImportFailure\n"
+        "try: convert(pathlib.Path(sys.argv[1]))\n"
+        "except ImportFailure as failure: print(failure)"
+    )
+    run = subprocess.run([sys.executable, "-c", program, str(report_pdf)], capture_output=True, text=True, check=True)
+    assert "pip install 'hive-agents[import]'" in run.stdout
+
+
+def test_nothing_heavy_is_loaded_before_a_file_needs_it() -> None:
+    program = (
+        "import sys, hive_agents.importing\n"
+        "print(sorted({'bs4', 'docutils', 'mammoth', 'markdownify', 'pptx', 'pypdf'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
