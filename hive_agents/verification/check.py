@@ -1,0 +1,65 @@
+"""Levels 1 and 2 of a config: the compiler and the linter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hive_agents.errors import Diagnostic, HiveError, has_errors
+from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.retrieval.config import RetrievalConfig, StoredConfig, find_config_file, parse_config, read_config
+from hive_agents.retrieval.deployed import active_config, versions
+from hive_agents.retrieval.indexing import build_index
+from hive_agents.verification.semantics import check_semantics
+from hive_agents.workspace import Workspace
+
+
+def named_config(workspace: Workspace, reference: str) -> StoredConfig:
+    """The config that `reference` names, `active` included; level 1 is checked."""
+    if reference in ("active", "active.json", "configs/active.json"):
+        return active_config(workspace).stored
+    return read_config(workspace, find_config_file(workspace, reference))
+
+
+def check_config(
+    workspace: Workspace, stored: StoredConfig, *, golden: GoldenSet | None = None, reranker: bool = False
+) -> list[Diagnostic]:
+    """What levels 1 and 2 say of a config that parses; the index is refreshed where filters need it."""
+    findings = []
+    parent = stored.config.parent
+    if parent is not None and not _known(workspace, parent):
+        message = f'parent "{parent}" is neither a config nor a deployed version'
+        line = stored.line_of(["parent"])
+        findings.append(
+            Diagnostic("HIVE-107", message, stored.file, "parent", "name an existing config, or use null", line)
+        )
+    if stored.config.filters:
+        build_index(workspace)
+    return findings + check_semantics(workspace, stored, golden=golden, reranker=reranker)
+
+
+def require_sound(
+    workspace: Workspace, stored: StoredConfig, *, golden: GoldenSet | None = None, reranker: bool = False
+) -> None:
+    """Raises: every diagnostic of levels 1 and 2, if one of them is an error."""
+    findings = check_config(workspace, stored, golden=golden, reranker=reranker)
+    if has_errors(findings):
+        raise HiveError(findings, exit_code=1)
+
+
+def stored_from(config: RetrievalConfig, file: str) -> StoredConfig:
+    """A config made in memory, with the text it would be written as."""
+    return parse_config(config_text(config), file)
+
+
+def config_text(config: RetrievalConfig) -> str:
+    import json
+
+    return json.dumps(config.model_dump(exclude_unset=True), indent=2, ensure_ascii=False) + "\n"
+
+
+def _known(workspace: Workspace, name: str) -> bool:
+    try:
+        find_config_file(workspace, name)
+    except HiveError:
+        return any(version.name == name or Path(version.file).stem == name for version in versions(workspace))
+    return True

@@ -1,0 +1,230 @@
+"""Deploy, roll back, history: what serves changes here and nowhere else."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hive_agents import audit
+from hive_agents.database import connect, database_errors, transaction
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors
+from hive_agents.retrieval import SearchEngine, StoredConfig
+from hive_agents.retrieval.deployed import LINK, ActiveConfig, Version, find_active, versions
+from hive_agents.retrieval.indexing import build_index
+from hive_agents.verification.check import require_sound
+from hive_agents.verification.gate import GateResult, run_gate
+from hive_agents.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """The outcome of a deploy; `deployed` is None where the gate kept the active config."""
+
+    result: GateResult
+    deployed: str | None
+    previous: str | None
+    warnings: tuple[Diagnostic, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "decision": self.result.decision,
+            "reasons": [reason.to_json() for reason in self.result.reasons],
+            "deployed": self.deployed,
+            "previous": self.previous,
+            "evaluation": self.result.to_json(),
+            "certificate": asdict(self.result.certificate),
+            "approval_id": None,
+            "override": None,
+        }
+
+
+def local_user() -> str:
+    with suppress(Exception):  # no user database in a minimal container
+        return f"user:{getpass.getuser()}"
+    return "user:local"
+
+
+def deploy(
+    workspace: Workspace,
+    candidate: StoredConfig,
+    golden: GoldenSet,
+    *,
+    allow_inconclusive: bool = False,
+    reason: str | None = None,
+    by: str | None = None,
+) -> Deployment:
+    """Refresh the index, check levels 1 to 3, and switch to `candidate` if the gate lets it pass.
+
+    Raises: every error of levels 1 and 2; HIVE-307 when another deployment won the race.
+    """
+    if (workspace.root / candidate.file).parent != workspace.configs:
+        raise HiveError.of(
+            "HIVE-114",
+            f"{candidate.file} is outside configs/",
+            file=candidate.file,
+            path="$",
+            fix="copy it into configs/, then deploy it",
+        )
+    build_index(workspace)
+    require_sound(workspace, candidate, golden=golden)
+    active = find_active(workspace)
+    result = run_gate(workspace, SearchEngine(workspace), candidate, active.stored if active else None, golden)
+    previous = active.stored.name if active else None
+    warnings = active.warnings if active else ()
+    if result.decision == "blocked" or (result.decision == "inconclusive" and not allow_inconclusive):
+        return Deployment(result, None, previous, warnings)
+    switch(workspace, candidate, result, via="deploy", reason=reason, by=by)
+    return Deployment(result, candidate.name, previous, warnings)
+
+
+def switch(
+    workspace: Workspace,
+    candidate: StoredConfig,
+    result: GateResult,
+    *,
+    via: str,
+    reason: str | None = None,
+    by: str | None = None,
+) -> Version:
+    """Make `candidate` serve. Raises: HIVE-307 where the active config is no longer the one compared with."""
+    with workspace.exclusive("deploying"):
+        active = find_active(workspace)
+        if (active.stored.hash if active else None) != result.certificate.active_hash:
+            raise HiveError.of(
+                "HIVE-307",
+                "another config was deployed while this one was measured",
+                file=candidate.file,
+                path="$",
+                fix="run the command again: it compares with the config that is active now",
+                exit_code=1,
+            )
+        previous = _baseline(workspace, active)
+        return _record(
+            workspace,
+            candidate,
+            decision=result.decision,
+            via=via,
+            reason=reason,
+            previous=previous,
+            by=by,
+            evaluation={**result.to_json(), "certificate": asdict(result.certificate)},
+        )
+
+
+def rollback(workspace: Workspace, *, reason: str | None = None, by: str | None = None) -> tuple[Version, str]:
+    """Serve the previous config again, from its stored text; called again it goes further back.
+
+    Returns the new version and the name of the config that served until now.
+    Raises: HIVE-412 when there is nothing to go back to.
+    """
+    with workspace.exclusive("rolling back"):
+        history = versions(workspace)
+        by_id = {version.id: version for version in history}
+        target = by_id.get(history[0].previous) if history and history[0].previous else None
+        if target is None:
+            raise HiveError.of(
+                "HIVE-412",
+                "there is no earlier deployment to go back to",
+                file="configs/active.json",
+                path="$",
+                fix="run `hive history` to see what was deployed",
+                exit_code=1,
+            )
+        version = _record(
+            workspace,
+            target.stored,
+            decision="rollback",
+            via="rollback",
+            reason=reason,
+            previous=target.previous,
+            by=by,
+            evaluation=target.evaluation,
+        )
+        return version, history[0].name
+
+
+def _baseline(workspace: Workspace, active: ActiveConfig | None) -> int | None:
+    """The version a rollback returns to; a config that was active without history gets one now."""
+    if active is None:
+        return None
+    if active.version is not None:
+        return active.version.id
+    baseline = _record(
+        workspace,
+        active.stored,
+        decision="first",
+        via="deploy",
+        previous=None,
+        evaluation=None,
+        by=None,
+        reason="was active before the first deployment",
+        link=False,
+    )
+    return baseline.id
+
+
+def _record(
+    workspace: Workspace,
+    stored: StoredConfig,
+    *,
+    decision: str,
+    via: str,
+    reason: str | None,
+    previous: int | None,
+    evaluation: dict[str, Any] | None,
+    by: str | None,
+    link: bool = True,
+) -> Version:
+    """Row, audit line, file, link, in this order: whatever dies in between, the row decides what serves."""
+    at, by = audit.now(), by or local_user()
+    fields = (stored.name, stored.file, stored.text, stored.hash, at, by, "local", decision, via, reason)
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        with transaction(connection):
+            cursor = connection.execute(
+                "INSERT INTO config_versions"
+                " (name, file, text, config_hash, at, by, authn, decision, via, reason, evaluation, previous)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*fields, json.dumps(evaluation) if evaluation else None, previous),
+            )
+            assert cursor.lastrowid is not None
+            audit.append(
+                workspace,
+                "deployment",
+                version=cursor.lastrowid,
+                config=stored.name,
+                file=stored.file,
+                text=stored.text,
+                config_hash=stored.hash,
+                by=by,
+                authn="local",
+                decision=decision,
+                via=via,
+                reason=reason,
+                previous_version=previous,
+                evaluation=evaluation,
+            )
+    version = Version(cursor.lastrowid, *fields, evaluation, previous)
+    if link:
+        file = workspace.root / stored.file
+        if not file.exists():
+            atomic_write_text(file, stored.text)
+        point_active(workspace, file)
+    return version
+
+
+def point_active(workspace: Workspace, file: Path) -> None:
+    """`active.json` as a relative link to `file`, or as a pointer file where links can't be made."""
+    path = workspace.configs / LINK
+    with disk_errors(path):
+        try:
+            atomic_symlink(path, file.name)
+        except (OSError, NotImplementedError):
+            if path.is_symlink():
+                path.unlink()
+            atomic_write_text(path, json.dumps({"active": file.name}) + "\n")

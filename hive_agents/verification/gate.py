@@ -1,0 +1,163 @@
+"""Level 3, the deploy gate: a candidate replaces the active config only where it is proved better.
+
+Thresholds are the settings' `[gate]`. A null result, too little evidence or a worn-out holdout is
+INCONCLUSIVE and never passes by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hive_agents import audit
+from hive_agents.errors import HiveError
+from hive_agents.evaluation.evaluate import Evaluation, evaluate_interleaved
+from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.evaluation.statistics import PairedDifference, paired_difference
+from hive_agents.retrieval import SearchEngine, StoredConfig
+from hive_agents.settings import Gate
+from hive_agents.verification.holdout import MAX_USES, HoldoutUse, spend
+from hive_agents.workspace import Workspace
+
+Decision = Literal["passed", "blocked", "inconclusive", "first"]
+EPSILON = 1e-9
+
+
+@dataclass(frozen=True)
+class Reason:
+    code: str
+    message: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message}
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a decision was made on; where any of it has changed, the decision is stale."""
+
+    config_hash: str
+    active_hash: str | None
+    golden_hash: str
+    index_hash: str
+    at: str
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """`use` is None where there is no holdout; `difference` is None where there was nothing to compare with."""
+
+    decision: Decision
+    reasons: list[Reason]
+    candidate: Evaluation
+    active: Evaluation | None
+    difference: PairedDifference | None
+    certificate: Certificate
+    alpha: float
+    use: HoldoutUse | None = field(default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "n": len(self.candidate.queries),
+            "split": "holdout" if self.use else None,
+            "candidate": {"config": self.candidate.config, **self.candidate.metrics},
+            "active": {"config": self.active.config, **self.active.metrics} if self.active else None,
+            "difference": self.difference.to_json() if self.difference else None,
+            "alpha": self.alpha,
+            "j": self.use.j if self.use else None,
+            "evidence": "holdout" if self.use else "tuning_set",
+        }
+
+
+def run_gate(
+    workspace: Workspace,
+    engine: SearchEngine,
+    candidate: StoredConfig,
+    active: StoredConfig | None,
+    golden: GoldenSet,
+    *,
+    holdout: GoldenSet | None = None,
+    purpose: str = "gate",
+) -> GateResult:
+    """Measure candidate and active on the holdout, where there is one, and decide.
+
+    `holdout` overrides the golden set's own split. Levels 1 and 2 were checked before, and the index is fresh.
+    Raises: HIVE-105 when there are no queries to measure with.
+    """
+    if holdout is None and golden.has_holdout:
+        holdout = golden.split("holdout")
+    measured = holdout or golden
+    if not len(measured):
+        raise HiveError.of(
+            "HIVE-105",
+            "the golden set has no queries",
+            file=golden.file,
+            path="queries",
+            fix="add queries with `hive label QUERY`",
+        )
+    use = spend(workspace, measured, purpose) if holdout is not None and active is not None else None
+    alpha = use.alpha if use else workspace.settings.gate.alpha
+    configs = [candidate.config] if active is None else [candidate.config, active.config]
+    evaluations = evaluate_interleaved(engine, configs, measured)
+    certificate = Certificate(
+        candidate.hash, active.hash if active else None, golden.hash, evaluations[0].index_hash, audit.now()
+    )
+    if active is None:
+        return _first(evaluations[0], certificate, alpha)
+    new, old = evaluations
+    difference = paired_difference(old.scores(), new.scores(), alpha=alpha)
+    blocked = list(regressions(new, old, workspace.settings.gate))
+    decision: Decision
+    if blocked:
+        decision, reasons = "blocked", blocked
+    elif use and use.exhausted:
+        message = f"this holdout was used {MAX_USES} times; it can't prove anything any more: write new queries"
+        decision, reasons = "inconclusive", [Reason("HIVE-308", message)]
+    elif difference.p_value <= alpha:
+        decision, reasons = "passed", []
+    else:
+        decision, reasons = "inconclusive", [Reason("HIVE-306", _inconclusive(difference, alpha))]
+    return GateResult(decision, reasons, new, old, difference, certificate, alpha, use)
+
+
+def _first(candidate: Evaluation, certificate: Certificate, alpha: float) -> GateResult:
+    score = candidate.metrics["nudcg"]
+    assert score is not None
+    assert math.isfinite(score)
+    return GateResult("first", [], candidate, None, None, certificate, alpha)
+
+
+def regressions(new: Evaluation, old: Evaluation, gate: Gate) -> Iterator[Reason]:
+    """Everything that blocks: what gets worse, by how much."""
+    a, b = old.metrics, new.metrics
+    if _of(b, "nudcg") < _of(a, "nudcg") - EPSILON:
+        yield Reason("HIVE-301", f"nUDCG regression {_of(a, 'nudcg'):.2f} -> {_of(b, 'nudcg'):.2f}")
+    if _of(b, "distractors") > _of(a, "distractors") + EPSILON:
+        yield Reason(
+            "HIVE-302", f"distractors per query rise {_of(a, 'distractors'):.2f} -> {_of(b, 'distractors'):.2f}"
+        )
+    for tag, before in old.tags.items():
+        after = new.tags[tag]
+        if _of(after, "nudcg") < _of(before, "nudcg") - gate.tag_drop - EPSILON:
+            shown = f"{_of(before, 'nudcg'):.2f} -> {_of(after, 'nudcg'):.2f}"
+            yield Reason("HIVE-303", f'nUDCG of tag "{tag}" falls {shown} (n = {before["n"]})')
+    slow, was = _of(b, "latency_ms_p95"), _of(a, "latency_ms_p95")
+    if slow > gate.latency_floor_ms and slow > gate.latency_ratio * was:
+        yield Reason("HIVE-304", f"p95 latency {was:.0f} ms -> {slow:.0f} ms")
+    unjudged = b["unjudged"]
+    if unjudged is not None and unjudged > gate.unjudged + EPSILON:
+        yield Reason("HIVE-305", f"{unjudged:.0%} of the documents returned for fully judged queries are unjudged")
+
+
+def _of(metrics: dict[str, float | None], name: str) -> float:
+    value = metrics[name]
+    return 0.0 if value is None else value
+
+
+def _inconclusive(difference: PairedDifference, alpha: float) -> str:
+    if difference.wins == difference.losses == 0:
+        return f"no query changes (n = {difference.n}): nothing shows that it is better"
+    mde = "" if difference.mde is None else f"; {difference.n} queries can't show gains under {difference.mde:.2f}"
+    return f"nUDCG {difference.difference:+.3f}, p = {difference.p_value:.3f}, more than {alpha:.3f}{mde}"

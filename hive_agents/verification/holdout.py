@@ -1,0 +1,87 @@
+"""The holdout as a budget: each look at it spends some of the right to be believed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hive_agents import audit
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.evaluation.golden import GoldenSet, load_golden
+from hive_agents.evaluation.statistics import spent_alpha
+from hive_agents.workspace import Workspace
+
+MAX_USES = 10
+KIND = "holdout_use"
+
+
+@dataclass(frozen=True)
+class HoldoutUse:
+    """The `j`-th look at a holdout, and the level that a test on it may claim."""
+
+    j: int
+    alpha: float
+
+    @property
+    def exhausted(self) -> bool:
+        return self.j > MAX_USES
+
+
+def query_hashes(golden: GoldenSet) -> list[str]:
+    """Identity of a holdout: its set of query texts, without case, punctuation and spacing."""
+    texts = {" ".join(re.findall(r"\w+", query.query.lower())) for query in golden}
+    return sorted(hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts)
+
+
+def uses(workspace: Workspace, holdout: GoldenSet) -> int:
+    """How often this holdout, or one that shares over half of it, was looked at before."""
+    mine = set(query_hashes(holdout))
+    count = 0
+    for entry in audit.entries(workspace, KIND):
+        theirs = set(entry["queries"])
+        shared = len(mine & theirs)
+        if shared * 2 > min(len(mine), len(theirs)):
+            count += 1
+    return count
+
+
+def spend(workspace: Workspace, holdout: GoldenSet, purpose: str) -> HoldoutUse:
+    """Record a use before looking, so that a crash can't make it free. Past the last use nothing is recorded."""
+    j = uses(workspace, holdout) + 1
+    use = HoldoutUse(j, spent_alpha(j, workspace.settings.gate.alpha))
+    if not use.exhausted:
+        audit.append(workspace, KIND, purpose=purpose, j=j, queries=query_hashes(holdout))
+    return use
+
+
+def visible_part(
+    workspace: Workspace, path: Path | None, split: str | None, purpose: str
+) -> tuple[GoldenSet, str | None, list[Diagnostic]]:
+    """The queries to measure, the split whose queries may not be listed, and what to say about it.
+
+    Without a split all queries count and the holdout's stay unlisted. Asking for the holdout spends a use.
+    Raises: HIVE-409 for an unknown or empty split.
+    """
+    golden = load_golden(workspace, path)
+    if split is None:
+        return golden, "holdout", []
+    name = split.lower()
+    chosen = golden.split(name) if name in ("train", "validation", "holdout") else None  # type: ignore[arg-type]
+    if chosen is None or not len(chosen):
+        named = sorted({query.split for query in golden if query.split})
+        fix = f"the golden set has: {', '.join(named)}" if named else 'give queries a "split" in the golden set'
+        raise HiveError.of("HIVE-409", f'there is no split "{split}"', file=golden.file, path="queries", fix=fix)
+    if name != "holdout":
+        return chosen, None, []
+    use = spend(workspace, chosen, purpose)
+    if use.exhausted:
+        message = f"this holdout was used {MAX_USES} times before: it can't prove anything any more"
+        return (
+            chosen,
+            None,
+            [Diagnostic("HIVE-308", message, golden.file, "queries", "write new queries", severity="warning")],
+        )
+    message = f"use {use.j} of {MAX_USES} of this holdout; the gate's next test of it must reach a stricter level"
+    return chosen, None, [Diagnostic("HIVE-308", message, golden.file, "queries", severity="info")]

@@ -1,0 +1,151 @@
+"""Level 2: does a config that is well formed make sense here? Every finding is collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.retrieval.collection import Collection, collection_names, load_collection, no_such_collection
+from hive_agents.retrieval.config import StoredConfig
+from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.workspace import Workspace
+
+
+def check_semantics(
+    workspace: Workspace, stored: StoredConfig, *, golden: GoldenSet | None = None, reranker: bool = False
+) -> list[Diagnostic]:
+    """Every diagnostic of level 2. A disabled block is not looked at.
+
+    Filters are checked against the index, so it must be up to date. Raises: level 1 for a broken collection.
+    """
+    names = collection_names(workspace)
+    name = stored.config.collection
+    try:
+        collection = load_collection(workspace, name)
+    except HiveError as error:
+        if error.diagnostics[0].code != "HIVE-211":
+            raise
+        return no_such_collection(name, names, stored.file, stored.line_of(["collection"])).diagnostics
+    findings = [*_retrieval(stored), *_blocks(stored, reranker), *_filters(workspace, stored, collection)]
+    if golden is not None and golden.collection != name:
+        message = f'the golden set judges "{golden.collection}", the config searches "{name}"'
+        findings.append(
+            _finding(stored, "HIVE-213", message, "collection", fix="use a golden set of the same collection")
+        )
+    return findings
+
+
+def _finding(stored: StoredConfig, code: str, message: str, *path: str, fix: str) -> Diagnostic:
+    return Diagnostic(code, message, stored.file, ".".join(path), fix, stored.line_of(path))
+
+
+def _retrieval(stored: StoredConfig) -> Iterator[Diagnostic]:
+    retrieval = stored.config.retrieval
+    if retrieval.top_k > retrieval.candidates:
+        yield _finding(
+            stored,
+            "HIVE-205",
+            f"top_k {retrieval.top_k} is more than the {retrieval.candidates} candidates of a lane",
+            "retrieval",
+            "top_k",
+            fix=f"set retrieval.candidates to at least {retrieval.top_k}, or lower top_k",
+        )
+    if retrieval.weights.keyword == 0 and retrieval.weights.vector == 0:
+        yield _finding(
+            stored,
+            "HIVE-212",
+            "both lanes weigh 0: every document would score alike",
+            "retrieval",
+            "weights",
+            fix="give at least one lane a weight above 0",
+        )
+
+
+def _blocks(stored: StoredConfig, reranker: bool) -> Iterator[Diagnostic]:
+    config = stored.config
+    method, top_k = config.retrieval.method, config.retrieval.top_k
+    if config.distraction_detection.enabled and method != "hybrid":
+        yield _finding(
+            stored,
+            "HIVE-203",
+            f'distraction detection compares two rankings; "{method}" makes one',
+            "retrieval",
+            "method",
+            fix='set retrieval.method to "hybrid", or disable distraction_detection',
+        )
+    if config.dynamic_k.enabled:
+        if method != "hybrid":
+            yield _finding(
+                stored,
+                "HIVE-204",
+                f'dynamic_k looks for a cliff in fused scores; those of "{method}" have none',
+                "retrieval",
+                "method",
+                fix='set retrieval.method to "hybrid", or disable dynamic_k',
+            )
+        if config.dynamic_k.min_results > config.max_results:
+            yield _finding(
+                stored,
+                "HIVE-201",
+                f"min_results {config.dynamic_k.min_results} is more than max_results {config.max_results}",
+                "dynamic_k",
+                "min_results",
+                fix=f"set min_results to at most {config.max_results}",
+            )
+        if config.max_results > top_k:
+            yield _finding(
+                stored,
+                "HIVE-202",
+                f"max_results {config.max_results} is more than top_k {top_k}",
+                "dynamic_k",
+                "max_results",
+                fix=f"set max_results to at most {top_k}, or raise retrieval.top_k",
+            )
+    if config.rerank.enabled:
+        if config.rerank.candidates < top_k:
+            yield _finding(
+                stored,
+                "HIVE-210",
+                f"rerank.candidates {config.rerank.candidates} is less than top_k {top_k}",
+                "rerank",
+                "candidates",
+                fix=f"set rerank.candidates to at least {top_k}",
+            )
+        if not reranker:
+            yield _finding(
+                stored,
+                "HIVE-214",
+                "the config reranks, and no reranker is configured",
+                "rerank",
+                "enabled",
+                fix="set models.reranker in hive.toml, or disable rerank",
+            )
+
+
+def _filters(workspace: Workspace, stored: StoredConfig, collection: Collection) -> Iterator[Diagnostic]:
+    conditions = stored.config.conditions
+    if not conditions:
+        return
+    index = SqliteIndex(workspace, collection)
+    try:
+        sound = True
+        for field, condition in conditions.items():
+            try:
+                index.select({field: condition})
+            except HiveError as error:
+                sound = False
+                for found in error.diagnostics:
+                    line = stored.line_of(["filters", field])
+                    yield Diagnostic(found.code, found.message, stored.file, found.path, found.fix, line)
+        mask = index.select(conditions) if sound else None
+        if mask is not None and not mask.any():
+            yield _finding(
+                stored,
+                "HIVE-209",
+                "no document passes all the filters",
+                "filters",
+                fix="remove one of them; `hive fields` shows the values in use",
+            )
+    finally:
+        index.close()
