@@ -1,0 +1,4 @@
+from hive_agents.cli.main import run
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,43 @@
+"""How a command line names a config, and what is checked before it is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hive_agents.cli.surface import Surface
+    from hive_agents.evaluation import GoldenSet
+    from hive_agents.retrieval import RetrievalConfig
+    from hive_agents.workspace import Workspace
+
+
+def chosen_config(
+    workspace: Workspace, reference: str | None, surface: Surface, golden: GoldenSet | None = None
+) -> RetrievalConfig:
+    """The config that `reference` names, else the active one; sound, or every diagnostic is raised."""
+    from hive_agents.retrieval.deployed import active_config
+    from hive_agents.verification import named_config, require_sound
+
+    if reference is None:
+        active = active_config(workspace)
+        surface.warn(active.warnings)
+        stored = active.stored
+    else:
+        stored = named_config(workspace, reference)
+    require_sound(workspace, stored, golden=golden)
+    return stored.config
+
+
+def refresh_index(workspace: Workspace, surface: Surface) -> None:
+    """What is measured is measured on the documents as they are now."""
+    from hive_agents.retrieval import build_index
+
+    with surface.progress() as progress:
+        report = build_index(workspace, progress)
+    surface.warn(report.warnings)
+    for skipped in report.skipped:
+        from hive_agents.errors import Diagnostic
+
+        surface.warn(
+            [Diagnostic("HIVE-108", skipped["message"], skipped["file"], line=skipped["line"], severity="warning")]
+        )

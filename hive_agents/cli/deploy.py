@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import (
+    ConfigArgument,
+    GoldenOption,
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    open_workspace,
+)
+
+if TYPE_CHECKING:
+    from hive_agents.verification import GateResult
+
+_STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
+
+
+def command(
+    config: ConfigArgument,
+    allow_inconclusive: Annotated[
+        bool, typer.Option("--allow-inconclusive", help="Deploy also what is equal, or better without proof.")
+    ] = False,
+    override: Annotated[
+        bool, typer.Option("--override", help="Ask another person to deploy it in spite of the gate; needs --reason.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")] = None,
+    golden: GoldenOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Put a config through the gate, and switch to it if it passes."""
+    from hive_agents.approvals import file_request
+    from hive_agents.errors import HiveError
+    from hive_agents.evaluation import load_golden
+    from hive_agents.verification import deploy, named_config
+
+    if override and not reason:
+        raise HiveError.of("HIVE-409", "--override needs a reason", fix='add --reason "…"')
+    surface = Surface(json, quiet)
+    place = open_workspace(workspace)
+    stored = named_config(place, config)
+    outcome = deploy(place, stored, load_golden(place, golden), allow_inconclusive=allow_inconclusive, reason=reason)
+    surface.warn(outcome.warnings)
+    value = outcome.to_json()
+    parts = gate_parts(outcome.result)
+    if outcome.deployed:
+        before = f" (before: {outcome.previous})" if outcome.previous else ""
+        parts.append(f"deployed {outcome.deployed}{before}")
+    else:
+        parts.append(
+            f"{outcome.previous} stays active; `hive compare {outcome.previous} {stored.name}` shows the queries"
+        )
+        if override:
+            approval = file_request(
+                place,
+                kind="deploy",
+                title=f"deploy {stored.name} in spite of the gate",
+                context={"config": stored.text, "config_hash": stored.hash, "reason": reason, **value},
+            )
+            value |= {"approval_id": approval, "override": {"reason": reason}}
+            parts.append(f"approval request {approval} waits for another person")
+    surface.show(value, *parts)
+    raise typer.Exit(0 if outcome.deployed else 1)
+
+
+def gate_parts(result: GateResult) -> list[Any]:
+    """The gate's decision with its figures, as lines."""
+    style = _STYLES[result.decision]
+    word = "PASSED" if result.decision == "first" else result.decision.upper()
+    lines: list[Any] = [f"[bold {style}]{word}[/bold {style}] {result.candidate.config}"]
+    lines += [f"  {reason.code}: {reason.message}" for reason in result.reasons]
+    if result.difference is None or result.active is None:
+        lines.append("  there is no active config: nothing to compare with")
+        lines.append(f"  nUDCG {result.candidate.metrics['nudcg']:.3f} over {len(result.candidate.queries)} queries")
+        return lines
+    d, new, old = result.difference, result.candidate.metrics, result.active.metrics
+    low, high = d.ci95
+    evidence = (
+        f"holdout, use {result.use.j} of it" if result.use else "all queries; no holdout, so it is the tuning set"
+    )
+    lines += [
+        f"  nUDCG {old['nudcg']:.3f} -> {new['nudcg']:.3f} ({d.difference:+.3f}; 95 %: {low:+.3f} to {high:+.3f})",
+        f"  distractors per query {old['distractors']:.2f} -> {new['distractors']:.2f};"
+        f" {d.wins} won, {d.losses} lost, {d.ties} tied",
+        f"  p = {d.p_value:.4f} against {result.alpha:.4f}, n = {d.n} ({evidence})"
+        + ("" if d.mde is None else f"; gains from {d.mde:.3f} on would show"),
+    ]
+    return lines

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import (
+    GoldenOption,
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    figure,
+    open_workspace,
+)
+
+if TYPE_CHECKING:
+    from hive_agents.evaluation import Evaluation
+
+SplitOption = Annotated[str | None, typer.Option("--split", help="train, validation or holdout (spends a use).")]
+
+
+def command(
+    config: Annotated[str | None, typer.Argument(help="Config (default: the active one).")] = None,
+    split: SplitOption = None,
+    golden: GoldenOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Measure a config against the golden set."""
+    from hive_agents.cli.configs import chosen_config, refresh_index
+    from hive_agents.evaluation import evaluate
+    from hive_agents.evaluation.records import record
+    from hive_agents.verification.holdout import visible_part
+
+    surface = Surface(json, quiet)
+    place = open_workspace(workspace)
+    refresh_index(place, surface)
+    queries, hidden, warnings = visible_part(place, golden, split, purpose="evaluate")
+    surface.warn(warnings)
+    program = chosen_config(place, config, surface, queries)
+    evaluation = evaluate(place, program, golden=queries)
+    record(place, program, evaluation)
+    surface.show(evaluation.to_json(split=split, hide=hidden), *_parts(evaluation, hidden))
+
+
+def _parts(evaluation: Evaluation, hidden: str | None) -> list[Any]:
+    from rich.table import Table
+
+    metrics = evaluation.metrics
+    shown = Table(
+        title=f"{evaluation.config}: {len(evaluation.queries)} queries, k = {evaluation.k}", title_justify="left"
+    )
+    for name in ("nUDCG", "nDCG", "recall", "precision", "MRR", "distractors", "results", "p50 ms", "p95 ms"):
+        shown.add_column(name, justify="right")
+    shown.add_row(
+        *(figure(metrics[name]) for name in ("nudcg", "ndcg", "recall", "precision", "mrr")),
+        *(figure(metrics[name], 2) for name in ("distractors", "results")),
+        *(figure(metrics[name], 1) for name in ("latency_ms_p50", "latency_ms_p95")),
+    )
+    tags = Table(title="by tag", title_justify="left")
+    for name in ("tag", "n", "nUDCG", "distractors"):
+        tags.add_column(name, justify="left" if name == "tag" else "right")
+    for tag, values in evaluation.tags.items():
+        tags.add_row(tag, str(values["n"]), figure(values["nudcg"]), figure(values["distractors"], 2))
+    parts: list[Any] = [shown, tags] if evaluation.tags else [shown]
+    abstention = evaluation.abstention
+    if abstention["n"]:
+        parts.append(f"{abstention['n']} queries have no answer here: nUDCG {figure(abstention['nudcg'])} on them")
+    listed = [query for query in evaluation.queries if hidden is None or query.query.split != hidden]
+    worst = sorted(listed, key=lambda query: (query.nudcg, query.query.id))[:5]
+    if worst:
+        low = Table(title="the worst queries" + (" (holdout not shown)" if hidden else ""), title_justify="left")
+        for name in ("id", "query", "nUDCG", "returned, best first"):
+            low.add_column(name, ratio=4 if name.startswith("returned") else None)
+        marks = {"relevant": "+", "distractor": "−", "irrelevant": "·", "unjudged": "?", "repeat": "="}
+        for query in worst:
+            hits = "  ".join(f"{marks[hit.label]}{hit.doc_id}" for hit in query.hits[:5])
+            low.add_row(query.query.id, query.query.query, figure(query.nudcg), hits)
+        parts += [low, "+ relevant   − distractor   · irrelevant   ? unjudged   = again"]
+    return parts

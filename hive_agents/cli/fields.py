@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+
+
+def command(
+    collection: Annotated[str | None, typer.Argument(help="Collection (default: the only one).")] = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """What can be filtered, with the values in use."""
+    from rich.table import Table
+
+    from hive_agents.cli.configs import refresh_index
+    from hive_agents.retrieval import load_collection
+
+    surface = Surface(json, quiet)
+    place = open_workspace(workspace)
+    schema = load_collection(place, collection)
+    refresh_index(place, surface)
+    index = place.engine().index(schema.name)
+    listed = [
+        {
+            "name": name,
+            "type": field.type,
+            "filterable": field.filterable,
+            "values": [{"value": value, "documents": count} for value, count in index.values(name)]
+            if field.filterable
+            else [],
+        }
+        for name, field in schema.fields.items()
+    ]
+    table = Table(title=f"{schema.name}: {len(index.doc_ids())} documents", title_justify="left")
+    for name in ("field", "type", "filterable", "values (documents)"):
+        table.add_column(name)
+    for row in listed:
+        values = row["values"] if isinstance(row["values"], list) else []
+        shown = ", ".join(f"{item['value']} ({item['documents']})" for item in values[:12])
+        more = f", … {len(values) - 12} more" if len(values) > 12 else ""
+        table.add_row(str(row["name"]), str(row["type"]), "yes" if row["filterable"] else "", shown + more)
+    surface.show({"fields": listed}, table)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, figure, open_workspace
+
+
+def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Every deployment, newest first, with what was measured."""
+    from rich.table import Table
+
+    from hive_agents.retrieval.deployed import versions
+
+    listed = [
+        {
+            "id": version.id,
+            "config": version.name,
+            "config_hash": version.config_hash,
+            "at": version.at,
+            "by": version.by,
+            "authn": version.authn,
+            "decision": version.decision,
+            "via": version.via,
+            "reason": version.reason,
+            "evaluation": version.evaluation,
+            "active": number == 0,
+        }
+        for number, version in enumerate(versions(open_workspace(workspace)))
+    ]
+    table = Table()
+    for name in ("", "id", "config", "at", "by", "via", "decision", "nUDCG", "p"):
+        table.add_column(name)
+    for row in listed:
+        evaluation = row["evaluation"] if isinstance(row["evaluation"], dict) else {}
+        difference = evaluation.get("difference") or {}
+        nudcg = (evaluation.get("candidate") or {}).get("nudcg")
+        table.add_row(
+            "●" if row["active"] else "",
+            *(str(row[name]) for name in ("id", "config", "at", "by", "via", "decision")),
+            figure(nudcg),
+            figure(difference.get("p_value"), 4),
+        )
+    Surface(json, quiet).show({"versions": listed}, table if listed else "nothing was deployed yet")

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import (
+    GoldenOption,
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    console,
+    open_workspace,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hive_agents.retrieval import Hit
+
+ListOption = list[str] | None
+KEYS = {"r": "relevant", "d": "distractors", "i": "irrelevant"}
+
+
+def command(
+    query: Annotated[str, typer.Argument(help="The question, in a reader's words.")],
+    relevant: Annotated[ListOption, typer.Option("--relevant", "-r", metavar="DOC", help="Answers it.")] = None,
+    distractor: Annotated[ListOption, typer.Option("--distractor", "-d", metavar="DOC", help="Misleads.")] = None,
+    irrelevant: Annotated[ListOption, typer.Option("--irrelevant", "-i", metavar="DOC", help="Neither.")] = None,
+    tag: Annotated[ListOption, typer.Option("--tag", help="A tag of the query.")] = None,
+    split: Annotated[str | None, typer.Option("--split", help="train, validation or holdout.")] = None,
+    collection: Annotated[str | None, typer.Option("--collection", help="Default: the only one.")] = None,
+    golden: GoldenOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Label a query: shows what both lanes find, asks about each document, and writes the golden set."""
+    from hive_agents.cli.configs import refresh_index
+    from hive_agents.evaluation.labelling import pool, save_label
+    from hive_agents.retrieval import load_collection
+
+    surface = Surface(json, quiet)
+    place = open_workspace(workspace)
+    schema = load_collection(place, collection)
+    refresh_index(place, surface)
+    chosen: dict[str, list[str]] = {
+        "relevant": list(relevant or []),
+        "distractors": list(distractor or []),
+        "irrelevant": list(irrelevant or []),
+    }
+    complete = irrelevant is not None
+    hits = pool(place.engine(), query, schema.name)
+    if not any(chosen.values()):
+        complete = _ask(query, hits, chosen)
+    entry = save_label(
+        place,
+        query,
+        schema.name,
+        relevant=chosen["relevant"],
+        distractors=chosen["distractors"],
+        irrelevant=chosen["irrelevant"] if complete else None,
+        tags=tag or (),
+        split=split,
+        path=golden,
+    )
+    value: dict[str, Any] = {"query_id": entry["id"], **chosen}
+    counts = ", ".join(f"{len(labels)} {name}" for name, labels in chosen.items())
+    surface.show(value, f"{entry['id']}: {counts}{'' if complete else ' (not fully judged)'}")
+
+
+def _ask(query: str, hits: Sequence[Hit], chosen: dict[str, list[str]]) -> bool:
+    """Ask about each document; True when every one was answered."""
+    err = console(stderr=True)
+    err.print(f"\n[bold]{query}[/bold]   {len(hits)} documents", highlight=False)
+    err.print("r relevant: answers it · d distractor: looks right and misleads · i irrelevant · s skip · q stop here\n")
+    complete = True
+    for number, hit in enumerate(hits, start=1):
+        err.print(f"[bold]{number}. {hit.doc_id}[/bold]  {hit.heading}", highlight=False)
+        err.print(f"   {hit.excerpt}", style="dim", highlight=False, markup=False)
+        answer = ""
+        while answer not in (*KEYS, "s", "q"):
+            answer = typer.prompt("   r/d/i/s/q", err=True).strip().lower()[:1]
+        if answer == "q":
+            return False
+        if answer == "s":
+            complete = False
+        else:
+            chosen[KEYS[answer]].append(hit.doc_id)
+    return complete

@@ -1,0 +1,105 @@
+"""`hive`: registers the commands and turns failures into exit codes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import click
+import typer
+
+from hive_agents.cli import (
+    compare,
+    demo,
+    deploy,
+    evaluate,
+    explain,
+    fields,
+    history,
+    import_,
+    index,
+    init,
+    label,
+    optimize,
+    query,
+    rollback,
+    schema,
+    validate,
+)
+from hive_agents.cli.surface import show_failure
+from hive_agents.errors import HiveError
+
+app = typer.Typer(
+    name="hive",
+    help="Search, measure, verify and deploy: agents that know when they don't know.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+COMMANDS = {
+    "init": init,
+    "import": import_,
+    "index": index,
+    "query": query,
+    "fields": fields,
+    "label": label,
+    "evaluate": evaluate,
+    "compare": compare,
+    "validate": validate,
+    "explain": explain,
+    "deploy": deploy,
+    "rollback": rollback,
+    "history": history,
+    "optimize": optimize,
+    "schema": schema,
+    "demo": demo,
+}
+for name, module in COMMANDS.items():
+    app.command(name)(module.command)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(version("hive-agents"))
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code and never shows a traceback for what a user can cause."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
+    try:
+        return int(app(args=given, prog_name="hive", standalone_mode=False) or 0)
+    except HiveError as error:
+        show_failure(error, as_json)
+        return error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return 2
+    except click.ClickException as error:
+        usage = HiveError.of("HIVE-409", error.format_message(), fix="see `hive COMMAND --help`")
+        show_failure(usage, as_json)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has gone; closing stdout here keeps the interpreter quiet at exit.
+        sys.stdout = None
+        return 0
+
+
+def run() -> None:
+    sys.exit(main())

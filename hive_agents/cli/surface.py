@@ -1,0 +1,111 @@
+"""What all commands share: options, output, progress, and how a failure is shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.errors import Diagnostic, HiveError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from hive_agents.workspace import Workspace
+
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option("--workspace", "-w", help="Workspace folder (default: the nearest upwards, else ./workspace)."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no tables.")]
+GoldenOption = Annotated[Path | None, typer.Option("--golden", help="Golden set (default: evals/golden.json).")]
+ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name or a path.")]
+
+PROGRESS_AFTER = 1.0
+
+
+class Surface:
+    """Where a command shows its result: JSON on stdout alone, or text; the rest goes to stderr."""
+
+    def __init__(self, as_json: bool, quiet: bool) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+
+    def show(self, value: dict[str, Any], *parts: RenderableType) -> None:
+        """The JSON value, or the renderables that tell the same to a person."""
+        if self.as_json:
+            sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+        elif not self.quiet:
+            out = console()
+            for part in parts:
+                out.print(part, highlight=False)
+
+    def warn(self, diagnostics: Iterable[Diagnostic]) -> None:
+        err = console(stderr=True)
+        for diagnostic in diagnostics:
+            style = (
+                "yellow" if diagnostic.severity == "warning" else "red" if diagnostic.severity == "error" else "cyan"
+            )
+            err.print(str(diagnostic), style=style, highlight=False, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[str, int, int], None]]:
+        """A callback (what, done, total) that draws a bar on stderr once the work takes over a second."""
+        if self.quiet or self.as_json or not sys.stderr.isatty():
+            yield lambda what, done, total: None
+            return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        bars = Progress(*columns, console=console(stderr=True), transient=True)
+        tasks: dict[str, Any] = {}
+        started = time.monotonic()
+
+        def report(what: str, done: int, total: int) -> None:
+            if time.monotonic() - started < PROGRESS_AFTER:
+                return
+            if not tasks:
+                bars.start()
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        try:
+            yield report
+        finally:
+            if tasks:
+                bars.stop()
+
+
+def console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr)
+
+
+def open_workspace(path: Path | None) -> Workspace:
+    from hive_agents.workspace import Workspace
+
+    return Workspace(path) if path is not None else Workspace.find()
+
+
+def show_failure(error: HiveError, as_json: bool) -> None:
+    if as_json:
+        value = {"ok": False, "diagnostics": [diagnostic.to_json() for diagnostic in error.diagnostics]}
+        sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    else:
+        Surface(as_json=False, quiet=False).warn(error.diagnostics)
+
+
+def figure(value: float | None, digits: int = 3, signed: bool = False) -> str:
+    """A number as tables show it; what doesn't exist is a dash, never a zero."""
+    if value is None:
+        return "–"
+    return f"{value:+.{digits}f}" if signed else f"{value:.{digits}f}"

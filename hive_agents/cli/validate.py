@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import (
+    ConfigArgument,
+    GoldenOption,
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    open_workspace,
+)
+
+
+def command(
+    config: ConfigArgument,
+    behavioral: Annotated[bool, typer.Option("--behavioral", help="Also run the deploy gate (level 3).")] = False,
+    golden: GoldenOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Check a config: syntax, sense, and with --behavioral whether it is better than the active one."""
+    from hive_agents.cli.configs import refresh_index
+    from hive_agents.cli.deploy import gate_parts
+    from hive_agents.errors import Diagnostic, HiveError, has_errors
+    from hive_agents.evaluation import load_golden
+    from hive_agents.retrieval.deployed import find_active
+    from hive_agents.verification import check_config, named_config, run_gate
+
+    surface = Surface(json, quiet)
+    place = open_workspace(workspace)
+    value: dict[str, Any] = {"ok": True}
+    parts: list[Any] = []
+    findings: list[Diagnostic] = []
+    try:
+        stored = named_config(place, config)
+        queries = load_golden(place, golden) if golden is not None or behavioral else None
+        findings = check_config(place, stored, golden=queries)
+        if behavioral and queries is not None and not has_errors(findings):
+            refresh_index(place, surface)
+            active = find_active(place)
+            result = run_gate(place, place.engine(), stored, active.stored if active else None, queries)
+            value["gate"] = {"decision": result.decision, **result.to_json()}
+            severity = "error" if result.decision == "blocked" else "warning"
+            findings += [
+                Diagnostic(reason.code, reason.message, stored.file, "$", severity=severity)  # type: ignore[arg-type]
+                for reason in result.reasons
+            ]
+            parts = gate_parts(result)
+    except HiveError as error:
+        if error.exit_code != 1:
+            raise
+        findings += error.diagnostics
+    value["ok"] = not has_errors(findings)
+    value["diagnostics"] = [finding.to_json() for finding in findings]
+    if not json:
+        surface.warn(findings)
+    surface.show(value, *parts, f"{config}: {'no errors' if value['ok'] else 'not valid'}")
+    raise typer.Exit(0 if value["ok"] else 1)
