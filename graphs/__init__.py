@@ -1,0 +1,1 @@
+"""What happens next: each module is one LangGraph graph and reads like its diagram."""

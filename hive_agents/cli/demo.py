@@ -1,2 +1,142 @@
-def command() -> None:
-    """Demo."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, console, figure
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+QUESTION = "how long do we leave the detergent in the 2 litre glass vessel, and how hot?"
+
+
+def command(
+    keep: Annotated[Path | None, typer.Option("--keep", metavar="DIR", help="Keep the workspace here.")] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """The whole story on the sample workspace, in a temporary copy."""
+    import tempfile
+
+    from hive_agents.cli.surface import Surface
+    from hive_agents.sample import init_workspace
+    from hive_agents.workspace import Workspace
+
+    with tempfile.TemporaryDirectory(prefix="hive-demo-") as folder:
+        place = Workspace(init_workspace(keep or Path(folder) / "workspace"))
+        story = _Story(place, silent=json or quiet)
+        result = story.tell()
+    Surface(json, quiet).show(result)
+
+
+class _Story:
+    """Each step runs what its command runs, and shows the figures it measured."""
+
+    def __init__(self, workspace: Workspace, *, silent: bool) -> None:
+        self.workspace = workspace
+        self.out = console()
+        self.silent = silent
+
+    def say(self, *parts: Any) -> None:
+        if not self.silent:
+            for part in parts:
+                self.out.print(part, highlight=False)
+
+    def step(self, command: str, why: str) -> None:
+        self.say(f"\n[bold green]$ {command}[/bold green]  [dim]# {why}[/dim]")
+
+    def tell(self) -> dict[str, Any]:
+        index = self.index()
+        distractors = self.query()
+        before = self.evaluate("v1-naive", "what the naive config is worth: distractors count against it")
+        gate = self.bad_deploy()
+        optimized = self.optimize()
+        after = self.query()
+        self.rollback()
+        return {
+            "index": index,
+            "distractors_before": distractors,
+            "distractors_after": after,
+            "evaluation": before,
+            "blocked": gate,
+            "optimize": optimized,
+        }
+
+    def index(self) -> dict[str, Any]:
+        self.step("hive index", "embeddings come from the shipped cache")
+        report = self.workspace.index()
+        self.say(
+            f"{report.documents} documents, {report.chunks} chunks, {report.embedded} embedded in {report.seconds} s"
+        )
+        return {"documents": report.documents, "chunks": report.chunks, "embedded": report.embedded}
+
+    def query(self) -> int:
+        from hive_agents.evaluation import load_golden
+        from hive_agents.retrieval.deployed import active_config
+
+        active = active_config(self.workspace).stored.config
+        self.step(f'hive query "{QUESTION}"', f"with the active config, {active.name}")
+        golden = next((query for query in load_golden(self.workspace) if query.query == QUESTION), None)
+        marks = {"relevant": "[green]answers it[/green]", "distractor": "[red]misleads: a distractor[/red]"}
+        found = 0
+        for hit in self.workspace.engine().search(QUESTION, active).hits:
+            label = golden.label(hit.doc_id) if golden else "unjudged"
+            found += label == "distractor"
+            self.say(f"{hit.rank:>3}  {hit.chunk_id:<44} {marks.get(label, '')}")
+        return found
+
+    def evaluate(self, config: str, why: str) -> dict[str, Any]:
+        from hive_agents.evaluation import evaluate
+
+        self.step(f"hive evaluate {config}", why)
+        evaluation = evaluate(self.workspace, config)
+        metrics = evaluation.metrics
+        self.say(
+            f"nUDCG {figure(metrics['nudcg'])}, nDCG {figure(metrics['ndcg'])}, recall {figure(metrics['recall'])},"
+            f" {figure(metrics['distractors'], 2)} distractors a query, over {len(evaluation.queries)} queries"
+        )
+        return metrics
+
+    def bad_deploy(self) -> dict[str, Any]:
+        import json
+
+        from hive_agents.cli.deploy import gate_parts
+        from hive_agents.evaluation import load_golden
+        from hive_agents.files import atomic_write_text
+        from hive_agents.verification import deploy, named_config
+
+        self.step("hive deploy careless", "somebody returns more and trusts vectors alone: the gate measures it")
+        careless = {
+            "name": "careless",
+            "collection": "knowledge-base",
+            "retrieval": {"method": "vector", "top_k": 20},
+        }
+        atomic_write_text(self.workspace.configs / "careless.json", json.dumps(careless, indent=2) + "\n")
+        outcome = deploy(self.workspace, named_config(self.workspace, "careless"), load_golden(self.workspace))
+        self.say(*gate_parts(outcome.result))
+        return {"decision": outcome.result.decision, "reasons": [reason.to_json() for reason in outcome.result.reasons]}
+
+    def optimize(self) -> dict[str, Any]:
+        from hive_agents.cli.optimize import Live, parts
+        from hive_agents.runtime.optimize import OptimizeRun
+
+        self.step("hive optimize", "diagnose, try, measure; the holdout decides")
+        live = None if self.silent else Live()
+        run = OptimizeRun.start(self.workspace, golden=None, deploy=True, settings={})
+        result = run.go(on_update=live.update if live else None)
+        self.say(*parts(result))
+        return result
+
+    def rollback(self) -> None:
+        from hive_agents.errors import HiveError
+        from hive_agents.verification import rollback
+
+        self.step("hive rollback", "every deployment can be taken back")
+        try:
+            version, before = rollback(self.workspace, reason="demo")
+            self.say(f"{version.name} is active again (before: {before})")
+        except HiveError as error:
+            self.say(str(error))

@@ -1,2 +1,166 @@
-def command() -> None:
-    """Improve."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import (
+    GoldenOption,
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    figure,
+    open_workspace,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PositiveOption = int | None
+CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1}
+
+
+def command(
+    iterations: Annotated[PositiveOption, typer.Option("--iterations", min=1, help="At most so many rounds.")] = None,
+    patience: Annotated[PositiveOption, typer.Option("--patience", min=1, help="Rounds without gain.")] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", min=0.001, help="Time for the search.")] = None,
+    evaluations: Annotated[PositiveOption, typer.Option("--evaluations", min=1, help="Configs to measure.")] = None,
+    llm_calls: Annotated[PositiveOption, typer.Option("--llm-calls", min=0, help="Model calls.")] = None,
+    max_usd: Annotated[float | None, typer.Option("--max-usd", min=0, help="Money for models; 0 is no limit.")] = None,
+    seed: Annotated[PositiveOption, typer.Option("--seed", min=0, help="Same seed, same inputs, same result.")] = None,
+    no_deploy: Annotated[bool, typer.Option("--no-deploy", help="Stop before the deployment.")] = False,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
+    golden: GoldenOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Improve the active config: diagnose, try, measure, and deploy what is proved better on queries never seen."""
+    from hive_agents.cli.configs import refresh_index
+    from hive_agents.runtime.optimize import OptimizeRun
+
+    surface = Surface(json, quiet)
+    place = open_workspace(workspace)
+    flags = {
+        "iterations": iterations,
+        "patience": patience,
+        "seconds": seconds,
+        "evaluations": evaluations,
+        "llm_calls": llm_calls,
+        "max_usd": max_usd,
+        "seed": seed,
+    }
+    given = {name: value for name, value in flags.items() if value is not None}
+    refresh_index(place, surface)
+    if resume:
+        run = OptimizeRun.resume(place, resume)
+    else:
+        run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=given)
+    live = None if json or quiet else Live()
+    result = run.go(on_update=live.update if live else None)
+    surface.show(result, *parts(result))
+    raise typer.Exit(130 if result["stopped_by"] == "interrupted" else CODES[result["status"]])
+
+
+class Live:
+    """The table of trials while they are judged: of each iteration what was accepted, or what came closest."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self.console = Console()
+        self.judged = 0
+        self.diagnosed = False
+
+    def update(self, state: dict[str, Any]) -> None:
+        if not self.diagnosed and state.get("diagnosis"):
+            self.diagnosed = True
+            self.console.print(f"[bold]diagnosis[/bold] {state['diagnosis']['summary']}", highlight=False)
+        rows = [row for row in state.get("rows", []) if row["n"] > self.judged]
+        if rows:
+            self.console.print(_trials(_telling(rows), header=self.judged == 0))
+            self.judged = rows[-1]["n"]
+
+
+def _telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The iteration's new config first; without one the two trials that came closest. All are in --json."""
+    measured = sorted((row for row in rows if row["train"] is not None), key=lambda row: -row["train"])
+    accepted = [row for row in measured if row["config"]]
+    return [*accepted, *(row for row in measured if not row["config"])][: 3 if accepted else 2]
+
+
+def _trials(rows: list[dict[str, Any]], *, header: bool) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD if header else None, show_header=header, padding=(0, 1), expand=True)
+    table.add_column("n", justify="right", width=2)
+    table.add_column("config", width=7)
+    table.add_column("change", ratio=1)
+    for name in ("train", "valid.", "distr."):
+        table.add_column(name, justify="right", width=6)
+    table.add_column("verdict", width=7)
+    for row in rows:
+        style = "green" if row["config"] else "red" if row["verdict"] == "invalid" else "dim"
+        table.add_row(
+            str(row["n"]),
+            row["config"] or "",
+            row["step"],
+            figure(row["train"]),
+            figure(row["validation"]),
+            figure(row["distractors"], 2),
+            row["verdict"],
+            style=style,
+        )
+    return table
+
+
+def parts(result: dict[str, Any]) -> list[Any]:
+    from hive_agents.optimizer.space import in_words
+
+    best, certificate = result["best"], result["certificate"]
+    lines: list[Any] = [_chart(result)] if result["iterations"] else []
+    lines.append(
+        f"[bold]{result['status']}[/bold]"
+        + (f" (stopped by {result['stopped_by']})" if result["stopped_by"] else "")
+        + f": {result['evaluations']} configs measured, {figure(result['evaluations_per_second'], 0)} a second"
+    )
+    if result["status"] == "no_improvement":
+        lines.append(f"nothing beat {result['baseline']['config']} on the validation queries")
+        return lines
+    lines.append(f"  {best['config']}: {in_words(best['changes'])}")
+    if certificate:
+        low, high = certificate["ci95"] or (None, None)
+        lines += [
+            f"  holdout ({certificate['n']} queries nobody tuned on): nUDCG {figure(certificate['before'])} ->"
+            f" {figure(certificate['after'])} ({figure(certificate['difference'], signed=True)},"
+            f" 95 % interval {figure(low, signed=True)} to {figure(high, signed=True)})",
+            f"  distractors per query {figure(certificate['distractors_before'], 2)} ->"
+            f" {figure(certificate['distractors_after'], 2)}",
+            f"  p = {figure(certificate['p_value'], 4)} against {figure(certificate['alpha'], 4)};"
+            f" gains from {figure(certificate['mde'])} on would show",
+        ]
+        lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]
+    if result["status"] == "escalated":
+        lines.append(f"  waits for a person: approval request {result['approval_id']}")
+    lines.append(
+        f"  again from here: hive optimize --resume {result['run_id']}" if result["status"] == "stopped" else ""
+    )
+    return [line for line in lines if line]
+
+
+def _chart(result: dict[str, Any]) -> str:
+    """The best training nUDCG after each iteration, as a bar a line."""
+    best = result["baseline"]["train"]
+    values = [best]
+    for n in range(1, max(row["n"] for row in result["iterations"]) + 1):
+        accepted = [row["train"] for row in result["iterations"] if row["n"] == n and row["verdict"] == "accept"]
+        best = max([best, *accepted])
+        values.append(best)
+    low = min(0.0, min(values))
+    lines = ["nUDCG on the training queries, by iteration"]
+    for n, value in enumerate(values):
+        bar = "█" * max(1, round(40 * (value - low) / max(1.0 - low, 1e-9)))
+        lines.append(f"  {n:>2} {bar} {value:.3f}")
+    return "\n".join(lines)

@@ -7,7 +7,9 @@ import typer
 from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, figure, open_workspace
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
 
     from hive_agents.retrieval import Ranking
 
@@ -44,38 +46,28 @@ def command(
             raise HiveError(error.diagnostics, exit_code=2) from None
     ranking = engine.search(text, program)
     value: dict[str, Any] = ranking.to_json()
-    parts: list[Any] = [_table(ranking), f"{len(ranking.hits)} hits, ended by {ranking.cut.reason}"]
+    parts: list[Any] = [*_lines(ranking), f"{len(ranking.hits)} hits, ended by {ranking.cut.reason}"]
     if explain is not None:
         value["explanation"] = explain_hit(engine, text, program, explain)
         parts.append(explain_text(value["explanation"]))
     surface.show(value, *parts)
 
 
-def _table(ranking: Ranking) -> Table:
-    from rich.table import Table
+def _lines(ranking: Ranking) -> Iterator[RenderableType]:
+    """Two or three lines a hit: where it is, how both lanes ranked it, the passage."""
+    from rich.padding import Padding
     from rich.text import Text
 
-    table = Table(show_lines=True, title=f"{ranking.query!r} with {ranking.config}", title_justify="left")
-    table.add_column("#", justify="right")
-    table.add_column("document", ratio=2, overflow="fold")
-    table.add_column("passage", ratio=4)
-    table.add_column("score", justify="right")
-    table.add_column("bm25", justify="right")
-    table.add_column("vector", justify="right")
+    yield Text(f"{ranking.query!r} with {ranking.config}")
     for hit in ranking.hits:
-        where = Text(hit.chunk_id, style="bold") + Text(f"\n{hit.heading}", style="dim not bold")
+        lanes = f"  score {figure(hit.score, 4)}{_lane('bm25', hit.bm25_rank, hit.bm25_score)}"
+        lanes += _lane("vector", hit.vector_rank, hit.vector_score)
+        line = Text(f"{hit.rank:>3}  ") + Text(hit.chunk_id, style="bold") + Text(lanes, style="dim")
         if hit.flagged:
-            where += Text(f"\n! lanes disagree {hit.disagreement:.2f}", style="yellow not bold")
-        table.add_row(
-            str(hit.rank),
-            where,
-            Text(hit.excerpt),
-            figure(hit.score, 4),
-            _lane(hit.bm25_rank, hit.bm25_score),
-            _lane(hit.vector_rank, hit.vector_score),
-        )
-    return table
+            line += Text(f"  ! lanes disagree {hit.disagreement:.2f}", style="yellow")
+        yield line
+        yield Padding(Text(hit.heading or hit.title, style="cyan") + Text(f"\n{hit.excerpt}"), (0, 0, 0, 5))
 
 
-def _lane(rank: int | None, score: float | None) -> str:
-    return "–" if rank is None else f"{rank} ({figure(score, 2)})"
+def _lane(name: str, rank: int | None, score: float | None) -> str:
+    return f"  {name} –" if rank is None else f"  {name} #{rank} ({figure(score, 2)})"

@@ -73,6 +73,9 @@ class GoldenSet:
         chosen = tuple(query for query in self.queries if query.id in wanted)
         return GoldenSet(self.collection, self.k, chosen, self.file, self.hash)
 
+    def joined(self, other: GoldenSet) -> GoldenSet:
+        return GoldenSet(self.collection, self.k, (*self.queries, *other.queries), self.file, self.hash)
+
     def __len__(self) -> int:
         return len(self.queries)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.evaluation.metrics.discounts import discount, ideal_dcg
+from hive_agents.optimizer.budget import Budget
 from hive_agents.retrieval import RetrievalConfig, SearchEngine
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.filters import Condition
@@ -65,20 +66,27 @@ class Ranked:
 
 
 class LaneCache:
-    """Cached lanes of one golden set over one index. Not safe to share between threads."""
+    """Cached lanes of one golden set over one index. Not safe to share between threads.
 
-    def __init__(self, engine: SearchEngine, golden: GoldenSet, *, vectors: bool = True) -> None:
+    Every config measured is one evaluation of `budget`.
+    """
+
+    def __init__(self, engine: SearchEngine, golden: GoldenSet, *, budget: Budget | None = None) -> None:
         self.golden = golden
+        self.budget = budget
         self._index = engine.index(golden.collection)
-        self._vectors = vectors and self._index.embedding_model is not None
+        self._vectors = self._index.embedding_model is not None
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self._index.doc_ids())}
         self._keyword_lanes: OrderedDict[tuple[FilterKey, BM25Params], Ints] = OrderedDict()
         self._vector_lanes: OrderedDict[FilterKey, tuple[Ints, Floats]] = OrderedDict()
         self._pools: OrderedDict[tuple[FilterKey, BM25Params], _Pool] = OrderedDict()
-        self.evaluations = 0
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
-        self.evaluations += 1
+        """Per-query scores. Raises: `BudgetExhausted`."""
+        if self.budget is not None:
+            self.budget.spend()
+        if not len(self.golden):
+            return Scores(np.empty(0), np.empty(0), np.empty(0, np.int64))
         ranked = self.rank(config)
         k = self.golden.k
         labels, documents = ranked.labels[:, :k], ranked.documents[:, :k]
@@ -124,6 +132,10 @@ class LaneCache:
     @cached_property
     def _ideal(self) -> Floats:
         return np.array([ideal_dcg(len(query.relevant), self.golden.k) for query in self.golden])
+
+    def number_of(self, doc_id: str) -> int:
+        """The document number that `Ranked.documents` uses; -2 for a document that isn't indexed."""
+        return self._doc_numbers.get(doc_id, -2)
 
     @property
     def best_cosines(self) -> Floats:

@@ -1,0 +1,1 @@
+"""Wiring between the library and LangGraph: context, checkpoints, runs."""

@@ -21,7 +21,12 @@ def named_config(workspace: Workspace, reference: str) -> StoredConfig:
 
 
 def check_config(
-    workspace: Workspace, stored: StoredConfig, *, golden: GoldenSet | None = None, reranker: bool = False
+    workspace: Workspace,
+    stored: StoredConfig,
+    *,
+    golden: GoldenSet | None = None,
+    reranker: bool = False,
+    refresh: bool = True,
 ) -> list[Diagnostic]:
     """What levels 1 and 2 say of a config that parses; the index is refreshed where filters need it."""
     findings = []
@@ -32,7 +37,7 @@ def check_config(
         findings.append(
             Diagnostic("HIVE-107", message, stored.file, "parent", "name an existing config, or use null", line)
         )
-    if stored.config.filters:
+    if refresh and stored.config.filters:
         build_index(workspace)
     return findings + check_semantics(workspace, stored, golden=golden, reranker=reranker)
 

@@ -79,26 +79,36 @@ def deploy(
     warnings = active.warnings if active else ()
     if result.decision == "blocked" or (result.decision == "inconclusive" and not allow_inconclusive):
         return Deployment(result, None, previous, warnings)
-    switch(workspace, candidate, result, via="deploy", reason=reason, by=by)
+    switch(workspace, candidate, result.record(), decision=result.decision, via="deploy", reason=reason, by=by)
     return Deployment(result, candidate.name, previous, warnings)
 
 
 def switch(
     workspace: Workspace,
     candidate: StoredConfig,
-    result: GateResult,
+    evaluation: dict[str, Any],
     *,
+    decision: str,
     via: str,
     reason: str | None = None,
     by: str | None = None,
 ) -> Version:
-    """Make `candidate` serve. Raises: HIVE-307 where the active config is no longer the one compared with."""
+    """Make `candidate` serve; `evaluation` is `GateResult.record()`.
+
+    Raises: HIVE-307 where the active config is no longer the one compared with.
+    """
     with workspace.exclusive("deploying"):
         active = find_active(workspace)
-        if (active.stored.hash if active else None) != result.certificate.active_hash:
+        now = active.stored.hash if active else None
+        if active and active.version and now == candidate.hash and active.version.evaluation == evaluation:
+            return active.version  # killed after the switch, before its caller knew
+        if (
+            now != evaluation["certificate"]["active_hash"]
+            or candidate.hash != evaluation["certificate"]["config_hash"]
+        ):
             raise HiveError.of(
                 "HIVE-307",
-                "another config was deployed while this one was measured",
+                "another config was deployed, or this one was edited, while it was measured",
                 file=candidate.file,
                 path="$",
                 fix="run the command again: it compares with the config that is active now",
@@ -108,12 +118,12 @@ def switch(
         return _record(
             workspace,
             candidate,
-            decision=result.decision,
+            decision=decision,
             via=via,
             reason=reason,
             previous=previous,
             by=by,
-            evaluation={**result.to_json(), "certificate": asdict(result.certificate)},
+            evaluation=evaluation,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from hive_agents import audit
@@ -56,7 +56,11 @@ class GateResult:
     difference: PairedDifference | None
     certificate: Certificate
     alpha: float
-    use: HoldoutUse | None = field(default=None)
+    use: HoldoutUse | None = None
+
+    def record(self) -> dict[str, Any]:
+        """What a deployment keeps: the figures and what they were measured on."""
+        return {**self.to_json(), "certificate": asdict(self.certificate)}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -80,6 +84,7 @@ def run_gate(
     *,
     holdout: GoldenSet | None = None,
     purpose: str = "gate",
+    run_id: str | None = None,
 ) -> GateResult:
     """Measure candidate and active on the holdout, where there is one, and decide.
 
@@ -97,7 +102,7 @@ def run_gate(
             path="queries",
             fix="add queries with `hive label QUERY`",
         )
-    use = spend(workspace, measured, purpose) if holdout is not None and active is not None else None
+    use = spend(workspace, measured, purpose, run_id) if holdout is not None and active is not None else None
     alpha = use.alpha if use else workspace.settings.gate.alpha
     configs = [candidate.config] if active is None else [candidate.config, active.config]
     evaluations = evaluate_interleaved(engine, configs, measured)

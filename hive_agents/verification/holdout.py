@@ -6,6 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hive_agents import audit
 from hive_agents.errors import Diagnostic, HiveError
@@ -35,24 +36,27 @@ def query_hashes(golden: GoldenSet) -> list[str]:
     return sorted(hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts)
 
 
-def uses(workspace: Workspace, holdout: GoldenSet) -> int:
-    """How often this holdout, or one that shares over half of it, was looked at before."""
+def uses(workspace: Workspace, holdout: GoldenSet) -> list[dict[str, Any]]:
+    """The looks at this holdout, or at one that shares over half of it, oldest first."""
     mine = set(query_hashes(holdout))
-    count = 0
-    for entry in audit.entries(workspace, KIND):
-        theirs = set(entry["queries"])
-        shared = len(mine & theirs)
-        if shared * 2 > min(len(mine), len(theirs)):
-            count += 1
-    return count
+    return [
+        entry
+        for entry in audit.entries(workspace, KIND)
+        if len(mine.intersection(entry["queries"])) * 2 > min(len(mine), len(entry["queries"]))
+    ]
 
 
-def spend(workspace: Workspace, holdout: GoldenSet, purpose: str) -> HoldoutUse:
-    """Record a use before looking, so that a crash can't make it free. Past the last use nothing is recorded."""
-    j = uses(workspace, holdout) + 1
+def spend(workspace: Workspace, holdout: GoldenSet, purpose: str, run_id: str | None = None) -> HoldoutUse:
+    """Record a use before looking, so that a crash can't make it free; a run that is resumed keeps the one it has.
+
+    Past the last use nothing is recorded.
+    """
+    before = uses(workspace, holdout)
+    mine = next((entry for entry in before if run_id is not None and entry["run_id"] == run_id), None)
+    j = mine["j"] if mine else len(before) + 1
     use = HoldoutUse(j, spent_alpha(j, workspace.settings.gate.alpha))
-    if not use.exhausted:
-        audit.append(workspace, KIND, purpose=purpose, j=j, queries=query_hashes(holdout))
+    if mine is None and not use.exhausted:
+        audit.append(workspace, KIND, purpose=purpose, j=j, run_id=run_id, queries=query_hashes(holdout))
     return use
 
 

@@ -1,0 +1,59 @@
+"""The end of a run: the gate reads the holdout, and deploys what it proves better."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hive_agents.evaluation.golden import load_golden
+from hive_agents.optimizer.session import OptimizerSession
+from hive_agents.optimizer.splits import split
+from hive_agents.retrieval import SearchEngine
+from hive_agents.retrieval.deployed import find_active
+from hive_agents.verification.deploy import switch
+from hive_agents.verification.gate import run_gate
+
+
+def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(what a report shows, what a deployment records). The same run uses the holdout once, however often it dies."""
+    golden = load_golden(session.workspace, session.golden_path)
+    active = find_active(session.workspace)
+    result = run_gate(
+        session.workspace,
+        SearchEngine(session.workspace),
+        session.stored(name),
+        active.stored if active else None,
+        golden,
+        holdout=split(golden).holdout,
+        purpose="optimize",
+        run_id=run_id,
+    )
+    d = result.difference
+    certificate = {
+        "decision": result.decision,
+        "reasons": [reason.to_json() for reason in result.reasons],
+        "n": len(result.candidate.queries),
+        "before": result.active.metrics["nudcg"] if result.active else None,
+        "after": result.candidate.metrics["nudcg"],
+        "distractors_before": result.active.metrics["distractors"] if result.active else None,
+        "distractors_after": result.candidate.metrics["distractors"],
+        "difference": d.difference if d else None,
+        "ci95": list(d.ci95) if d else None,
+        "p_value": d.p_value if d else None,
+        "alpha": result.alpha,
+        "j": result.use.j if result.use else None,
+        "mde": d.mde if d else None,
+    }
+    return certificate, result.record()
+
+
+def deploy_certified(session: OptimizerSession, name: str, evaluation: dict[str, Any], run_id: str) -> None:
+    """Switch to a certified config. Raises: HIVE-307 where another deployment came in between."""
+    switch(
+        session.workspace,
+        session.stored(name),
+        evaluation,
+        decision="passed",
+        via="optimize",
+        reason=f"certified by run {run_id}",
+        by="agent:optimizer",
+    )

@@ -1,0 +1,227 @@
+"""Why does a config lose nUDCG? Each loss is attributed by an exact counterfactual over cached rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from hive_agents.evaluation.golden import GoldenQuery
+from hive_agents.evaluation.metrics.discounts import discount, ideal_dcg
+from hive_agents.optimizer.lane_cache import LaneCache, Ranked, Scores
+from hive_agents.optimizer.space import apply, filterable_values, parsed
+from hive_agents.retrieval import RetrievalConfig
+from hive_agents.retrieval.index import SqliteIndex
+
+Cause = Literal[
+    "category_distractor",
+    "keyword_trap",
+    "vector_trap",
+    "tail_junk",
+    "ranked_low",
+    "unreachable",
+    "filtered_away",
+    "should_abstain",
+    "unjudged",
+]
+APART = 2.0
+"""One lane's rank must be this many times the other's before a distractor counts as that lane's trap."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """`points` is the mean nUDCG that would be won if this cause alone were gone; the causes overlap."""
+
+    cause: Cause
+    points: float
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """What leaving out one value of a field would do to the mean nUDCG and to relevant documents returned."""
+
+    field: str
+    value: str
+    nudcg: float
+    distractors: float
+    lost_relevant: int
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Losses largest first; `exclusions` are the counterfactual filters that help, best first."""
+
+    nudcg: float
+    distractors: float
+    losses: tuple[Loss, ...]
+    exclusions: tuple[Exclusion, ...]
+    summary: str
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def loss(self, cause: str) -> Loss | None:
+        return next((loss for loss in self.losses if loss.cause == cause), None)
+
+
+def diagnose(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig) -> Diagnosis:
+    """The diagnosis of one config over the cache's queries."""
+    scores = cache.evaluate(config)
+    ranked = cache.rank(config, depth=cache.golden.k)
+    reachable = _reachable(cache, config)
+    unfiltered = _reachable(cache, parsed({**config.model_dump(exclude_unset=True), "filters": {}}))
+    points: dict[Cause, dict[str, float]] = {}
+    for row, query in enumerate(cache.golden):
+        for cause, gain in _of_query(query, row, ranked, scores, reachable[row], unfiltered[row], cache).items():
+            points.setdefault(cause, {})[query.id] = gain
+    exclusions = _exclusions(cache, index, config, scores)
+    n = max(len(cache.golden), 1)
+    losses = [
+        Loss(cause, sum(by.values()) / n, tuple(sorted(by, key=lambda q: -by[q]))) for cause, by in points.items()
+    ]
+    mean = float(scores.nudcg.mean())
+    if exclusions:
+        best = exclusions[0]
+        touched = tuple(query.id for query in cache.golden if query.distractors)
+        losses.append(Loss("category_distractor", best.nudcg - mean, touched))
+    losses.sort(key=lambda loss: (-loss.points, loss.cause))
+    distractors = float(scores.distractors.mean())
+    return Diagnosis(mean, distractors, tuple(losses), exclusions, _summary(mean, scores, exclusions, losses))
+
+
+def _of_query(
+    query: GoldenQuery,
+    row: int,
+    ranked: Ranked,
+    scores: Scores,
+    reachable: set[int],
+    unfiltered: set[int],
+    cache: LaneCache,
+) -> dict[Cause, float]:
+    k = cache.golden.k
+    returned = int(ranked.returned[row])
+    labels = ranked.labels[row, : min(returned, k)].tolist()
+    actual = float(scores.nudcg[row])
+    if not query.relevant:
+        return {"should_abstain": 1.0 - actual} if returned else {}
+    ideal = ideal_dcg(len(query.relevant), k)
+    first = _first_occurrences(ranked.documents[row, : len(labels)].tolist(), labels)
+    found: dict[Cause, float] = {}
+    for cause, lane, other in (
+        ("keyword_trap", ranked.keyword[row], ranked.vector[row]),
+        ("vector_trap", ranked.vector[row], ranked.keyword[row]),
+    ):
+        trapped = [
+            place
+            for place, label in enumerate(first)
+            if label < 0 and lane[place] and (not other[place] or other[place] >= APART * lane[place])
+        ]
+        if trapped:
+            kept = [label for place, label in enumerate(first) if place not in trapped]
+            found[cause] = _worth(kept) / ideal - actual  # type: ignore[index]
+    best = max(_worth(first[:length]) for length in range(len(first) + 1)) / ideal
+    if best > actual + 1e-12:
+        found["tail_junk"] = best - actual
+    numbers = {cache.number_of(doc_id) for doc_id in query.relevant}
+    shown = {number for number, label in zip(ranked.documents[row].tolist(), first, strict=False) if label > 0}
+    missing = numbers - shown
+    low = missing & reachable
+    share = {
+        "ranked_low": low,
+        "filtered_away": (missing - low) & unfiltered,
+        "unreachable": missing - low - unfiltered,
+    }
+    for cause, documents in share.items():
+        if documents:
+            found[cause] = (ideal_dcg(len(shown) + len(documents), k) - ideal_dcg(len(shown), k)) / ideal  # type: ignore[index]
+    if query.irrelevant is not None:
+        known = {cache.number_of(doc_id) for doc_id in query.qrels}
+        strangers = [
+            number for number in dict.fromkeys(ranked.documents[row, : len(labels)].tolist()) if number not in known
+        ]
+        if strangers:
+            found["unjudged"] = 0.0
+    return {cause: gain for cause, gain in found.items() if gain > 1e-12 or cause == "unjudged"}
+
+
+def _first_occurrences(documents: Iterable[int], labels: Iterable[int]) -> list[int]:
+    """Labels, 0 where the document stands higher up already."""
+    seen: set[int] = set()
+    first = []
+    for document, label in zip(documents, labels, strict=True):
+        first.append(0 if document in seen else label)
+        seen.add(document)
+    return first
+
+
+def _worth(labels: list[int]) -> float:
+    return sum(label * discount(rank) for rank, label in enumerate(labels, start=1))
+
+
+def _reachable(cache: LaneCache, config: RetrievalConfig) -> list[set[int]]:
+    """The documents among the candidates of any lane, a set a query."""
+    everything = cache.rank(config, depth=10_000)
+    candidates = config.retrieval.candidates
+    inside = np.zeros(everything.documents.shape, np.bool_)
+    for used, lane in ((config.retrieval.keyword, everything.keyword), (config.retrieval.vector, everything.vector)):
+        if used:
+            inside |= (lane > 0) & (lane <= candidates)
+    return [set(documents[mask].tolist()) for documents, mask in zip(everything.documents, inside, strict=True)]
+
+
+def _exclusions(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, before: Scores) -> tuple[Exclusion, ...]:
+    found = []
+    relevant_before = _relevant_returned(cache, config)
+    for field, values in filterable_values(index).items():
+        current = config.filters.get(field)
+        excluded = list(current["not"]) if isinstance(current, dict) and "not" in current else []
+        if current is not None and not excluded:
+            continue
+        for value in values:
+            if value in excluded or len(excluded) + 1 >= len(values):
+                continue
+            candidate = parsed(apply(config, [(f"filters.{field}", {"not": sorted([*excluded, value])})]))
+            after = cache.evaluate(candidate)
+            nudcg = float(after.nudcg.mean())
+            if nudcg > float(before.nudcg.mean()) + 1e-9:
+                lost = max(0, relevant_before - _relevant_returned(cache, candidate))
+                found.append(Exclusion(field, value, nudcg, float(after.distractors.mean()), lost))
+    found.sort(key=lambda one: (-one.nudcg, one.lost_relevant, one.field, one.value))
+    return tuple(found[:6])
+
+
+def _relevant_returned(cache: LaneCache, config: RetrievalConfig) -> int:
+    ranked = cache.rank(config)
+    k = cache.golden.k
+    total = 0
+    for documents, labels, returned in zip(ranked.documents, ranked.labels, ranked.returned.tolist(), strict=True):
+        upto = min(returned, k)
+        total += len(set(documents[:upto][labels[:upto] > 0].tolist()))
+    return total
+
+
+def _summary(mean: float, scores: Scores, exclusions: tuple[Exclusion, ...], losses: list[Loss]) -> str:
+    total = int(scores.distractors.sum())
+    parts = [
+        f"nUDCG {mean:.2f}; {total} distractors in {int((scores.distractors > 0).sum())} of {len(scores.nudcg)} queries"
+    ]
+    if exclusions:
+        best = exclusions[0]
+        lost = "no relevant document" if not best.lost_relevant else f"{best.lost_relevant} relevant documents"
+        parts.append(f"leaving out {best.field} {best.value} would give {best.nudcg:.2f} and lose {lost}")
+    words = {
+        "keyword_trap": "keyword search alone is fooled",
+        "vector_trap": "vector search alone is fooled",
+        "tail_junk": "the list goes on after the answer",
+        "ranked_low": "the answer is found and ranked too low",
+        "unreachable": "the answer is no candidate of any lane",
+        "filtered_away": "a filter hides the answer",
+        "should_abstain": "there is no answer, and something is returned",
+    }
+    for loss in losses[:3]:
+        if loss.cause in words and loss.points >= 0.005:
+            parts.append(f"{words[loss.cause]} ({len(loss.queries)} queries, {loss.points:.2f})")
+    return "; ".join(parts)

@@ -1,0 +1,175 @@
+"""What to try next: one interface for proposers, and the one that needs no model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from hive_agents.optimizer.diagnosis import Diagnosis
+from hive_agents.optimizer.lane_cache import LaneCache
+from hive_agents.optimizer.space import Edit, apply, identity, parsed, sweep
+from hive_agents.retrieval import RetrievalConfig
+from hive_agents.retrieval.index import SqliteIndex
+
+TARGETED = 8
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that a proposer may know: nothing of the holdout is in it.
+
+    `tried` holds the identities of configs measured before; `wide` asks for values off the usual grid.
+    """
+
+    config: RetrievalConfig
+    diagnosis: Diagnosis
+    cache: LaneCache
+    index: SqliteIndex
+    tried: frozenset[str]
+    iteration: int
+    seed: int
+    wide: bool
+
+
+class Proposer(Protocol):
+    def propose(self, situation: Situation) -> list[Edit]:
+        """At most `TARGETED` edits of `situation.config`, the most promising first."""
+
+
+class HeuristicProposer:
+    """One operator a cause of loss, filled up with the best single steps of a coordinate sweep."""
+
+    def propose(self, situation: Situation) -> list[Edit]:
+        edits: list[Edit] = []
+        seen = set(situation.tried)
+        for edit in _targeted(situation):
+            if len(edits) >= TARGETED // 2:
+                break
+            _add(edit, situation.config, edits, seen)
+        for edit in self._swept(situation):
+            if len(edits) >= TARGETED:
+                break
+            _add(edit, situation.config, edits, seen)
+        return edits
+
+    def _swept(self, situation: Situation) -> list[Edit]:
+        """Every lever alone, by what it gains on the training queries; ties in an order the seed decides."""
+        edits = list(sweep(situation.config, situation.index, wide=situation.wide))
+        order = np.random.default_rng([situation.seed, situation.iteration]).permutation(len(edits))
+        scored = []
+        before = float(situation.cache.evaluate(situation.config).nudcg.mean())
+        for place in order.tolist():
+            candidate = parsed(apply(situation.config, edits[place].values))
+            gain = float(situation.cache.evaluate(candidate).nudcg.mean()) - before
+            scored.append((gain, place))
+        ranked = sorted(scored, key=lambda pair: -pair[0])
+        return [
+            Edit(edits[place].values, "sweep", f"{edits[place].reason}: {gain:+.3f} on the training queries")
+            for gain, place in ranked
+        ]
+
+
+def _add(edit: Edit, config: RetrievalConfig, edits: list[Edit], seen: set[str]) -> None:
+    mark = identity(apply(config, edit.values))
+    if mark not in seen:
+        seen.add(mark)
+        edits.append(edit)
+
+
+def _targeted(situation: Situation) -> Iterator[Edit]:
+    """Operators in order of what their cause costs."""
+    operators = {
+        "category_distractor": _exclude,
+        "keyword_trap": lambda s: _weights(s, "vector", "keyword search alone is fooled"),
+        "vector_trap": lambda s: _weights(s, "keyword", "vector search alone is fooled"),
+        "tail_junk": _shorten,
+        "ranked_low": _sharpen,
+        "unreachable": _deepen,
+        "filtered_away": _unfilter,
+        "should_abstain": _abstain,
+    }
+    queues = [operators[loss.cause](situation) for loss in situation.diagnosis.losses if loss.cause in operators]
+    # One edit of each cause in turn: the largest loss isn't always the one that can be mended.
+    while queues:
+        for queue in list(queues):
+            edit = next(queue, None)
+            if edit is None:
+                queues.remove(queue)
+            else:
+                yield edit
+
+
+def _exclude(situation: Situation) -> Iterator[Edit]:
+    for found in situation.diagnosis.exclusions[:3]:
+        current = situation.config.filters.get(found.field)
+        excluded = list(current["not"]) if isinstance(current, dict) and "not" in current else []
+        lost = "no relevant document is lost" if not found.lost_relevant else f"{found.lost_relevant} relevant are lost"
+        reason = f"{found.field} {found.value} brings more distractors than answers; {lost}"
+        yield Edit(
+            ((f"filters.{found.field}", {"not": sorted([*excluded, found.value])}),), "category_distractor", reason
+        )
+
+
+def _weights(situation: Situation, lane: str, why: str) -> Iterator[Edit]:
+    weights = situation.config.retrieval.weights.model_dump()
+    cause = "keyword_trap" if lane == "vector" else "vector_trap"
+    if situation.config.retrieval.method == "hybrid":
+        for factor in (2.0, 4.0):
+            value = min(weights[lane] * factor, 8.0)
+            yield Edit(((f"retrieval.weights.{lane}", value),), cause, f"{why}: trust the {lane} lane more")
+        yield Edit((("retrieval.method", lane),), cause, f"{why}: use the {lane} lane only")
+
+
+def _shorten(situation: Situation) -> Iterator[Edit]:
+    retrieval = situation.config.retrieval
+    why = "the list goes on after the answer"
+    if retrieval.method == "hybrid":
+        for factor in (1.5, 2.0, 3.0):
+            values = (("dynamic_k.enabled", True), ("dynamic_k.gap_threshold_factor", factor))
+            yield Edit(values, "tail_junk", f"{why}: end it at the first cliff in the scores")
+    for top_k in (max(1, retrieval.top_k // 2), 3, 1):
+        yield Edit((("retrieval.top_k", top_k),), "tail_junk", f"{why}: return {top_k}")
+
+
+def _sharpen(situation: Situation) -> Iterator[Edit]:
+    why = "the answer is found and ranked too low"
+    retrieval = situation.config.retrieval
+    for value in (value for value in (10, 5) if retrieval.method == "hybrid" and value < retrieval.rrf_k):
+        yield Edit((("retrieval.rrf_k", value),), "ranked_low", f"{why}: let the first ranks count more")
+    yield Edit((("bm25.title_boost", 2.0),), "ranked_low", f"{why}: titles say what a document is about")
+    yield Edit((("bm25.b", 0.4),), "ranked_low", f"{why}: long sections lose too much")
+
+
+def _deepen(situation: Situation) -> Iterator[Edit]:
+    if situation.config.retrieval.candidates < 200:
+        yield Edit((("retrieval.candidates", 200),), "unreachable", "the answer lies deeper than the lanes look")
+
+
+def _unfilter(situation: Situation) -> Iterator[Edit]:
+    for field in situation.config.filters:
+        yield Edit(((f"filters.{field}", None),), "filtered_away", f"the filter on {field} hides answers")
+
+
+def _abstain(situation: Situation) -> Iterator[Edit]:
+    """A floor between the best cosines of queries without an answer and of those with one."""
+    cosines = situation.cache.best_cosines
+    answerable = np.array([bool(query.relevant) for query in situation.cache.golden])
+    finite = np.isfinite(cosines)
+    if not (finite & answerable).any() or not (finite & ~answerable).any():
+        return
+    for share in (0.02, 0.05, 0.10):
+        floor = round(float(np.quantile(cosines[finite & answerable], share)), 3)
+        if -1.0 <= floor <= 1.0:
+            why = f"{int((cosines[~answerable] < floor).sum())} queries without an answer lie below it"
+            yield Edit(
+                (("abstain.min_cosine", floor),), "should_abstain", f"return nothing under cosine {floor}: {why}"
+            )
+
+
+def merged(a: Sequence[tuple[str, object]], b: Sequence[tuple[str, object]]) -> Edit:
+    """Two parents' changes together; where both change the same thing, the first one's stays."""
+    values = dict(b) | dict(a)
+    return Edit(tuple(sorted(values.items())), "merge", "what two configs did well on different queries, together")

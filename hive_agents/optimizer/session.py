@@ -1,0 +1,190 @@
+"""What one optimizer run works with: the tuning queries, cached lanes, the baseline, the budget.
+
+The holdout's queries are dropped on loading: nothing here can read their labels.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from hive_agents.errors import HiveError, has_errors
+from hive_agents.evaluation.golden import GoldenSet, load_golden
+from hive_agents.files import atomic_write_text
+from hive_agents.optimizer.budget import Budget
+from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
+from hive_agents.optimizer.lane_cache import LaneCache
+from hive_agents.optimizer.proposal import HeuristicProposer, Proposer, Situation
+from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed
+from hive_agents.optimizer.splits import Regime, split
+from hive_agents.optimizer.trial import Measured, by_folds, simplest
+from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig
+from hive_agents.retrieval.config import parse_config
+from hive_agents.retrieval.deployed import active_config
+from hive_agents.settings import Optimizer
+from hive_agents.verification.check import check_config
+from hive_agents.workspace import Workspace
+
+ConfigData = dict[str, Any]
+UNNAMED = "candidate"
+"""The name of a config that has no file yet."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The part of a golden set that may be learned from."""
+
+    train: GoldenSet
+    validation: GoldenSet
+    regime: Regime
+
+
+def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
+    splits = split(load_golden(workspace, path))
+    return Tuning(splits.train, splits.validation, splits.regime)
+
+
+class OptimizerSession:
+    """The steps of the loop, one method each; the graph decides which comes next."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        settings: Optimizer,
+        *,
+        golden: Path | None = None,
+        baseline: ConfigData | None = None,
+        evaluations: int = 0,
+        seconds: float = 0.0,
+        proposer: Proposer | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self.settings = settings
+        self.golden_path = golden
+        self.tuning = load_tuning(workspace, golden)
+        self.engine = SearchEngine(workspace)
+        self.baseline = parsed(baseline) if baseline else active_config(workspace).stored.config
+        self.budget = Budget(settings.evaluations, settings.seconds, evaluations, seconds)
+        self.proposer = proposer or HeuristicProposer()
+        self._diagnoses: dict[str, Diagnosis] = {}
+
+    @cached_property
+    def train(self) -> LaneCache:
+        return LaneCache(self.engine, self.tuning.train, budget=self.budget)
+
+    @cached_property
+    def validation(self) -> LaneCache:
+        return LaneCache(self.engine, self.tuning.validation)
+
+    def measure(self, config: RetrievalConfig) -> Measured:
+        """Raises: `BudgetExhausted`."""
+        return Measured(self.train.evaluate(config), self.validation.evaluate(config))
+
+    @cached_property
+    def baseline_measured(self) -> Measured:
+        """The baseline is measured whatever the budget: without it nothing can be said."""
+        train = LaneCache(self.engine, self.tuning.train)
+        return Measured(train.evaluate(self.baseline), self.validation.evaluate(self.baseline))
+
+    def diagnose(self, config: RetrievalConfig) -> Diagnosis:
+        """The diagnosis on the training queries; asked for the same config again, it costs nothing."""
+        mark = identity(config.model_dump(exclude_unset=True))
+        if mark not in self._diagnoses:
+            self._diagnoses[mark] = diagnose(self.train, self.engine.index(config.collection), config)
+        return self._diagnoses[mark]
+
+    def propose(
+        self, config: RetrievalConfig, diagnosis: Diagnosis, tried: Sequence[str], iteration: int, wide: bool
+    ) -> list[Edit]:
+        situation = Situation(
+            config=config,
+            diagnosis=diagnosis,
+            cache=self.train,
+            index=self.engine.index(config.collection),
+            tried=frozenset(tried),
+            iteration=iteration,
+            seed=self.settings.seed,
+            wide=wide,
+        )
+        return self.proposer.propose(situation)
+
+    def faults(self, data: ConfigData) -> list[str]:
+        """What levels 1 and 2 say against a proposed config; empty means it may be measured."""
+        try:
+            text = json.dumps(data)
+            findings = check_config(self.workspace, parse_config(text, "configs/proposal.json"), refresh=False)
+        except HiveError as error:
+            findings = error.diagnostics
+        return [f"{finding.code}: {finding.message}" for finding in findings] if has_errors(findings) else []
+
+    def changes(self, data: ConfigData) -> list[dict[str, Any]]:
+        return changes_from(self.baseline, parsed(data))
+
+    def select(self, archive: Sequence[ConfigData]) -> ConfigData | None:
+        """The simplest accepted config within one standard error of the best; None where none beats the baseline."""
+        folds = self.tuning.regime in ("cross_validated", "uncertified")
+        base = self.baseline_measured
+        candidates = []
+        for data in archive:
+            found = self.remeasure(parsed(data))
+            scores = found.train.nudcg if folds else found.validation.nudcg
+            candidates.append((len(self.changes(data)), scores, data))
+        reference = (base.train if folds else base.validation).nudcg
+        better = [one for one in candidates if len(one[1]) and float(one[1].mean()) > float(reference.mean()) + 1e-9]
+        if not better:
+            return None
+        chosen: ConfigData = by_folds(better) if folds else simplest(better)
+        return chosen
+
+    def remeasure(self, config: RetrievalConfig) -> Measured:
+        """Known rankings, scored again: costs no budget."""
+        budget, self.train.budget = self.train.budget, None
+        try:
+            return self.measure(config)
+        finally:
+            self.train.budget = budget
+
+    def write(self, data: ConfigData, reason: str, parent: str) -> str:
+        """Write an accepted config as the next `configs/v<n>.json`, once; returns its name."""
+        wanted = identity(data)
+        taken: set[int] = set()
+        for path in sorted(self.workspace.configs.glob("*.json")):
+            found = re.fullmatch(r"v(\d+)(?:[^0-9].*)?", path.stem)
+            if found:
+                taken.add(int(found.group(1)))
+            existing = _read(path)
+            if path.name != "active.json" and existing is not None and identity(existing) == wanted:
+                return str(existing.get("name", path.stem))
+        name = f"v{max(taken, default=0) + 1}"
+        ordered = {"name": name, "description": reason, "parent": parent}
+        rest = {key: value for key, value in data.items() if key not in ordered}
+        text = json.dumps(ordered | rest, indent=2, ensure_ascii=False) + "\n"
+        atomic_write_text(self.workspace.configs / f"{name}.json", text)
+        return name
+
+    def stored(self, name: str) -> StoredConfig:
+        from hive_agents.retrieval import find_config
+
+        return find_config(self.workspace, name)
+
+    def describe(self, data: ConfigData) -> str:
+        return in_words(self.changes(data))
+
+
+def _read(path: Path) -> ConfigData | None:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def next_data(config: RetrievalConfig, edit: Edit) -> ConfigData:
+    """The config that an edit makes, without a name of its own yet."""
+    data = apply(config, edit.values)
+    return {key: value for key, value in data.items() if key not in ("description", "parent")} | {"name": UNNAMED}

@@ -1,0 +1,189 @@
+"""The search space: which values each lever takes, and what an edit of a config is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hive_agents.evaluation.compare import changed
+from hive_agents.retrieval import RetrievalConfig
+from hive_agents.retrieval.config import canonical_hash
+from hive_agents.retrieval.index import SqliteIndex
+
+LEVERS: dict[str, tuple[Any, ...]] = {
+    "retrieval.method": ("keyword", "vector", "hybrid"),
+    "retrieval.top_k": (1, 2, 3, 4, 5, 6, 8, 10, 12),
+    "retrieval.rrf_k": (1, 5, 10, 20, 40, 60, 100),
+    "retrieval.candidates": (20, 50, 100, 200),
+    "retrieval.weights.keyword": (0.25, 0.5, 1.0, 2.0, 4.0),
+    "retrieval.weights.vector": (0.25, 0.5, 1.0, 2.0, 4.0),
+    "bm25.k1": (0.6, 0.9, 1.2, 1.6, 2.0),
+    "bm25.b": (0.2, 0.4, 0.6, 0.75, 0.9),
+    "bm25.title_boost": (0.0, 1.0, 2.0, 4.0),
+    "dynamic_k.gap_threshold_factor": (1.5, 2.0, 3.0, 4.0, 6.0),
+    "dynamic_k.min_results": (0, 1, 2, 3),
+    "abstain.min_cosine": (None, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55),
+}
+WIDER: dict[str, tuple[Any, ...]] = {
+    "retrieval.rrf_k": (2, 3, 7, 15, 30, 80, 150, 300),
+    "retrieval.weights.keyword": (0.1, 0.75, 1.5, 3.0, 8.0),
+    "retrieval.weights.vector": (0.1, 0.75, 1.5, 3.0, 8.0),
+    "bm25.k1": (0.3, 0.45, 0.75, 1.0, 1.4, 2.5, 3.0),
+    "bm25.b": (0.0, 0.1, 0.3, 0.5, 1.0),
+    "bm25.title_boost": (0.5, 1.5, 3.0, 6.0, 8.0),
+    "dynamic_k.gap_threshold_factor": (1.2, 1.75, 2.5, 3.5, 5.0),
+    "abstain.min_cosine": (0.2, 0.275, 0.325, 0.375, 0.425, 0.475, 0.525, 0.6),
+}
+MAX_VALUES = 16
+"""A field with more values than this is an identifier, not a category."""
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Values by JSON path, None for an optional key to be left out; `filters.<field>` None drops a filter."""
+
+    values: tuple[tuple[str, Any], ...]
+    cause: str
+    reason: str
+
+    @classmethod
+    def of(cls, cause: str, reason: str, **values: Any) -> Edit:
+        return cls(tuple((path.replace("__", "."), value) for path, value in values.items()), cause, reason)
+
+
+def apply(config: RetrievalConfig, values: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """The config's JSON with these values; what depends on them (max_results, detection) is kept consistent."""
+    data = config.model_dump(exclude_unset=True)
+    for path, value in values:
+        *parents, key = path.split(".")
+        place = data
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        if value is None:
+            place.pop(key, None)
+        else:
+            place[key] = value
+    return _consistent(data)
+
+
+def _consistent(data: dict[str, Any]) -> dict[str, Any]:
+    retrieval = data["retrieval"]
+    if retrieval["method"] != "hybrid":
+        for block in ("dynamic_k", "distraction_detection"):
+            if data.get(block, {}).get("enabled"):
+                data[block]["enabled"] = False
+    dynamic = data.get("dynamic_k", {})
+    if "max_results" in dynamic and (dynamic["max_results"] or 0) != retrieval["top_k"]:
+        # A cap of its own would hide what top_k does.
+        dynamic["max_results"] = retrieval["top_k"] if dynamic.get("enabled") else dynamic["max_results"]
+    if dynamic.get("enabled"):
+        dynamic["min_results"] = min(dynamic.get("min_results", 1), retrieval["top_k"])
+    if retrieval.get("candidates", 100) < retrieval["top_k"]:
+        retrieval["candidates"] = retrieval["top_k"]
+    return data
+
+
+def identity(data: dict[str, Any]) -> str:
+    """The same for configs that search alike, whatever they are called."""
+    return canonical_hash({key: value for key, value in data.items() if key not in ("name", "description", "parent")})
+
+
+def in_words(changes: Sequence[dict[str, Any]]) -> str:
+    """What an edit does, for a table.
+
+    >>> in_words([{"path": "retrieval.top_k", "a": 10, "b": 5}])
+    'top_k 10 → 5'
+    """
+    parts = []
+    for change in changes:
+        path = change["path"].removeprefix("retrieval.")
+        if path.startswith("filters."):
+            parts.append(f"{path.removeprefix('filters.')}: {_filter_words(change['b'])}")
+        elif path.endswith(".enabled"):
+            parts.append(f"{path.removesuffix('.enabled')} {'on' if change['b'] else 'off'}")
+        else:
+            parts.append(f"{path} {_short(change['a'])} → {_short(change['b'])}")
+    return ", ".join(parts) or "no change"
+
+
+def _filter_words(value: Any) -> str:
+    if value is None:
+        return "no filter"
+    if isinstance(value, dict) and "not" in value:
+        return "not " + ", ".join(map(str, value["not"]))
+    return ", ".join(map(str, value)) if isinstance(value, list) else _short(value)
+
+
+def _short(value: Any) -> str:
+    return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False) -> Iterator[Edit]:
+    """Every lever moved alone, from where `config` stands."""
+    levers = WIDER if wide else LEVERS
+    hybrid = config.retrieval.method == "hybrid"
+    for path, values in levers.items():
+        for value in values:
+            edit: list[tuple[str, Any]] = [(path, value)]
+            if path.startswith("dynamic_k."):
+                if not hybrid:
+                    continue
+                edit.append(("dynamic_k.enabled", True))
+            if path.startswith(("retrieval.weights", "retrieval.rrf_k")) and not hybrid:
+                continue
+            if path.startswith("bm25.") and not config.retrieval.keyword:
+                continue
+            yield Edit(tuple(edit), "sweep", f"sweep of {path}")
+    if config.dynamic_k.enabled:
+        yield Edit((("dynamic_k.enabled", False),), "sweep", "sweep of dynamic_k")
+    yield from filter_edits(config, index)
+
+
+def filter_edits(config: RetrievalConfig, index: SqliteIndex) -> Iterator[Edit]:
+    """Exclude a value more, allow one again, keep one value only, or drop a field's filter."""
+    for field, values in filterable_values(index).items():
+        current = config.filters.get(field)
+        excluded = list(current["not"]) if isinstance(current, dict) and "not" in current else []
+        path = f"filters.{field}"
+        if current is not None:
+            yield Edit(((path, None),), "sweep", f"without the filter on {field}")
+        for value in values:
+            if current is None or excluded:
+                changed_list = [v for v in excluded if v != value] if value in excluded else sorted([*excluded, value])
+                if len(changed_list) < len(values):
+                    yield Edit(
+                        ((path, {"not": changed_list} if changed_list else None),), "sweep", f"{field} without {value}"
+                    )
+            if current is None:
+                yield Edit(((path, [value]),), "sweep", f"only {field} {value}")
+
+
+def filterable_values(index: SqliteIndex) -> dict[str, list[str]]:
+    """The fields with few enough values to be categories, and those values."""
+    fields = index.collection.fields
+    found = {
+        name: [value for value, _ in index.values(name)]
+        for name in index.collection.filterable
+        if fields[name].type in ("keyword", "boolean")
+    }
+    return {name: values for name, values in found.items() if 1 < len(values) <= MAX_VALUES}
+
+
+def changes_from(base: RetrievalConfig, config: RetrievalConfig) -> list[dict[str, Any]]:
+    """What `config` changes, filters by field; a disabled block's settings don't count."""
+    off = {name for name, block in (("dynamic_k", config.dynamic_k), ("rerank", config.rerank)) if not block.enabled}
+    return [
+        change
+        for change in changed(base, config)
+        if change["path"] != "dynamic_k.max_results"
+        and (change["path"].split(".")[0] not in off or change["path"].endswith(".enabled"))
+    ]
+
+
+def parsed(data: dict[str, Any]) -> RetrievalConfig:
+    """Raises: HiveError with the diagnostics of level 1."""
+    from hive_agents.formats import load_value
+
+    return load_value(RetrievalConfig, data, f"configs/{data.get('name', 'new')}.json")

@@ -1,0 +1,102 @@
+"""Which queries an optimizer may learn from, which choose, and which are never looked at."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
+
+Regime = Literal["named", "hashed", "cross_validated", "uncertified"]
+SIMILAR = 0.6
+SHARES = {"hashed": (0.50, 0.70), "cross_validated": (0.60, 0.60)}
+"""Where train ends and validation ends, as shares of the clusters' hashes; the rest is the holdout."""
+
+
+@dataclass(frozen=True)
+class Splits:
+    """`holdout` is None where there are too few queries to certify anything."""
+
+    train: GoldenSet
+    validation: GoldenSet
+    holdout: GoldenSet | None
+    regime: Regime
+
+    @property
+    def tuning(self) -> GoldenSet:
+        """Train and validation together: all that the optimizer's process reads labels of."""
+        return self.train.joined(self.validation)
+
+
+def split(golden: GoldenSet) -> Splits:
+    """As the golden set says; else 50/20/30 by cluster from 40 queries on, 60/0/40 from 20, and none below.
+
+    Near-duplicate queries stay together: otherwise the holdout would hold questions that were learned.
+    """
+    if golden.has_holdout:
+        return _named(golden)
+    n = len(golden)
+    if n < 20:
+        return Splits(golden, golden.only([]), None, "uncertified")
+    regime: Regime = "hashed" if n >= 40 else "cross_validated"
+    train, validation = SHARES[regime]
+    places = _places(golden)
+    return Splits(
+        golden.only(query for query, place in places.items() if place < train),
+        golden.only(query for query, place in places.items() if train <= place < validation),
+        golden.only(query for query, place in places.items() if place >= validation),
+        regime,
+    )
+
+
+def _named(golden: GoldenSet) -> Splits:
+    """Queries without a split are shared out between train and validation, 5 to 2."""
+    holdout = golden.split("holdout")
+    open_queries = golden.only(query.id for query in golden if query.split is None)
+    places = _places(open_queries)
+    train = {query.id for query in golden if query.split == "train"} | {
+        q for q, place in places.items() if place < 5 / 7
+    }
+    validation = {query.id for query in golden if query.id not in train and query.split != "holdout"}
+    return Splits(golden.only(train), golden.only(validation), holdout, "named")
+
+
+def _places(golden: GoldenSet) -> dict[str, float]:
+    """A stable place in [0, 1) for each query, the same for near-duplicates; clusters are spread evenly."""
+    clusters = sorted(_clusters(list(golden)), key=lambda cluster: _hash(min(_plain(query) for query in cluster)))
+    places: dict[str, float] = {}
+    before = 0
+    for cluster in clusters:
+        places |= dict.fromkeys((query.id for query in cluster), before / max(len(golden), 1))
+        before += len(cluster)
+    return places
+
+
+def _clusters(queries: list[GoldenQuery]) -> list[list[GoldenQuery]]:
+    """Queries linked by a word overlap (Jaccard) of at least `SIMILAR`."""
+    words = [set(_plain(query).split()) for query in queries]
+    home = list(range(len(queries)))
+
+    def find(number: int) -> int:
+        while home[number] != number:
+            number = home[number]
+        return number
+
+    for a in range(len(queries)):
+        for b in range(a):
+            if len(words[a] & words[b]) >= SIMILAR * len(words[a] | words[b]):
+                home[find(a)] = find(b)
+    grouped: dict[int, list[GoldenQuery]] = {}
+    for number, query in enumerate(queries):
+        grouped.setdefault(find(number), []).append(query)
+    return list(grouped.values())
+
+
+def _plain(query: GoldenQuery) -> str:
+    return " ".join(re.findall(r"\w+", query.query.lower()))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,215 @@
+"""The steps of an optimizer run: each reads the state and returns what changes in it.
+
+`state` and updates are JSON. A step that is run again after a crash does nothing twice: configs are
+written once, a holdout is used once a run, a deployment or a request is found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hive_agents.approvals import file_request
+from hive_agents.optimizer.budget import BudgetExhausted
+from hive_agents.optimizer.proposal import merged
+from hive_agents.optimizer.session import UNNAMED, OptimizerSession, next_data
+from hive_agents.optimizer.space import Edit, changes_from, identity, in_words, parsed
+from hive_agents.optimizer.trial import Measured, judge_trial
+
+State = Mapping[str, Any]
+Update = dict[str, Any]
+
+
+def diagnose(session: OptimizerSession, state: State) -> Update:
+    """Attribute what the incumbent loses to causes."""
+    iteration = state.get("iteration", 0) + 1
+    incumbent = state.get("incumbent") or session.baseline.model_dump(exclude_unset=True)
+    base = {"iteration": iteration, "incumbent": incumbent, "baseline": session.baseline.model_dump(exclude_unset=True)}
+    session.baseline_measured  # noqa: B018 - measured before the budget can run out
+    try:
+        found = session.diagnose(parsed(incumbent))
+    except BudgetExhausted as spent:
+        return base | {"stopped_by": spent.name, **_spent(session)}
+    return base | {"diagnosis": found.to_json(), **_spent(session)}
+
+
+def propose(session: OptimizerSession, state: State) -> Update:
+    """Targeted edits of the incumbent, and one merge of two configs that win on different queries."""
+    if state.get("stopped_by"):
+        return {"proposals": []}
+    incumbent = parsed(state["incumbent"])
+    tried = state.get("tried", [])
+    try:
+        diagnosis = session.diagnose(incumbent)
+        edits = session.propose(incumbent, diagnosis, tried, state["iteration"], state.get("wide", False))
+    except BudgetExhausted as spent:
+        return {"proposals": [], "stopped_by": spent.name, **_spent(session)}
+    proposals = [_proposal(next_data(incumbent, edit), edit) for edit in edits]
+    merge = _merge(session, state)
+    if merge and identity(merge["data"]) not in {*tried, *(identity(p["data"]) for p in proposals)}:
+        proposals.append(merge)
+    return {"proposals": proposals, **_spent(session)}
+
+
+def validate(session: OptimizerSession, state: State) -> Update:
+    """Levels 1 and 2; what fails is told and never measured."""
+    kept, rows = [], list(state.get("rows", []))
+    for proposal in state["proposals"]:
+        faults = session.faults(proposal["data"])
+        if faults:
+            rows.append(_row(session, state, proposal, None, "invalid", "; ".join(faults)))
+        else:
+            kept.append(proposal)
+    return {"proposals": kept, "rows": rows, "tried": [*state.get("tried", []), *(identity(p["data"]) for p in kept)]}
+
+
+def evaluate(session: OptimizerSession, state: State) -> Update:
+    """Measure each proposal on cached rankings."""
+    measured = []
+    stopped = state.get("stopped_by")
+    for proposal in state["proposals"]:
+        try:
+            found = session.measure(parsed(proposal["data"]))
+        except BudgetExhausted as spent:
+            stopped = spent.name
+            break
+        measured.append(proposal | {"train": found.train_nudcg, "validation": found.validation_nudcg})
+    return {"proposals": measured, "stopped_by": stopped, **_spent(session)}
+
+
+def judge(session: OptimizerSession, state: State) -> Update:
+    """Accept or send back each trial; go on, look wider, or stop."""
+    incumbent_data = state["incumbent"]
+    base, incumbent = session.baseline_measured, session.remeasure(parsed(incumbent_data))
+    rows, accepted = list(state.get("rows", [])), []
+    for proposal in state["proposals"]:
+        found = session.remeasure(parsed(proposal["data"]))
+        verdict, feedback = judge_trial(found, base, incumbent, session.tuning.train, session.workspace.settings.gate)
+        rows.append(_row(session, state, proposal, found, verdict, feedback))
+        if verdict == "accept":
+            accepted.append((found.train_nudcg, proposal, rows[-1]))
+    archive = list(state.get("archive", []))
+    update: Update = {}
+    if accepted:
+        _, best, row = max(accepted, key=lambda entry: entry[0])
+        name = session.write(best["data"], best["reason"], str(incumbent_data["name"]))
+        row["config"] = name
+        incumbent_data = best["data"] | {"name": name}
+        archive += [incumbent_data if proposal is best else proposal["data"] for _, proposal, _ in accepted]
+        update = {"fruitless": 0, "wide": False}
+    else:
+        fruitless = state.get("fruitless", 0) + 1
+        update = {"fruitless": fruitless, "wide": fruitless >= session.settings.patience}
+    stopped = state.get("stopped_by")
+    if not stopped and update["fruitless"] >= 2 * session.settings.patience:
+        stopped = "patience"
+    if not stopped and state["iteration"] >= session.settings.iterations:
+        stopped = "iterations"
+    return update | {
+        "rows": rows,
+        "archive": archive,
+        "incumbent": incumbent_data,
+        "stopped_by": stopped,
+        "proposals": [],
+        **_spent(session),
+    }
+
+
+def finish(session: OptimizerSession, state: State) -> Update:
+    """Choose what goes to the gate: the simplest config within one standard error of the best."""
+    best = session.select(state.get("archive", []))
+    if best is None:
+        return {"status": "no_improvement", "best": None, "certificate": None, **_spent(session)}
+    row = next((row for row in state["rows"] if row["identity"] == identity(best)), None)
+    reason = row["reason"] if row else "chosen on the validation queries"
+    name = best["name"]
+    if name == UNNAMED:
+        name = session.write(best, reason, session.baseline.name)
+    chosen = best | {"name": name}
+    if session.tuning.regime == "uncertified":
+        stop = {"status": "stopped", "stopped_by": "too_few_queries", "certificate": None}
+        return {"best": chosen, **stop, **_spent(session)}
+    return {"best": chosen, "status": "certifying", **_spent(session)}
+
+
+def certify(session: OptimizerSession, state: State) -> Update:
+    """Look at the holdout, once a run."""
+    from hive_agents.optimizer.certify import certify_on_holdout
+
+    certificate, evaluation = certify_on_holdout(session, state["best"]["name"], state["run_id"])
+    update: Update = {"certificate": certificate, "evaluation": evaluation}
+    if not state["deploy"]:
+        update |= {"status": "stopped", "stopped_by": "no_deploy"}
+    return update | _spent(session)
+
+
+def deploy(session: OptimizerSession, state: State) -> Update:
+    from hive_agents.optimizer.certify import deploy_certified
+
+    deploy_certified(session, state["best"]["name"], state["evaluation"], state["run_id"])
+    return {"status": "deployed"}
+
+
+def escalate(session: OptimizerSession, state: State) -> Update:
+    """Ask a person: the diff, the figures, the diagnosis."""
+    best = state["best"]
+    approval = file_request(
+        session.workspace,
+        kind="deploy",
+        title=f"deploy {best['name']}: {state['certificate']['decision']} by the gate",
+        context={
+            "config": best["name"],
+            "changes": session.changes(best),
+            "certificate": state["certificate"],
+            "evaluation": state["evaluation"],
+            "diagnosis": state["diagnosis"]["summary"],
+        },
+        run_id=state["run_id"],
+        requester="agent:optimizer",
+    )
+    return {"status": "escalated", "approval_id": approval}
+
+
+def _spent(session: OptimizerSession) -> Update:
+    return {"evaluations": session.budget.evaluations, "seconds": round(session.budget.seconds, 3)}
+
+
+def _proposal(data: dict[str, Any], edit: Edit) -> dict[str, Any]:
+    return {"data": data, "cause": edit.cause, "reason": edit.reason}
+
+
+def _merge(session: OptimizerSession, state: State) -> dict[str, Any] | None:
+    """The two accepted configs that together win most queries, merged."""
+    archive = state.get("archive", [])
+    if len(archive) < 2:
+        return None
+    scores = [session.remeasure(parsed(data)).train.nudcg for data in archive]
+    pairs = [(float((scores[a].clip(min=scores[b])).mean()), a, b) for a in range(len(archive)) for b in range(a)]
+    _, a, b = max(pairs, key=lambda pair: (pair[0], -pair[1], -pair[2]))
+    edits = [[(change["path"], change["b"]) for change in session.changes(archive[number])] for number in (a, b)]
+    edit = merged(*edits)
+    return _proposal(next_data(session.baseline, edit), edit)
+
+
+def _row(
+    session: OptimizerSession,
+    state: State,
+    proposal: Mapping[str, Any],
+    found: Measured | None,
+    verdict: str,
+    feedback: str,
+) -> dict[str, Any]:
+    return {
+        "n": state["iteration"],
+        "config": None,
+        "changes": session.changes(proposal["data"]) if found else [],
+        "step": in_words(changes_from(parsed(state["incumbent"]), parsed(proposal["data"]))) if found else "",
+        "reason": proposal["reason"],
+        "cause": proposal["cause"],
+        "train": found.train_nudcg if found else None,
+        "validation": found.validation_nudcg if found else None,
+        "distractors": found.distractors if found else None,
+        "verdict": verdict,
+        "feedback": feedback,
+        "identity": identity(proposal["data"]),
+    }
