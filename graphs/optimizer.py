@@ -28,6 +28,7 @@ class OptimizerState(TypedDict, total=False):
     fruitless: int
     wide: bool
     diagnosis: dict[str, Any]
+    first_diagnosis: str
     proposals: list[dict[str, Any]]
     rows: list[dict[str, Any]]  # one a trial, as reports show them
     evaluations: int

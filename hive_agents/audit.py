@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.errors import HiveError
-from hive_agents.files import append_line, locked
+from hive_agents.files import append_line, disk_errors, locked
 from hive_agents.workspace import Workspace
 
 FILE = "audit/log.jsonl"
@@ -38,6 +38,7 @@ class Verdict:
 def append(workspace: Workspace, kind: str, **fields: Any) -> dict[str, Any]:
     """Add an entry and wait until it is on disk; returns it with `seq`, `at` and `digest`."""
     with locked(workspace.state / "audit.lock", "writing the audit log"):
+        _mend_last_line(workspace)
         last = next(iter(deque(entries(workspace), maxlen=1)), None)
         entry = {
             "seq": (last["seq"] if last else 0) + 1,
@@ -47,7 +48,6 @@ def append(workspace: Workspace, kind: str, **fields: Any) -> dict[str, Any]:
             "previous": last["digest"] if last else "",
         }
         entry["digest"] = _digest(entry, _key())
-        _mend_cut_line(workspace)
         append_line(workspace.root / FILE, json.dumps(entry, ensure_ascii=False, sort_keys=True))
         return entry
 
@@ -64,17 +64,14 @@ def entries(workspace: Workspace, kind: str | None = None) -> Iterator[dict[str,
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        try:
-            entry = json.loads(line)
-            if not isinstance(entry, dict) or "digest" not in entry or "seq" not in entry:
-                raise ValueError
-        except ValueError:
+        entry = _entry(line)
+        if entry is None:
             if number == len(lines):
                 return
             fix = "restore audit/log.jsonl from version control or a backup"
             raise HiveError.of(
-                "HIVE-101", "a line of the audit log is damaged", file=FILE, line=number, fix=fix
-            ) from None
+                "HIVE-101", "a line of the audit log is damaged", file=FILE, path="$", line=number, fix=fix
+            )
         if kind is None or entry["kind"] == kind:
             yield entry
 
@@ -84,7 +81,7 @@ def verify(workspace: Workspace) -> Verdict:
     key, previous, count = _key(), "", 0
     try:
         for count, entry in enumerate(entries(workspace), start=1):
-            sound = hmac.compare_digest(str(entry["digest"]), _digest(entry, key))
+            sound = hmac.compare_digest(entry["digest"].encode("utf-8", "surrogatepass"), _digest(entry, key).encode())
             if not sound or entry.get("previous") != previous or entry["seq"] != count:
                 return Verdict(False, count, count, key is not None, previous)
             previous = entry["digest"]
@@ -93,13 +90,26 @@ def verify(workspace: Workspace) -> Verdict:
     return Verdict(True, count, None, key is not None, previous)
 
 
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """The entry in a line; None where it is none, cut short or damaged."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict):
+        return None
+    types = {"seq": int, "kind": str, "digest": str}
+    sound = all(isinstance(entry.get(name), kind) for name, kind in types.items())
+    return entry if sound else None
+
+
 def now() -> str:
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
 
 
 def _digest(entry: Mapping[str, Any], key: bytes | None) -> str:
     body = {name: value for name, value in entry.items() if name != "digest"}
-    data = json.dumps(body, ensure_ascii=False, sort_keys=True).encode()
+    data = json.dumps(body, ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass")
     return hmac.new(key, data, hashlib.sha256).hexdigest() if key else hashlib.sha256(data).hexdigest()
 
 
@@ -108,12 +118,18 @@ def _key() -> bytes | None:
     return value.encode() or None
 
 
-def _mend_cut_line(workspace: Workspace) -> None:
-    """Drop a last line without its end: what a crash left of an entry that was never acknowledged."""
+def _mend_last_line(workspace: Workspace) -> None:
+    """Drop what a crash left of an entry; a whole entry that only lacks its end is kept, as readers saw it."""
     path = workspace.root / FILE
     if not path.exists():
         return
     data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
-        with path.open("r+b") as file:
-            file.truncate(data.rfind(b"\n") + 1)
+    start = data.rfind(b"\n") + 1
+    if start == len(data):
+        return
+    with disk_errors(path), path.open("r+b") as file:
+        if _entry(data[start:]) is None:
+            file.truncate(start)
+        else:
+            file.seek(0, os.SEEK_END)
+            file.write(b"\n")

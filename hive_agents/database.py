@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hive_agents.errors import HiveError
+from hive_agents.files import locked
 
 BUSY_SECONDS = 10.0
 
@@ -132,7 +133,7 @@ def connect(path: Path) -> sqlite3.Connection:
                 raise HiveError.of(
                     "HIVE-407",
                     f"{path.name} was written by a newer release (schema {version})",
-                    file=path.name,
+                    file=f".hive/{path.name}",
                     fix="upgrade hive-agents",
                     exit_code=3,
                 )
@@ -143,7 +144,9 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("PRAGMA journal_mode = WAL")
+    # SQLite doesn't wait for a lock while it changes the journal mode.
+    with locked(path.with_name("migration.lock"), "preparing the database", BUSY_SECONDS):
+        connection.execute("PRAGMA journal_mode = WAL")
     path.chmod(0o600)
     connection.execute("BEGIN EXCLUSIVE")
     with rolled_back(connection):

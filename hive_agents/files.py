@@ -65,14 +65,14 @@ def locked(path: Path, what: str, timeout: float = 30.0) -> Iterator[None]:
 
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = FileLock(path)
+        lock = FileLock(path, mode=0o600)
         try:
             lock.acquire(timeout=timeout)
         except Timeout:
             raise HiveError.of(
                 "HIVE-402",
                 f"another process is {what} (waited {timeout:.0f} s)",
-                file=path.name,
+                file=f"{path.parent.name}/{path.name}",
                 fix="wait until it has finished, then run the command again",
             ) from None
     try:
@@ -92,7 +92,8 @@ def disk_errors(path: Path) -> Iterator[None]:
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             message, fix = "no permission to write here", "make the folder writable, or work on a copy"
         else:
-            raise
+            message = error.strerror or str(error)
+            fix = "check that every folder on the way is a folder, and that the disk works"
         raise HiveError.of("HIVE-403", f"cannot write {path.name}: {message}", file=path.name, fix=fix) from error
 
 

@@ -26,7 +26,7 @@ _RANGE = ("greater_than", "less_than", "finite_number", "too_short", "too_long",
 class Format(BaseModel):
     """Base of everything that a file holds: strict types, no unknown keys, never changed in place."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class FileFormat(Format):
@@ -65,11 +65,19 @@ def load_value(model: type[Model], value: Any, file: str, text: str | None = Non
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        raise HiveError([_diagnostic(model, fault, value, file, text) for fault in error.errors()]) from None
+        raise HiveError(diagnostics_of(error, model, value, file, text)) from None
+
+
+def diagnostics_of(
+    error: ValidationError, model: type[BaseModel], value: Any, file: str, text: str | None = None
+) -> list[Diagnostic]:
+    return [_diagnostic(model, fault, value, file, text) for fault in error.errors()]
 
 
 def _diagnostic(model: type[BaseModel], fault: Any, value: Any, file: str, text: str | None) -> Diagnostic:
     kind, path = fault["type"], _path_in(value, fault["loc"])
+    if kind in ("model_type", "dict_type"):
+        fault = {**fault, "msg": "Input should be an object, { … }"}
     code = _CODES.get(kind) or ("HIVE-105" if kind.startswith(_RANGE) or kind.endswith(_RANGE) else "HIVE-104")
     message, fix = fault["msg"], None
     shown = jsontext.show_path(path)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.formats import AnyCase, FileFormat, Format, load_value
+from hive_agents.formats import AnyCase, FileFormat, Format, diagnostics_of, load_value
 
 FILE = "hive.toml"
 Count = Annotated[int, Field(ge=0)]
@@ -31,6 +34,11 @@ class Models(Format):
     embedding_path: str = ""
     reranker: str = ""
     deadline_seconds: Seconds = 8.0
+
+
+class Index(Format):
+    language: Annotated[Literal["english"], AnyCase] = "english"
+    auto_refresh: bool = True
 
 
 class RelevanceFloor(Format):
@@ -123,6 +131,7 @@ class Settings(FileFormat):
     """All settings of a workspace; a limit `max_*` of 0 means none."""
 
     models: Models = Models()
+    index: Index = Index()
     copilot: Copilot = Copilot()
     access: Access = Access()
     gate: Gate = Gate()
@@ -136,35 +145,60 @@ class Settings(FileFormat):
 
 def load_settings(root: Path, environment: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Settings:
     """The workspace's settings; raises `HiveError` with every fault of file and environment."""
-    data = _from_file(root / FILE)
-    faults: list[Diagnostic] = []
+    data, faults = _from_file(root / FILE)
     for name, keys, raw in _from_environment(environment):
+        value = _nest(keys, raw)
         try:
-            Settings.model_validate(_nest(keys, raw), strict=False)
+            Settings.model_validate(value, strict=False)
         except ValidationError as error:
-            first = error.errors()[0]
-            code = {"extra_forbidden": "HIVE-103"}.get(first["type"], "HIVE-104")
-            faults.append(Diagnostic(code, f"{name}: {first['msg']}", "environment", name, f"unset or mend {name}"))
+            for found in diagnostics_of(error, Settings, value, "environment"):
+                faults.append(replace(found, message=f"{name}: {found.message}", path=name))
         else:
-            data = _merge(data, _nest(keys, raw))
+            data = _merge(data, value)
     if faults:
         raise HiveError(faults)
     return Settings.model_validate(_merge(data, dict(flags or {})), strict=False)
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _from_file(path: Path) -> tuple[dict[str, Any], list[Diagnostic]]:
     import tomllib
 
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = jsontext.decode(path.read_bytes(), FILE)
     except FileNotFoundError:
-        return {}
-    except UnicodeDecodeError:
-        raise HiveError.of("HIVE-112", "the file is not UTF-8", file=FILE, path="$", fix="save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise HiveError.of("HIVE-101", f"not valid TOML: {error}", file=FILE, path="$", fix="mend the line") from None
-    load_value(Settings, data, FILE)
-    return data
+        return {}, []
+    except OSError as error:
+        why = f"{FILE} cannot be read: {error.strerror}"
+        raise HiveError.of("HIVE-403", why, file=FILE, path="$", fix="make it a readable file") from None
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        found = re.search(r"\(at line (\d+)", str(error))
+        line = int(found[1]) if found else text.count("\n") + 1
+        why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        fix = "mend the line; text stands in quotes"
+        raise HiveError.of("HIVE-101", f"not valid TOML: {why}", file=FILE, path="$", line=line, fix=fix) from None
+    try:
+        load_value(Settings, data, FILE)
+    except HiveError as error:
+        return {}, [replace(found, line=_line_of(text, found.path or "$")) for found in error.diagnostics]
+    return data, []
+
+
+def _line_of(text: str, path: str) -> int | None:
+    """The line that gives the key at `path`, or the heading of its section; None where there is neither."""
+    section, heading = "", None
+    for number, line in enumerate(text.splitlines(), start=1):
+        name = re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line)
+        if name:
+            section = name[1] + "."
+        key = re.match(r"\s*([\w.-]+)\s*=", line)
+        here = section + key[1] if key else section.rstrip(".") if name else ""
+        if here and re.match(re.escape(here) + r"(?:[.\[]|$)", path):
+            heading = number
+            if key:
+                return number
+    return heading
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, list[str], Any]]:
@@ -176,7 +210,7 @@ def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, lis
             continue
         raw: Any = environment[name]
         if raw.startswith(("[", "{")):
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 raw = json.loads(raw)
         yield name, [section, *key.split("__")], raw
 

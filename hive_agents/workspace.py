@@ -75,10 +75,11 @@ class Workspace:
 
     def relative(self, path: Path) -> str:
         """`path` as diagnostics show it: below the workspace with `/`, else as it is."""
-        try:
-            return path.absolute().relative_to(self.root).as_posix()
-        except ValueError:
-            return path.as_posix()
+        # A folder on the way may be a link; the file itself, such as active.json, keeps its own name.
+        for place in (Path(os.path.abspath(path)), path.absolute().parent.resolve() / path.name):
+            if place.is_relative_to(self.root):
+                return place.relative_to(self.root).as_posix()
+        return path.as_posix()
 
     @contextmanager
     def exclusive(self, what: str, timeout: float = 30.0) -> Iterator[None]:

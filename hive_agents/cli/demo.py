@@ -10,7 +10,7 @@ from hive_agents.cli.surface import JsonOption, QuietOption, console, figure
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
-QUESTION = "how long do we leave the detergent in the 2 litre glass vessel, and how hot?"
+QUESTION = "2 litre glass vessel: how long does the detergent stay in and how hot does it have to be?"
 
 
 def command(
@@ -52,9 +52,9 @@ class _Story:
         index = self.index()
         distractors = self.query()
         before = self.evaluate("v1-naive", "what the naive config is worth: distractors count against it")
-        gate = self.bad_deploy()
         optimized = self.optimize()
         after = self.query()
+        gate = self.bad_deploy()
         self.rollback()
         return {
             "index": index,

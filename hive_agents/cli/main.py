@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from hive_agents.cli import (
@@ -29,6 +28,9 @@ from hive_agents.cli import (
 )
 from hive_agents.cli.surface import show_failure
 from hive_agents.errors import HiveError
+
+# Typer carries its own copy of click, under a name that isn't public.
+_UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
 app = typer.Typer(
     name="hive",
@@ -86,14 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HiveError as error:
         show_failure(error, as_json)
         return error.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
+    except _UsageError as error:
+        if not given:  # the error of a bare `hive` is its help page
+            error.show()
+        else:
+            message = error.format_message()
+            show_failure(HiveError.of("HIVE-409", message, fix="see `hive COMMAND --help`"), as_json)
         return 2
-    except click.ClickException as error:
-        usage = HiveError.of("HIVE-409", error.format_message(), fix="see `hive COMMAND --help`")
-        show_failure(usage, as_json)
-        return 2
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
         # The reader of our output has gone; closing stdout here keeps the interpreter quiet at exit.

@@ -126,9 +126,9 @@ def parts(result: dict[str, Any]) -> list[Any]:
         + (f" (stopped by {result['stopped_by']})" if result["stopped_by"] else "")
         + f": {result['evaluations']} configs measured, {figure(result['evaluations_per_second'], 0)} a second"
     )
+    report = f"  report: {result['report']}"
     if result["status"] == "no_improvement":
-        lines.append(f"nothing beat {result['baseline']['config']} on the validation queries")
-        return lines
+        return [*lines, f"nothing beat {result['baseline']['config']} on the validation queries", report]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
     if certificate:
         low, high = certificate["ci95"] or (None, None)

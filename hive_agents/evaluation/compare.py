@@ -36,7 +36,7 @@ class Comparison:
 def compare(engine: SearchEngine, a: RetrievalConfig, b: RetrievalConfig, golden: GoldenSet) -> Comparison:
     """Measure both on the same index and the same queries, in turn.
 
-    Raises: ValueError when the golden set is empty.
+    Raises: HIVE-105 when the golden set is empty.
     """
     first, second = evaluate_interleaved(engine, [a, b], golden)
     return Comparison(first, second, paired_difference(first.scores(), second.scores()), changed(a, b))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.metrics import measure
 from hive_agents.retrieval import RetrievalConfig, SearchEngine
@@ -146,7 +147,18 @@ def _timed(engine: SearchEngine, query: str, config: RetrievalConfig) -> tuple[S
 def evaluate_interleaved(
     engine: SearchEngine, configs: Sequence[RetrievalConfig], golden: GoldenSet
 ) -> list[Evaluation]:
-    """Several configs on one index, query by query in turn, so that latencies compare whatever the machine does."""
+    """Several configs on one index, query by query in turn, so that latencies compare whatever the machine does.
+
+    Raises: HIVE-105 when there are no queries to measure with.
+    """
+    if not len(golden):
+        raise HiveError.of(
+            "HIVE-105",
+            "the golden set has no queries",
+            file=golden.file,
+            path="queries",
+            fix="add queries with `hive label QUERY`",
+        )
     for config in configs:
         engine.run(golden.texts, config)
     searches: list[list[tuple[Search, float]]] = [[] for _ in configs]

@@ -9,12 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 from hive_agents import formats, jsontext
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.formats import AnyCase, FileFormat, Format
-from hive_agents.retrieval.collection import load_collection
+from hive_agents.retrieval.analysis import words
+from hive_agents.retrieval.collection import collection_names, load_collection, no_such_collection
 from hive_agents.retrieval.documents import document_files
 from hive_agents.workspace import Workspace
 
@@ -22,11 +24,17 @@ Split = Literal["train", "validation", "holdout"]
 FILE = "evals/golden.json"
 
 
+def _searchable(query: str) -> str:
+    if not words(query):
+        raise PydanticCustomError("query_value_error", "a query needs at least one letter or digit")
+    return query
+
+
 class GoldenQuery(Format):
     """A query with the key `irrelevant` is fully judged: a returned document in no list counts as unjudged."""
 
     id: Annotated[str, Field(min_length=1)]
-    query: Annotated[str, Field(pattern=r"\w")]
+    query: Annotated[str, AfterValidator(_searchable)]
     relevant: list[str] = []
     distractors: list[str] = []
     irrelevant: list[str] | None = None
@@ -106,12 +114,22 @@ def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
             fix="write one with `hive label QUERY`, or name one with --golden FILE",
             exit_code=2,
         )
-    text = jsontext.decode(source.read_bytes(), file)
+    return parse_golden(workspace, jsontext.decode(source.read_bytes(), file), file)
+
+
+def parse_golden(workspace: Workspace, text: str, file: str) -> GoldenSet:
+    """As `load_golden`, for a text that is, or will be, in `file`."""
     golden = formats.load_value(GoldenFile, jsontext.parse(text, file), file, text)
     faults = list(_faults(golden, file, text, {doc_id for doc_id, _ in document_files(workspace.documents)}))
     if faults:
         raise HiveError(faults)
-    load_collection(workspace, golden.collection)
+    try:
+        load_collection(workspace, golden.collection)
+    except HiveError as error:
+        if error.diagnostics[0].code != "HIVE-211":
+            raise
+        line = jsontext.line_of(text, ["collection"])
+        raise no_such_collection(golden.collection, collection_names(workspace), file, line) from None
     digest = hashlib.sha256(golden.model_dump_json().encode()).hexdigest()
     return GoldenSet(golden.collection, golden.k, tuple(golden.queries), file, digest)
 
@@ -142,6 +160,7 @@ def _faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str]) -> Iter
                     fix = f'did you mean "{guess}"?' if guess else "remove the label, or restore the document"
                     yield fault("HIVE-109", f'query "{query.id}": there is no document "{doc_id}"', *where, fix=fix)
                 if doc_id in placed:
-                    message = f'query "{query.id}": "{doc_id}" stands in {placed[doc_id]} and in {name}'
+                    both = "twice in " + name if placed[doc_id] == name else f"in {placed[doc_id]} and in {name}"
+                    message = f'query "{query.id}": "{doc_id}" stands {both}'
                     yield fault("HIVE-110", message, *where, fix="keep it in one list")
                 placed[doc_id] = name

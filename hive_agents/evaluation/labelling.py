@@ -10,7 +10,7 @@ from typing import Any
 
 from hive_agents import jsontext
 from hive_agents.errors import HiveError
-from hive_agents.evaluation.golden import FILE, GoldenFile, load_golden
+from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden
 from hive_agents.files import atomic_write_text
 from hive_agents.formats import load_value
 from hive_agents.retrieval import Hit, SearchEngine
@@ -57,7 +57,7 @@ def save_label(
     target = path or workspace.root / FILE
     file = workspace.relative(target)
     with workspace.exclusive("writing the golden set"):
-        old = target.read_text(encoding="utf-8") if target.exists() else None
+        old = jsontext.decode(target.read_bytes(), file) if target.exists() else None
         empty = {"collection": collection, "k": 10, "queries": []}
         value: dict[str, Any] = empty if old is None else jsontext.parse(old, file)
         load_value(GoldenFile, value, file, old)
@@ -72,6 +72,7 @@ def save_label(
         same = next((entry for entry in value["queries"] if _plain(entry["query"]) == _plain(query)), None)
         entry = same or {"id": _new_id(entry["id"] for entry in value["queries"]), "query": query}
         entry |= {"relevant": list(relevant), "distractors": list(distractors)}
+        entry.pop("irrelevant", None)  # a query that was fully judged need not be any more
         if irrelevant is not None:
             entry["irrelevant"] = list(irrelevant)
         if tags:
@@ -80,15 +81,9 @@ def save_label(
             entry["split"] = split
         if same is None:
             value["queries"].append(entry)
-        atomic_write_text(target, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
-        try:
-            load_golden(workspace, target)
-        except HiveError:
-            if old is None:
-                target.unlink()
-            else:
-                atomic_write_text(target, old)
-            raise
+        text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+        parse_golden(workspace, text, file)
+        atomic_write_text(target, text)
     return dict(entry)
 
 

@@ -99,6 +99,16 @@ class LaneCache:
             scores = np.where(self._ideal > 0, gained / self._ideal, np.where(ranked.returned > 0, gained, 1.0))
         return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(ranked.returned, k))
 
+    def distractors_returned(self, config: RetrievalConfig) -> list[str]:
+        """The doc_id of every distractor within k, once for each query that gets it."""
+        names = self._index.doc_ids()
+        found: list[str] = []
+        ranked = self.rank(config)
+        for documents, labels, returned in zip(ranked.documents, ranked.labels, ranked.returned.tolist(), strict=True):
+            upto = min(returned, self.golden.k)
+            found += [names[number] for number in dict.fromkeys(documents[:upto][labels[:upto] < 0].tolist())]
+        return found
+
     def rank(self, config: RetrievalConfig, depth: int | None = None) -> Ranked:
         """Every query's fused ranking, cut as the config says; `depth` columns or more where there are as many."""
         if config.retrieval.candidates > MAX_DEPTH:

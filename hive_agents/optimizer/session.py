@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from hive_agents.errors import HiveError, has_errors
@@ -20,14 +21,15 @@ from hive_agents.optimizer.budget import Budget
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposer, Situation
-from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed
+from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed, random_edit
 from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, by_folds, simplest
 from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig
 from hive_agents.retrieval.config import parse_config
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.settings import Optimizer
-from hive_agents.verification.check import check_config
+from hive_agents.verification.check import check_config, stored_from
+from hive_agents.verification.semantics import check_semantics
 from hive_agents.workspace import Workspace
 
 ConfigData = dict[str, Any]
@@ -42,6 +44,10 @@ class Tuning:
     train: GoldenSet
     validation: GoldenSet
     regime: Regime
+
+    @property
+    def queries(self) -> GoldenSet:
+        return self.train.joined(self.validation)
 
 
 def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
@@ -112,6 +118,17 @@ class OptimizerSession:
             wide=wide,
         )
         return self.proposer.propose(situation)
+
+    def headroom(self, trials: int = 400) -> float | None:
+        """The best training score of many random configs: what tuning on these queries could claim. Optimistic."""
+        index, rng = self.engine.index(self.baseline.collection), Random(self.settings.seed)
+        cache = LaneCache(self.engine, self.tuning.train)
+        scores = []
+        for _ in range(trials):
+            config = parsed(apply(self.baseline, random_edit(rng, index).values))
+            if not check_semantics(self.workspace, stored_from(config, "configs/random.json")):
+                scores.append(float(cache.evaluate(config).nudcg.mean()))
+        return max(scores, default=None)
 
     def faults(self, data: ConfigData) -> list[str]:
         """What levels 1 and 2 say against a proposed config; empty means it may be measured."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
+from hive_agents.errors import HiveError
 from hive_agents.evaluation.compare import changed
+from hive_agents.formats import load_value
 from hive_agents.retrieval import RetrievalConfig
 from hive_agents.retrieval.config import canonical_hash
 from hive_agents.retrieval.index import SqliteIndex
@@ -86,8 +89,20 @@ def _consistent(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity(data: dict[str, Any]) -> str:
-    """The same for configs that search alike, whatever they are called."""
-    return canonical_hash({key: value for key, value in data.items() if key not in ("name", "description", "parent")})
+    """The same for configs that search alike, whatever they are called and whichever defaults they spell out."""
+    try:
+        value = parsed(data).model_dump(mode="json", exclude={"name", "description", "parent"})
+    except HiveError:
+        return canonical_hash(data)
+    if not value["dynamic_k"]["enabled"]:
+        del value["dynamic_k"]
+    else:
+        value["dynamic_k"]["max_results"] = value["dynamic_k"]["max_results"] or value["retrieval"]["top_k"]
+    if value["retrieval"]["method"] != "hybrid":  # one lane: its RRF orders as the lane does, whatever the constants
+        del value["retrieval"]["rrf_k"], value["retrieval"]["weights"]
+    if value["retrieval"]["method"] == "vector":
+        del value["bm25"]
+    return canonical_hash(value)
 
 
 def in_words(changes: Sequence[dict[str, Any]]) -> str:
@@ -160,6 +175,19 @@ def filter_edits(config: RetrievalConfig, index: SqliteIndex) -> Iterator[Edit]:
                 yield Edit(((path, [value]),), "sweep", f"only {field} {value}")
 
 
+def random_edit(rng: Random, index: SqliteIndex) -> Edit:
+    """A point of the whole space, uniform over each lever; half of the levers stay where they are."""
+    values: list[tuple[str, Any]] = [(path, rng.choice(grid)) for path, grid in LEVERS.items() if rng.random() < 0.5]
+    chosen = dict(values)
+    if chosen.get("retrieval.method", "hybrid") == "hybrid":
+        values.append(("dynamic_k.enabled", rng.random() < 0.5))
+    for field, known in filterable_values(index).items():
+        if rng.random() < 0.25:
+            some = sorted(rng.sample(known, rng.randint(1, len(known) - 1)))
+            values.append((f"filters.{field}", {"not": some} if rng.random() < 0.5 else some))
+    return Edit(tuple(values), "random", "random search")
+
+
 def filterable_values(index: SqliteIndex) -> dict[str, list[str]]:
     """The fields with few enough values to be categories, and those values."""
     fields = index.collection.fields
@@ -184,6 +212,4 @@ def changes_from(base: RetrievalConfig, config: RetrievalConfig) -> list[dict[st
 
 def parsed(data: dict[str, Any]) -> RetrievalConfig:
     """Raises: HiveError with the diagnostics of level 1."""
-    from hive_agents.formats import load_value
-
     return load_value(RetrievalConfig, data, f"configs/{data.get('name', 'new')}.json")

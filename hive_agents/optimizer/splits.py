@@ -24,11 +24,6 @@ class Splits:
     holdout: GoldenSet | None
     regime: Regime
 
-    @property
-    def tuning(self) -> GoldenSet:
-        """Train and validation together: all that the optimizer's process reads labels of."""
-        return self.train.joined(self.validation)
-
 
 def split(golden: GoldenSet) -> Splits:
     """As the golden set says; else 50/20/30 by cluster from 40 queries on, 60/0/40 from 20, and none below.

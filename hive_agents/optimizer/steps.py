@@ -30,7 +30,8 @@ def diagnose(session: OptimizerSession, state: State) -> Update:
         found = session.diagnose(parsed(incumbent))
     except BudgetExhausted as spent:
         return base | {"stopped_by": spent.name, **_spent(session)}
-    return base | {"diagnosis": found.to_json(), **_spent(session)}
+    first = state.get("first_diagnosis") or found.summary
+    return base | {"diagnosis": found.to_json(), "first_diagnosis": first, **_spent(session)}
 
 
 def propose(session: OptimizerSession, state: State) -> Update:
@@ -84,7 +85,7 @@ def judge(session: OptimizerSession, state: State) -> Update:
     rows, accepted = list(state.get("rows", [])), []
     for proposal in state["proposals"]:
         found = session.remeasure(parsed(proposal["data"]))
-        verdict, feedback = judge_trial(found, base, incumbent, session.tuning.train, session.workspace.settings.gate)
+        verdict, feedback = judge_trial(found, base, incumbent, session.tuning.queries, session.workspace.settings.gate)
         rows.append(_row(session, state, proposal, found, verdict, feedback))
         if verdict == "accept":
             accepted.append((found.train_nudcg, proposal, rows[-1]))

@@ -37,10 +37,10 @@ class Measured:
 
 
 def judge_trial(
-    new: Measured, baseline: Measured, incumbent: Measured, train: GoldenSet, gate: Gate
+    new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
 ) -> tuple[Verdict, str]:
     """Rules first (what the gate would block), then evidence; the feedback says what to do better."""
-    for tag, before, after in _tags(train, baseline.train, new.train):
+    for tag, before, after in _tags(tuning, baseline, new):
         if after < before - gate.tag_drop:
             return "retry", f'tag "{tag}" falls from {before:.2f} to {after:.2f}'
     if new.distractors > baseline.distractors + 1e-9:
@@ -67,12 +67,14 @@ def paired_error(a: Floats, b: Floats) -> tuple[float, float]:
     return float(delta.mean()), error
 
 
-def _tags(queries: GoldenSet, before: Scores, after: Scores) -> list[tuple[str, float, float]]:
+def _tags(tuning: GoldenSet, before: Measured, after: Measured) -> list[tuple[str, float, float]]:
+    """Each tag's mean over train and validation together: a tag has few queries as it is."""
     rows: dict[str, list[int]] = {}
-    for row, query in enumerate(queries):
+    for row, query in enumerate(tuning):
         for tag in dict.fromkeys(query.tags):
             rows.setdefault(tag, []).append(row)
-    return [(tag, _mean(before.nudcg, where), _mean(after.nudcg, where)) for tag, where in sorted(rows.items())]
+    old, new = (np.concatenate([found.train.nudcg, found.validation.nudcg]) for found in (before, after))
+    return [(tag, _mean(old, where), _mean(new, where)) for tag, where in sorted(rows.items())]
 
 
 def _mean(values: Floats, where: list[int]) -> float:

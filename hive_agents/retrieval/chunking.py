@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 TokenOffsets = Callable[[str], list[tuple[int, int]]]
 """Word pieces of a text as (start, end) character positions, ascending."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
+_LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
+_WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
+_MOST_PIECES = 4  # of one character: a Hangul syllable is three letters to the tokenizer
 _HEADING_TAGS = {f"h{level}": level for level in range(1, 7)}
 
 
@@ -44,6 +47,17 @@ def chunk_markdown(body: str, chunking: Chunking, offsets: TokenOffsets) -> list
     return list(_Cutter(body, chunking, offsets).chunks())
 
 
+def first_heading(body: str) -> str:
+    """The text of the first top-level heading that has any; "" without one."""
+    tokens = _parser().parse(body)
+    headings = (tokens[i + 1].content for i, token in enumerate(tokens) if _is_heading(token))
+    return next(filter(None, (" ".join(heading.split()) for heading in headings)), "")
+
+
+def _is_heading(token: Token) -> bool:
+    return token.type == "heading_open" and token.level == 0
+
+
 @dataclass(frozen=True)
 class _Block:
     start: int
@@ -59,7 +73,7 @@ class _Cutter:
         self.limit = chunking.max_tokens
         self.heading_level = chunking.heading_level
         self.offsets = offsets
-        self.nested_fences: list[tuple[int, int]] = []
+        self.fences: list[tuple[int, int]] = []
 
     def chunks(self) -> Iterator[Chunk]:
         path: dict[int, str] = {}
@@ -100,16 +114,13 @@ class _Cutter:
                         keep.insert(0, group.pop())
                     yield group
                     group = keep
-                    if group and not self._fits(group[0].start, piece.end):
-                        yield group
-                        group = []
                 group.append(piece)
         if group:
             yield group
 
     def _cut(self, block: _Block) -> Iterator[_Block]:
         """Pieces of one block: at lines of code, lists and tables, else at sentences, else at words."""
-        pattern = _SENTENCE_END if block.kind == "paragraph" else re.compile(r"\n")
+        pattern = _SENTENCE_END if block.kind == "paragraph" else _LINE_END
         text = self.body[block.start : block.end]
         edges = [found.end() for found in pattern.finditer(text) if not self._in_fence(block.start + found.end())]
         edges.append(len(text))
@@ -136,30 +147,46 @@ class _Cutter:
         return _Block(block.start + start, block.start + end, block.kind, *own)
 
     def _word_edge(self, text: str) -> int:
-        """Where to cut so that at most `limit` word pieces come before, between words if there is such a place."""
-        pieces = self.offsets(text)
-        hard = pieces[self.limit][0]
-        space = max(text.rfind(" ", 0, hard), text.rfind("\n", 0, hard)) + 1
-        return space if space > 0 and text[:space].strip() else max(hard, 1)
+        """Where to cut so that at most `limit` word pieces come before: after a line, else a word, else anywhere."""
+        hard = self._pieces(text)[self.limit][0]
+        for space in (text.rfind("\n", 0, hard) + 1, text.rfind(" ", 0, hard) + 1):
+            if text[:space].strip():
+                return space
+        return max(hard, 1)
 
     def _fits(self, start: int, end: int) -> bool:
-        # A word piece takes at least one character: short texts need no counting.
-        return end - start <= self.limit or len(self.offsets(self.body[start:end])) <= self.limit
+        if (end - start) * _MOST_PIECES <= self.limit:
+            return True
+        return len(self._pieces(self.body[start:end])) <= self.limit
+
+    def _pieces(self, text: str) -> list[tuple[int, int]]:
+        """The word pieces of `text`, or of a beginning that has more than `limit`.
+
+        A picture inside a document can be a line of a megabyte; counting all of what is left of it after
+        each cut would take minutes. The beginning ends between words, so that its pieces are the text's.
+        """
+        for size in (2 * self.limit, 8 * self.limit, 32 * self.limit):
+            ends = [found.end() for found in _WORD_END.finditer(text, 0, size)]
+            if ends and size < len(text):
+                pieces = self.offsets(text[: ends[-1]])
+                if len(pieces) > self.limit:
+                    return pieces
+        return self.offsets(text)
 
     def _in_fence(self, position: int) -> bool:
-        return any(start < position < end for start, end in self.nested_fences)
+        return any(start < position < end for start, end in self.fences)
 
     def _blocks(self) -> Iterator[_Block]:
         """The top-level blocks of the Markdown, each with the white space behind it."""
         lines = _line_starts(self.body)
         found: list[tuple[int, Token, str]] = []
         tokens = _parser().parse(self.body)
-        inside = [token for token in tokens if token.level > 0 and token.type in ("fence", "code_block") and token.map]
-        spans = [(lines[token.map[0]], lines[min(token.map[1], len(lines) - 1)]) for token in inside if token.map]
-        self.nested_fences = [span for span in spans if self._fits(*span)]
+        code = [token.map for token in tokens if token.type in ("fence", "code_block") and token.map]
+        spans = [(lines[first], lines[last] if last < len(lines) else len(self.body)) for first, last in code]
+        self.fences = [span for span in spans if self._fits(*span)]
         for index, token in enumerate(tokens):
             if token.level == 0 and token.nesting >= 0 and token.map and token.type != "inline":
-                content = tokens[index + 1].content if token.type == "heading_open" else ""
+                content = tokens[index + 1].content if _is_heading(token) else ""
                 found.append((lines[token.map[0]], token, content))
         if not found:
             yield _Block(0, len(self.body), "paragraph")
@@ -170,7 +197,7 @@ class _Cutter:
             if start == end:
                 continue
             kind = "paragraph" if token.type == "paragraph_open" else token.type
-            level = _HEADING_TAGS.get(token.tag, 0) if token.type == "heading_open" else 0
+            level = _HEADING_TAGS[token.tag] if _is_heading(token) else 0
             yield _Block(start, end, kind, " ".join(content.split()), level)
 
 
@@ -182,11 +209,7 @@ def _descend(path: dict[int, str], heading: _Block) -> None:
 
 
 def _line_starts(text: str) -> list[int]:
-    """Where each line starts, as markdown-it counts lines."""
-    starts = [0]
-    for found in re.finditer(r"\r\n|\n|\r", text):
-        starts.append(found.end())
-    return starts
+    return [0, *(found.end() for found in _LINE_END.finditer(text))]
 
 
 @lru_cache(maxsize=1)

@@ -61,7 +61,7 @@ def load_collection(workspace: Workspace, name: str | None = None) -> Collection
             "the workspace has no collection" if not names else "the workspace has several collections",
             fix="name one of: " + ", ".join(names) if names else "add collections/<name>.json",
         )
-    for file in names:
+    for file in sorted(names, key=lambda file: file != name):  # another file's fault is nobody else's
         path = workspace.root / "collections" / f"{file}.json"
         if file != name and f'"{name}"' not in path.read_text(encoding="utf-8", errors="replace"):
             continue

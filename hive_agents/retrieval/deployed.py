@@ -146,6 +146,8 @@ def active_target(workspace: Workspace) -> Path | None:
         name = _pointer(link)
     else:
         return None
+    if name == LINK:
+        raise _unusable(f"{LINK} names itself")
     target = workspace.configs / name
     if Path(name).name != name or ((target.is_symlink() or target.exists()) and not _inside(target, workspace.configs)):
         raise HiveError.of(
@@ -159,7 +161,8 @@ def active_target(workspace: Workspace) -> Path | None:
 
 
 def _inside(target: Path, folder: Path) -> bool:
-    return target.resolve().parent == folder.resolve()
+    # Not Path.resolve, which raises where links lead in a circle; such a target just doesn't exist.
+    return os.path.dirname(os.path.realpath(target)) == os.path.realpath(folder)
 
 
 def _pointer(link: Path) -> str:
@@ -169,11 +172,10 @@ def _pointer(link: Path) -> str:
     value = jsontext.parse(jsontext.decode(link.read_bytes(), file), file)
     name = value.get("active") if isinstance(value, dict) else None
     if not isinstance(name, str) or set(value) - {"$schema"} != {"active"}:
-        raise HiveError.of(
-            "HIVE-107",
-            f'{LINK} is neither a link nor {{"active": "<file>"}}',
-            file=file,
-            path="active",
-            fix="remove it and run `hive deploy CONFIG`",
-        )
+        raise _unusable(f'{LINK} is neither a link nor {{"active": "<file>"}}')
     return name
+
+
+def _unusable(why: str) -> HiveError:
+    fix = "remove it and run `hive deploy CONFIG`"
+    return HiveError.of("HIVE-107", why, file=f"configs/{LINK}", path="active", fix=fix)

@@ -14,11 +14,11 @@ from typing import Any
 
 from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.retrieval.chunking import first_heading
 from hive_agents.retrieval.collection import Collection, FieldSchema
 
 _FENCE = re.compile(r"---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S | re.M)
 _KEY = re.compile(r"---[ \t]*\r?\n[\w-]+[ \t]*:")
-_HEADING = re.compile(r"^#{1,6}[ \t]+(?P<title>.+?)[ \t]*#*[ \t]*$", re.M)
 MAX_FRONT_MATTER = 64_000
 
 
@@ -36,18 +36,31 @@ class Document:
 
 
 def document_files(root: Path) -> Iterator[tuple[str, Path]]:
-    """(doc_id, path) of each `**/*.md` below `root`, by doc_id; hidden files and links that leave are no documents."""
+    """(doc_id, path) of each file `**/*.md` below `root`, by doc_id.
+
+    Hidden files, pipes, and links that leave or lead nowhere are no documents.
+
+    Raises: HIVE-403 for a folder that can't be listed; its documents must not look deleted.
+    """
     found = []
-    for folder, subfolders, files in os.walk(root):
+    for folder, subfolders, files in os.walk(root, onerror=_refuse):
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         for name in files:
             path = Path(folder, name)
             if not name.endswith(".md") or name.startswith("."):
                 continue
-            if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
+            if path.is_symlink() and not os.path.realpath(path).startswith(os.path.join(os.path.realpath(root), "")):
                 continue
-            found.append((path.relative_to(root).as_posix(), path))
+            if os.path.isfile(path):
+                found.append((path.relative_to(root).as_posix(), path))
     return iter(sorted(found))
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        name = Path(error.filename).name
+        message = f"cannot list {name}: {error.strerror}"
+        raise HiveError.of("HIVE-403", message, file=name, fix="make the folder readable") from error
 
 
 def content_hash(data: bytes) -> str:
@@ -59,7 +72,7 @@ def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document
     file = f"documents/{doc_id}"
     text = jsontext.decode(data.removeprefix(b"\xef\xbb\xbf"), file)
     front_matter, body = _split(text, file)
-    title = str(front_matter.get("title") or "").strip() or _first_heading(body)
+    title = str(front_matter.get("title") or "").strip() or first_heading(body)
     values = dict(front_matter)
     if not values.get("category") and "/" in doc_id:
         values["category"] = doc_id.split("/")[0]
@@ -118,10 +131,14 @@ def _yaml(text: str, file: str) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        line = 1 if mark is None else int(mark.line) + 2
+        place = getattr(error, "position", None)  # a character that YAML forbids has no mark
+        before = text.count("\n", 0, place) if isinstance(place, int) else -1
+        line = (before if mark is None else int(mark.line)) + 2
         raise HiveError.of("HIVE-108", f"front matter: {problem}", file=file, line=line, fix=fix) from None
-    except (ValueError, RecursionError) as error:
-        raise HiveError.of("HIVE-108", f"front matter: {error}", file=file, line=1, fix=fix) from None
+    except ValueError as error:
+        raise HiveError.of("HIVE-108", f"front matter: {error}", file=file, line=_bad_value(text), fix=fix) from None
+    except RecursionError:
+        raise HiveError.of("HIVE-108", "front matter: nested too deeply", file=file, line=1, fix=fix) from None
     if value is None:
         return {}
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
@@ -129,19 +146,26 @@ def _yaml(text: str, file: str) -> dict[str, Any]:
     return value
 
 
-def _first_heading(body: str) -> str:
-    outside = re.sub(r"^(```|~~~).*?^\1", "", body, flags=re.S | re.M)
-    found = _HEADING.search(outside)
-    return found["title"] if found else ""
+def _bad_value(text: str) -> int:
+    """The file's line of the first value that YAML can read and not build, such as 30 February."""
+    import yaml
+
+    node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    for _, value in node.value if isinstance(node, yaml.MappingNode) else []:
+        try:
+            yaml.safe_load(text[value.start_mark.index : value.end_mark.index])
+        except ValueError:
+            return int(value.start_mark.line) + 2
+    return 1
 
 
 def _typed(value: Any, schema: FieldSchema) -> Any:
     if isinstance(value, list):
-        return [_typed(item, schema) for item in value]
+        return [_typed(item, schema) for item in value if item is not None]
     if isinstance(value, dict):
         raise ValueError("a mapping can't be a value")
     if schema.type in ("text", "keyword"):
-        return str(_plain(value))
+        return keyword_text(value)
     if schema.type == "boolean":
         if not isinstance(value, bool):
             raise ValueError(f"{value!r} is neither true nor false")
@@ -151,6 +175,15 @@ def _typed(value: Any, schema: FieldSchema) -> Any:
             raise ValueError(f"{value!r}")
         return value
     return iso_date(value)
+
+
+def keyword_text(value: Any) -> str:
+    """A keyword as text: YAML reads `draft: yes` as a boolean and `version: 2.0` as a number.
+
+    >>> keyword_text(True), keyword_text(2.0)
+    ('true', '2.0')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(_plain(value))
 
 
 def iso_date(value: Any) -> str:

@@ -10,7 +10,8 @@ import hashlib
 import io
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,20 +35,22 @@ class EmbeddingCache:
         self._folder = workspace.state / "embeddings"
         self._seed = workspace.root / "embeddings" / f"{self._slug}.npz"
         self._known: dict[bytes, NDArray[np.float32]] = {}
-        self._shards = sorted(self._folder.glob("*.npz"))
-        for path in [self._seed, *self._shards]:
-            self._read(path)
+        self._read(self._seed)
+        # What can't be read is replaced with the rest; another model's vectors wait for its return.
+        self._shards = {path for path in self._folder.glob("*.npz") if self._read(path)}
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path) -> bool:
+        """Take over what `path` holds for this model; False where it is another model's."""
         try:
-            with np.load(path, allow_pickle=False) as stored:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 if str(stored["model"]) != self._embedder.model_id:
-                    return
+                    return False
                 hashes, vectors = stored["hashes"], stored["vectors"]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
-            return  # a damaged cache costs time, nothing else
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
+            return True  # a damaged cache costs time, nothing else
         if vectors.shape == (len(hashes), self._embedder.dimensions) and vectors.dtype == np.float32:
             self._known.update(zip((row.tobytes() for row in hashes), vectors, strict=True))
+        return True
 
     def missing(self, hashes: Sequence[bytes]) -> int:
         return len({value for value in hashes if value not in self._known})
@@ -63,27 +66,29 @@ class EmbeddingCache:
             report = None if progress is None else lambda done, base=start: progress(base + done, len(todo))
             new = self._embedder.embed([text for _, text in part], report)
             self._known.update(zip((value for value, _ in part), new, strict=True))
-            self._write(self._folder / f"{self._slug}-{part[0][0].hex()[:16]}.npz", [value for value, _ in part])
+            shard = self._folder / f"{self._slug}-{part[0][0].hex()[:16]}.npz"
+            self._write(shard, [value for value, _ in part])
+            self._shards.add(shard)
         if not len(hashes):
             return np.zeros((0, self._embedder.dimensions), np.float32)
         return np.stack([self._known[value] for value in hashes])
 
     def compact(self, hashes: Sequence[bytes]) -> None:
-        """Keep what an index uses, in one file."""
-        shards = sorted(self._folder.glob("*.npz"))
+        """Keep what of `hashes` is known, in one file; no other process may be writing."""
         whole = self._folder / f"{self._slug}.npz"
-        if shards and shards != [whole]:
-            self._write(whole, sorted(set(hashes)))
-            for path in shards:
-                if path != whole:
-                    path.unlink(missing_ok=True)
+        if self._shards - {whole}:
+            self._write(whole, hashes)
+            for path in self._shards - {whole}:
+                path.unlink(missing_ok=True)
+            self._shards = {whole}
 
     def write_seed(self, hashes: Sequence[bytes]) -> Path:
         """Write the tracked seed cache, so that a fresh clone embeds nothing."""
-        self._write(self._seed, sorted(set(hashes)))
+        self._write(self._seed, hashes)
         return self._seed
 
-    def _write(self, path: Path, hashes: Sequence[bytes]) -> None:
+    def _write(self, path: Path, hashes: Iterable[bytes]) -> None:
+        hashes = sorted(self._known.keys() & set(hashes))
         data = io.BytesIO()
         np.savez_compressed(
             data,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -72,20 +73,22 @@ class SearchEngine:
         chosen = self.resolve(config)
 
         def show(index: SqliteIndex) -> list[Ranking]:
-            return [_show(index, search, chosen) for search in self._searches(index, queries, chosen)]
+            return [_show(index, search, chosen) for search in self.run_on(index, queries, chosen)]
 
-        return self._retry(chosen.collection, show)
+        return self.with_index(chosen.collection, show)
 
     def run(self, queries: Sequence[str], config: RetrievalConfig) -> list[Search]:
         """As `search_many`, without the look-ups that only a reader needs."""
-        return self._retry(config.collection, lambda index: self._searches(index, queries, config))
+        return self.with_index(config.collection, lambda index: self.run_on(index, queries, config))
 
     def index(self, collection: str) -> SqliteIndex:
-        """The index of a collection as it stands; opened once."""
+        """The index of a collection as it stands now; it stays open until it is replaced."""
         with self._lock:
-            if collection not in self._indexes:
-                self._indexes[collection] = SqliteIndex(self.workspace, load_collection(self.workspace, collection))
-            return self._indexes[collection]
+            index = self._indexes.get(collection)
+            if index is None or not index.is_live():
+                index = SqliteIndex(self.workspace, load_collection(self.workspace, collection))
+                self._indexes[collection] = index
+            return index
 
     def resolve(self, config: ConfigLike) -> RetrievalConfig:
         if isinstance(config, RetrievalConfig):
@@ -96,18 +99,19 @@ class SearchEngine:
             return find_config(self.workspace, config).config
         return formats.load_value(RetrievalConfig, dict(config), "config")
 
-    def _retry(self, collection: str, work: Callable[[SqliteIndex], T]) -> T:
+    def with_index(self, collection: str, work: Callable[[SqliteIndex], T]) -> T:
+        """What `work` makes of one state of the index; done again where the index is replaced meanwhile."""
         for _ in range(3):
-            try:
+            with suppress(StaleIndex):
                 return work(self.index(collection))
-            except StaleIndex:
-                with self._lock:
-                    self._indexes.pop(collection, None)
         raise HiveError.of(
             "HIVE-402", "the index keeps changing under the search", fix="try again when indexing is done"
         )
 
-    def _searches(self, index: SqliteIndex, queries: Sequence[str], config: RetrievalConfig) -> list[Search]:
+    def run_on(self, index: SqliteIndex, queries: Sequence[str], config: RetrievalConfig) -> list[Search]:
+        """As `run`, on an index that `with_index` gave."""
+        if not queries:
+            return []
         for query in queries:
             if not words(query):
                 raise HiveError.of("HIVE-409", "the query has no words", fix="ask with at least one letter or digit")
@@ -157,7 +161,7 @@ class SearchEngine:
                 fix="set models.reranker in hive.toml, or disable rerank",
             )
         head = min(len(fused), config.rerank.candidates)
-        texts = [row.text for row in index.rows(fused.chunks[:head].tolist())]
+        texts = [row.text if row.text.strip() else row.title for row in index.rows(fused.chunks[:head].tolist())]
         scores = self.reranker.relevance(query, texts) if texts else []
         best = sorted(range(head), key=lambda position: (-scores[position], position))
         return np.array([*best, *range(head, len(fused))], np.intp), dict(enumerate(scores))

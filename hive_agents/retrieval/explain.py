@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ from hive_agents.errors import HiveError, closest
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engine import SearchEngine
+from hive_agents.retrieval.filters import Condition
+from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex
 
 
 def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_id: str) -> dict[str, Any]:
@@ -17,14 +21,19 @@ def explain_hit(engine: SearchEngine, query: str, config: RetrievalConfig, doc_i
 
     Raises: HIVE-409 for an unknown document.
     """
-    index = engine.index(config.collection)
-    doc_id = doc_id.removeprefix("documents/").split("#")[0]
+    doc_id = re.sub(r"#\d+$", "", doc_id.removeprefix("documents/"))
+    return engine.with_index(config.collection, lambda index: _explained(engine, index, query, config, doc_id))
+
+
+def _explained(
+    engine: SearchEngine, index: SqliteIndex, query: str, config: RetrievalConfig, doc_id: str
+) -> dict[str, Any]:
     chunks = index.chunks_of(doc_id)
     if not len(chunks):
         guess = closest(doc_id, index.doc_ids())
         fix = f'did you mean "{guess}"?' if guess else "doc_id is the path below documents/"
         raise HiveError.of("HIVE-409", f'there is no document "{doc_id}" in the index', fix=fix)
-    search = engine.run([query], config)[0]
+    search = engine.run_on(index, [query], config)[0]
     returned = search.returned.tolist()
     mine = set(chunks.tolist())
     rank = next((place for place, chunk in enumerate(returned, start=1) if chunk in mine), None)
@@ -72,12 +81,12 @@ def explain_text(found: dict[str, Any]) -> str:
     )
 
 
-def _passes(index: Any, field: str, condition: Any, chunks: Any) -> bool:
+def _passes(index: LaneIndex, field: str, condition: Condition, chunks: ChunkNumbers) -> bool:
     mask = index.select({field: condition})
     return mask is None or bool(mask[chunks].any())
 
 
-def _best(lane: Any, mine: set[int]) -> dict[str, Any] | None:
+def _best(lane: Lane, mine: set[int]) -> dict[str, Any] | None:
     places = np.flatnonzero(np.isin(lane.chunks, list(mine)))
     if not len(places):
         return None

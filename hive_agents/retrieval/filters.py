@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -76,7 +77,9 @@ _OPERATORS = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
 def parse_filters(expressions: Sequence[str], types: Mapping[str, str]) -> dict[str, Any]:
     """Filters of the command line as a config's `filters`; `types` gives each field's type.
 
-    Raises: HIVE-409 for an expression that can't be read.
+    A field given twice with = means any of both; other operators on one field are and-ed if they are bounds.
+
+    Raises: HIVE-409 for an expression that can't be read or doesn't go with another.
 
     >>> parse_filters(["category=faq,guide", "owner!=dana", "year>=2024"], {"year": "number"})
     {'category': ['faq', 'guide'], 'owner': {'not': ['dana']}, 'year': {'gte': 2024}}
@@ -84,7 +87,7 @@ def parse_filters(expressions: Sequence[str], types: Mapping[str, str]) -> dict[
     filters: dict[str, Any] = {}
     for expression in expressions:
         found = _EXPRESSION.match(expression.strip())
-        if found is None or not found["value"].strip():
+        if found is None or not found["value"].strip(" ,"):
             raise HiveError.of(
                 "HIVE-409", f'"{expression}" is not a filter', fix="use field=value, field!=value, field>=value"
             )
@@ -95,11 +98,25 @@ def parse_filters(expressions: Sequence[str], types: Mapping[str, str]) -> dict[
         if operator in _OPERATORS:
             bounds = filters.setdefault(field, {})
             if not isinstance(bounds, dict) or "not" in bounds or len(values) != 1:
-                raise HiveError.of("HIVE-409", f'"{expression}" can\'t be combined with the other filter on {field}')
+                raise _conflict(expression)
             bounds[_OPERATORS[operator]] = values[0]
-        else:
-            filters[field] = {"not": values} if operator == "!=" else values[0] if len(values) == 1 else values
+            continue
+        value: Any = {"not": values} if operator == "!=" else values[0] if len(values) == 1 else values
+        filters[field] = _joined(filters[field], value, expression) if field in filters else value
     return filters
+
+
+def _joined(old: Any, new: Any, expression: str) -> Any:
+    """Both filters of one field as one, if they are of one kind."""
+    if isinstance(old, dict) and isinstance(new, dict) and "not" in old:
+        return {"not": [*old["not"], *new["not"]]}
+    if not isinstance(old, dict) and not isinstance(new, dict):
+        return [*(old if isinstance(old, list) else [old]), *(new if isinstance(new, list) else [new])]
+    raise _conflict(expression)
+
+
+def _conflict(expression: str) -> HiveError:
+    return HiveError.of("HIVE-409", f'"{expression}" can\'t be combined with the other filter on its field')
 
 
 def _scalar(text: str, kind: str) -> Scalar:
@@ -107,10 +124,10 @@ def _scalar(text: str, kind: str) -> Scalar:
         return text.lower() == "true"
     if kind == "number":
         try:
-            return int(text)
+            number = float(text)
+            if math.isfinite(number):
+                return int(text) if text.lstrip("+-").isdigit() else number
         except ValueError:
-            try:
-                return float(text)
-            except ValueError:
-                raise HiveError.of("HIVE-409", f'"{text}" is not a number') from None
+            pass
+        raise HiveError.of("HIVE-409", f'"{text}" is not a number')
     return text

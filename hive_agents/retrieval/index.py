@@ -7,17 +7,18 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.database import connect, database_errors
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.bm25 import BM25, BM25Params
 from hive_agents.retrieval.collection import Collection
-from hive_agents.retrieval.documents import iso_date
+from hive_agents.retrieval.documents import iso_date, keyword_text
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.filters import Condition, Scalar
 from hive_agents.retrieval.indexing import stored_value, vectors_path
@@ -31,8 +32,12 @@ _SCORERS = 6
 _QUERY_VECTORS = 10_000
 
 
-class StaleIndex(Exception):
+class StaleIndex(HiveError):
     """The generation was replaced since it was opened: open the index again."""
+
+    def __init__(self) -> None:
+        fix = "try again; a `SearchEngine` does so by itself"
+        super().__init__([Diagnostic("HIVE-402", "the index was replaced while it was read", fix=fix)])
 
 
 class SqliteIndex:
@@ -48,6 +53,7 @@ class SqliteIndex:
         if not workspace.database.exists():
             raise self._never_indexed()
         self._connection = connect(workspace.database)
+        self._file = _file_id(workspace.database)
         row = self._one(
             "SELECT generation, embedding_model, index_hash, n_chunks, lengths, chunk_documents FROM corpus_stats"
             " WHERE collection = ? AND state = 'live'",
@@ -64,6 +70,12 @@ class SqliteIndex:
         self._scorers: OrderedDict[BM25Params, BM25] = OrderedDict()
         self._masks: dict[tuple[tuple[str, Condition], ...], Mask] = {}
         self._query_vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+
+    def is_live(self) -> bool:
+        """Whether this is still the index that a new search would open."""
+        if _file_id(self._workspace.database) != self._file:
+            return False  # set aside and rebuilt
+        return self._one("SELECT 1 FROM corpus_stats WHERE generation = ?", (self._generation,)) is not None
 
     def _never_indexed(self) -> HiveError:
         message = f'collection "{self.collection.name}" has no index yet'
@@ -230,10 +242,18 @@ class SqliteIndex:
     def _vectors(self) -> VectorIndex:
         if self.embedding_model is None:
             raise no_model("the index was built without an embedding model")
+        path = vectors_path(self._workspace, self._generation)
         try:
-            return VectorIndex.open(vectors_path(self._workspace, self._generation))
-        except FileNotFoundError:
-            raise StaleIndex from None
+            vectors = VectorIndex.open(path)
+            if len(vectors) == self.n_chunks:
+                return vectors
+            why = f"it has {len(vectors)} rows for {self.n_chunks} chunks"
+        except (OSError, EOFError, ValueError) as error:
+            why = str(error)
+        if not self.is_live():
+            raise StaleIndex
+        message = f"cannot use the vectors: {why}"
+        raise HiveError.of("HIVE-406", message, file=f".hive/vectors/{path.name}", fix="run `hive index`", exit_code=3)
 
     @cached_property
     def _embedder(self) -> Embedder:
@@ -260,8 +280,12 @@ class SqliteIndex:
         return np.stack(vectors)
 
     def _all(self, sql: str, arguments: Sequence[Any]) -> list[Any]:
+        """Rows of this generation; a generation goes in one transaction, so that only no rows can mean a stale one."""
         with self._lock, database_errors(self._workspace.database):
-            return self._connection.execute(sql, arguments).fetchall()
+            rows = self._connection.execute(sql, arguments).fetchall()
+        if not rows and not self.is_live():
+            raise StaleIndex
+        return rows
 
     def _one(self, sql: str, arguments: Sequence[Any]) -> Any:
         with self._lock, database_errors(self._workspace.database):
@@ -287,10 +311,18 @@ class _Postings:
             (index._generation, term),
         )
         if row is None:
-            if index._one("SELECT 1 FROM corpus_stats WHERE generation = ?", (index._generation,)) is None:
+            if not index.is_live():
                 raise StaleIndex
             return None
         return row[0], row[1]
+
+
+def _file_id(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _stored(value: Scalar, kind: str) -> str:
@@ -299,4 +331,4 @@ def _stored(value: Scalar, kind: str) -> str:
             return iso_date(value)
         except ValueError:
             return str(value)
-    return stored_value(value)[0]
+    return keyword_text(value) if kind in ("keyword", "text") else stored_value(value)[0]

@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
 from hive_agents.retrieval.minilm_tokens import WordPieces
 from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths
 from hive_agents.retrieval.providers import TOKENIZER, open_embedder
+from hive_agents.retrieval.vectors import VectorIndex
 from hive_agents.workspace import Workspace
 
 FORMAT = "index-1"
@@ -149,7 +151,7 @@ class _Build:
         model_id = self.embedder.model_id if self.embedder else None
         known = self._hashes(old) if old else {}
         files = list(document_files(self.workspace.documents))
-        data = {doc_id: path.read_bytes() for doc_id, path in files}
+        data = {doc_id: raw for doc_id, path in files if (raw := self._bytes(doc_id, path)) is not None}
         hashes = {doc_id: content_hash(raw) for doc_id, raw in data.items()}
         kept = {doc_id for doc_id in hashes if old and old["recipe"] == recipe and known.get(doc_id) == hashes[doc_id]}
         fresh = self._parse({doc_id: data[doc_id] for doc_id in hashes if doc_id not in kept})
@@ -159,10 +161,11 @@ class _Build:
         self.report.added += len(fresh.keys() - known.keys())
         self.report.unchanged += len(kept)
         new_hash = index_hash(recipe, model_id, {d: h for d, h in hashes.items() if d not in skipped})
-        if old and old["index_hash"] == new_hash and self._vectors_exist(old) and not self.write_seed:
+        if old and old["index_hash"] == new_hash and self._vectors_usable(old) and not self.write_seed:
             self.report.documents += old["n_documents"]
             self.report.chunks += old["n_chunks"]
             return
+        self._say_what_changed(old, recipe, model_id)
         documents = {**self._load(old, kept), **fresh}
         self._write([documents[doc_id] for doc_id in sorted(documents)], recipe, new_hash)
 
@@ -180,8 +183,43 @@ class _Build:
         )
         return dict(rows.fetchall())
 
-    def _vectors_exist(self, old: dict[str, Any]) -> bool:
-        return old["embedding_model"] is None or vectors_path(self.workspace, old["generation"]).exists()
+    def _vectors_usable(self, old: dict[str, Any]) -> bool:
+        if old["embedding_model"] is None:
+            return True
+        try:
+            return len(VectorIndex.open(vectors_path(self.workspace, old["generation"]))) == int(old["n_chunks"])
+        except (OSError, EOFError, ValueError):
+            return False
+
+    def _bytes(self, doc_id: str, path: Path) -> bytes | None:
+        """The file's content; None where it went away meanwhile or must be skipped."""
+        try:
+            doc_id.encode()
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except UnicodeEncodeError:
+            why = "the file's name is not UTF-8"
+        except OSError as error:
+            why = f"cannot be read: {error.strerror}"
+        file = f"documents/{doc_id}".encode(errors="replace").decode()
+        self.report.skipped.append({"file": file, "line": None, "message": why})
+        return None
+
+    def _say_what_changed(self, old: dict[str, Any] | None, recipe: str, model_id: str | None) -> None:
+        if old is None:
+            return
+        changes = []
+        if old["recipe"] != recipe:
+            changes.append("its fields, its chunking or the analyzer changed: every document is read anew")
+        if old["embedding_model"] != model_id:
+            changes.append(
+                f"the embedding model was {old['embedding_model'] or 'none'} and is {model_id or 'none'}:"
+                f" {'every chunk gets a new vector' if model_id else 'the vectors are dropped'}"
+            )
+        for change in changes:
+            message = f'collection "{self.collection.name}": {change}'
+            self.report.warnings.append(Diagnostic("HIVE-406", message, ".hive/hive.db", severity="info"))
 
     def _parse(self, data: Mapping[str, bytes]) -> dict[str, _Indexed]:
         vocabulary = _Vocabulary(self.connection)
@@ -304,9 +342,15 @@ class _Build:
         self.report.embedded += cache.missing(hashes)
         vectors = cache.vectors(hashes, texts, lambda done, total: self._tell("embedding", done, total))
         if hashes:
-            cache.compact(hashes)
+            others = self.connection.execute(
+                "SELECT DISTINCT c.text_hash FROM chunks c JOIN corpus_stats s ON s.generation = c.generation"
+                " WHERE s.collection != ?",
+                (self.collection.name,),
+            )
+            used = [*hashes, *(row[0] for row in others)]
+            cache.compact(used)
             if self.write_seed:
-                cache.write_seed(hashes)
+                cache.write_seed(used)
         return vectors
 
     def _write_documents(self, generation: int, documents: list[_Indexed]) -> None:
@@ -345,6 +389,9 @@ class _Build:
         for path in vectors_path(self.workspace, 0).parent.glob("*.npy"):
             if path.name not in used:
                 path.unlink(missing_ok=True)
+        for folder in ("vectors", "embeddings"):  # what a killed call left half written
+            for path in (self.workspace.state / folder).glob(".*.tmp"):
+                path.unlink(missing_ok=True)
 
     def _tell(self, what: str, done: int, total: int) -> None:
         if self.progress is not None:
@@ -377,15 +424,20 @@ def embedding_text(title: str, chunk: Chunk) -> str:
 
 
 def stored_value(value: Any) -> tuple[str, float | None]:
-    """A metadata value as `field_values` keeps it: text for equality, a number for bounds."""
+    """A metadata value as `field_values` keeps it: text for equality, a number for bounds.
+
+    >>> stored_value(2.0), stored_value(1234567.5), stored_value(True)
+    (('2', 2.0), ('1234567.5', 1234567.5), ('true', None))
+    """
     if isinstance(value, bool):
         return ("true" if value else "false"), None
     if isinstance(value, (int, float)):
-        return f"{value:g}" if isinstance(value, float) else str(value), float(value)
+        whole = isinstance(value, float) and value.is_integer()
+        return str(int(value) if whole else value), float(value)
     return str(value), None
 
 
-def vectors_path(workspace: Workspace, generation: int) -> Any:
+def vectors_path(workspace: Workspace, generation: int) -> Path:
     return workspace.state / "vectors" / f"{generation}.npy"
 
 

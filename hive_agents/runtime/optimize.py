@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hive_agents.files import atomic_write_text
+from hive_agents.optimizer.page import page
 from hive_agents.optimizer.report import result_of
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.runtime.checkpoints import checkpointer
@@ -66,5 +68,8 @@ class OptimizeRun:
             self.run.run_id, state.get("baseline"), state.get("evaluations", 0), state.get("seconds", 0.0)
         )
         result = result_of(session, state, self.run.run_id, interrupted=interrupted)
+        folder = self.workspace.state / "runs" / self.run.run_id
+        atomic_write_text(folder / "report.html", page(result, session))
+        result["report"] = self.workspace.relative(folder / "report.html")
         end_run(self.workspace, self.run.run_id, "stopped" if interrupted else "done", result)
         return result

@@ -7,7 +7,7 @@ from pathlib import Path
 from hive_agents.errors import Diagnostic, HiveError, has_errors
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.retrieval.config import RetrievalConfig, StoredConfig, find_config_file, parse_config, read_config
-from hive_agents.retrieval.deployed import active_config, versions
+from hive_agents.retrieval.deployed import LINK, active_config, versions
 from hive_agents.retrieval.indexing import build_index
 from hive_agents.verification.semantics import check_semantics
 from hive_agents.workspace import Workspace
@@ -15,9 +15,12 @@ from hive_agents.workspace import Workspace
 
 def named_config(workspace: Workspace, reference: str) -> StoredConfig:
     """The config that `reference` names, `active` included; level 1 is checked."""
-    if reference in ("active", "active.json", "configs/active.json"):
+    if reference in ("active", LINK):
         return active_config(workspace).stored
-    return read_config(workspace, find_config_file(workspace, reference))
+    path = find_config_file(workspace, reference)
+    if workspace.relative(path) == f"configs/{LINK}":
+        return active_config(workspace).stored
+    return read_config(workspace, path)
 
 
 def check_config(

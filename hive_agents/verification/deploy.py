@@ -17,6 +17,7 @@ from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors
 from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.retrieval.deployed import LINK, ActiveConfig, Version, find_active, versions
 from hive_agents.retrieval.indexing import build_index
+from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.check import require_sound
 from hive_agents.verification.gate import GateResult, run_gate
 from hive_agents.workspace import Workspace
@@ -95,23 +96,21 @@ def switch(
 ) -> Version:
     """Make `candidate` serve; `evaluation` is `GateResult.record()`.
 
-    Raises: HIVE-307 where the active config is no longer the one compared with.
+    Raises: HIVE-307 where the active config, the golden set or the index is no longer the one measured.
     """
     with workspace.exclusive("deploying"):
         active = find_active(workspace)
         now = active.stored.hash if active else None
         if active and active.version and now == candidate.hash and active.version.evaluation == evaluation:
             return active.version  # killed after the switch, before its caller knew
-        if (
-            now != evaluation["certificate"]["active_hash"]
-            or candidate.hash != evaluation["certificate"]["config_hash"]
-        ):
+        changed = changed_since(workspace, candidate, now, evaluation)
+        if changed:
             raise HiveError.of(
                 "HIVE-307",
-                "another config was deployed, or this one was edited, while it was measured",
+                f"{changed} since {candidate.name} was measured",
                 file=candidate.file,
                 path="$",
-                fix="run the command again: it compares with the config that is active now",
+                fix="run the command again: it measures against what is there now",
                 exit_code=1,
             )
         previous = _baseline(workspace, active)

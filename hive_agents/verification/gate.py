@@ -18,6 +18,7 @@ from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.evaluation.statistics import PairedDifference, paired_difference
 from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.settings import Gate
+from hive_agents.verification.certificate import Certificate
 from hive_agents.verification.holdout import MAX_USES, HoldoutUse, spend
 from hive_agents.workspace import Workspace
 
@@ -35,19 +36,11 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Certificate:
-    """What a decision was made on; where any of it has changed, the decision is stale."""
-
-    config_hash: str
-    active_hash: str | None
-    golden_hash: str
-    index_hash: str
-    at: str
-
-
-@dataclass(frozen=True)
 class GateResult:
-    """`use` is None where there is no holdout; `difference` is None where there was nothing to compare with."""
+    """`split` names the part of the golden set that was measured, None for all of it.
+
+    `use` is None where no holdout was used up; `difference` is None where there was nothing to compare with.
+    """
 
     decision: Decision
     reasons: list[Reason]
@@ -56,22 +49,24 @@ class GateResult:
     difference: PairedDifference | None
     certificate: Certificate
     alpha: float
+    golden_file: str
+    split: str | None = None
     use: HoldoutUse | None = None
 
     def record(self) -> dict[str, Any]:
         """What a deployment keeps: the figures and what they were measured on."""
-        return {**self.to_json(), "certificate": asdict(self.certificate)}
+        return {**self.to_json(), "golden": self.golden_file, "certificate": asdict(self.certificate)}
 
     def to_json(self) -> dict[str, Any]:
         return {
             "n": len(self.candidate.queries),
-            "split": "holdout" if self.use else None,
+            "split": self.split,
             "candidate": {"config": self.candidate.config, **self.candidate.metrics},
             "active": {"config": self.active.config, **self.active.metrics} if self.active else None,
             "difference": self.difference.to_json() if self.difference else None,
             "alpha": self.alpha,
             "j": self.use.j if self.use else None,
-            "evidence": "holdout" if self.use else "tuning_set",
+            "evidence": "holdout" if self.split else "tuning_set",
         }
 
 
@@ -106,11 +101,12 @@ def run_gate(
     alpha = use.alpha if use else workspace.settings.gate.alpha
     configs = [candidate.config] if active is None else [candidate.config, active.config]
     evaluations = evaluate_interleaved(engine, configs, measured)
+    split = "holdout" if holdout is not None else None
     certificate = Certificate(
         candidate.hash, active.hash if active else None, golden.hash, evaluations[0].index_hash, audit.now()
     )
     if active is None:
-        return _first(evaluations[0], certificate, alpha)
+        return _first(evaluations[0], certificate, alpha, golden.file, split)
     new, old = evaluations
     difference = paired_difference(old.scores(), new.scores(), alpha=alpha)
     blocked = list(regressions(new, old, workspace.settings.gate))
@@ -124,14 +120,16 @@ def run_gate(
         decision, reasons = "passed", []
     else:
         decision, reasons = "inconclusive", [Reason("HIVE-306", _inconclusive(difference, alpha))]
-    return GateResult(decision, reasons, new, old, difference, certificate, alpha, use)
+    return GateResult(decision, reasons, new, old, difference, certificate, alpha, golden.file, split, use)
 
 
-def _first(candidate: Evaluation, certificate: Certificate, alpha: float) -> GateResult:
+def _first(
+    candidate: Evaluation, certificate: Certificate, alpha: float, golden_file: str, split: str | None
+) -> GateResult:
     score = candidate.metrics["nudcg"]
     assert score is not None
     assert math.isfinite(score)
-    return GateResult("first", [], candidate, None, None, certificate, alpha)
+    return GateResult("first", [], candidate, None, None, certificate, alpha, golden_file, split)
 
 
 def regressions(new: Evaluation, old: Evaluation, gate: Gate) -> Iterator[Reason]:

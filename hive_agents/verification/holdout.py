@@ -12,6 +12,7 @@ from hive_agents import audit
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet, load_golden
 from hive_agents.evaluation.statistics import spent_alpha
+from hive_agents.files import locked
 from hive_agents.workspace import Workspace
 
 MAX_USES = 10
@@ -51,12 +52,13 @@ def spend(workspace: Workspace, holdout: GoldenSet, purpose: str, run_id: str | 
 
     Past the last use nothing is recorded.
     """
-    before = uses(workspace, holdout)
-    mine = next((entry for entry in before if run_id is not None and entry["run_id"] == run_id), None)
-    j = mine["j"] if mine else len(before) + 1
-    use = HoldoutUse(j, spent_alpha(j, workspace.settings.gate.alpha))
-    if mine is None and not use.exhausted:
-        audit.append(workspace, KIND, purpose=purpose, j=j, run_id=run_id, queries=query_hashes(holdout))
+    with locked(workspace.state / "holdout.lock", "using the holdout"):  # or two would take the same level
+        before = uses(workspace, holdout)
+        mine = next((entry for entry in before if run_id is not None and entry["run_id"] == run_id), None)
+        j = mine["j"] if mine else len(before) + 1
+        use = HoldoutUse(j, spent_alpha(j, workspace.settings.gate.alpha))
+        if mine is None and not use.exhausted:
+            audit.append(workspace, KIND, purpose=purpose, j=j, run_id=run_id, queries=query_hashes(holdout))
     return use
 
 
@@ -88,4 +90,5 @@ def visible_part(
             [Diagnostic("HIVE-308", message, golden.file, "queries", "write new queries", severity="warning")],
         )
     message = f"use {use.j} of {MAX_USES} of this holdout; the gate's next test of it must reach a stricter level"
-    return chosen, None, [Diagnostic("HIVE-308", message, golden.file, "queries", severity="info")]
+    fix = "look at train and validation while you work, and leave the holdout to the gate"
+    return chosen, None, [Diagnostic("HIVE-308", message, golden.file, "queries", fix, severity="info")]

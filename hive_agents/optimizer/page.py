@@ -1,0 +1,224 @@
+"""`report.html`: one file that opens offline and shows what a run tried, found and was refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from hive_agents.optimizer.session import OptimizerSession
+from hive_agents.optimizer.space import in_words
+from hive_agents.retrieval import RetrievalConfig
+
+_STYLE = """
+:root{--ink:#1c2430;--dim:#5b6675;--line:#d8dee6;--page:#fff;--good:#0a7d43;--bad:#b3261e;--bar:#2f6fdb;--soft:#f3f6fa}
+@media (prefers-color-scheme:dark){
+  :root{--ink:#e6eaf0;--dim:#9aa5b4;--line:#343c48;--page:#14181f}
+  :root{--good:#4cc38a;--bad:#ff7b72;--bar:#6ea2ff;--soft:#1c222c}
+}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page)}
+body{margin:0 auto;max-width:64rem;padding:1rem}
+h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}
+.dim{color:var(--dim)}.good{color:var(--good)}.bad{color:var(--bad)}.wide{overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-size:.9rem}
+th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+.cards{display:flex;flex-wrap:wrap;gap:.8rem}
+.card{background:var(--soft);border-radius:.5rem;padding:.6rem 1rem;flex:1 1 9rem}
+.card b{display:block;font-size:1.4rem}
+svg text{fill:var(--dim);font-size:12px}code{background:var(--soft);padding:.1em .3em}
+"""
+
+
+def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
+    """The report as HTML. It lists training and validation queries; the holdout's appear as means only."""
+    best = result["best"]
+    before, after = session.baseline, _config_of(session, best["config"])
+    sections = [
+        _head(result),
+        _certificate(result["certificate"]),
+        "<h2>Progress</h2>" + _chart(result, session.headroom()),
+        "<h2>What changes</h2>" + _changes(best["changes"]),
+        "<h2>Diagnosis of the starting point</h2><p>" + escape(result["first_diagnosis"] or "–") + "</p>",
+        "<h2>Queries, before and after</h2>" + _queries(session, before, after),
+        "<h2>Map of distractors</h2>" + _distractors(session, before, after),
+        "<h2>What was tried</h2>" + _tried(result["iterations"]),
+    ]
+    title = escape(f"Optimizer run {result['run_id']}")
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<style>{_STYLE}</style><body>{''.join(sections)}</body></html>\n"
+    )
+
+
+def _config_of(session: OptimizerSession, name: str) -> RetrievalConfig:
+    return session.baseline if name == session.baseline.name else session.stored(name).config
+
+
+def _head(result: Mapping[str, Any]) -> str:
+    best, base = result["best"], result["baseline"]
+    stopped = f" (stopped by {escape(result['stopped_by'])})" if result["stopped_by"] else ""
+    cards = [
+        ("starting point", escape(base["config"])),
+        ("best", escape(best["config"])),
+        ("nUDCG, training queries", f"{_number(base['train'])} → {_number(best['train'])}"),
+        ("nUDCG, validation queries", f"{_number(base['validation'])} → {_number(best['validation'])}"),
+        ("configs measured", f"{result['evaluations']}"),
+    ]
+    shown = "".join(f'<div class="card"><span class="dim">{name}</span><b>{value}</b></div>' for name, value in cards)
+    run = escape(result["run_id"])
+    return (
+        f'<h1>{escape(result["status"]).replace("_", " ")}{stopped}</h1><p class="dim">Run {run}; seen again with '
+        f'<code>hive optimize --resume {run}</code></p><div class="cards">{shown}</div>'
+    )
+
+
+def _certificate(certificate: Mapping[str, Any] | None) -> str:
+    if certificate is None:
+        return "<h2>Certificate</h2><p>None: nothing went to the gate.</p>"
+    low, high = certificate["ci95"] or (None, None)
+    style = "good" if certificate["decision"] == "passed" else "bad"
+    rows = [
+        ("decision", f'<b class="{style}">{escape(certificate["decision"])}</b>'),
+        ("holdout queries", str(certificate["n"])),
+        ("nUDCG on the holdout", f"{_number(certificate['before'])} → {_number(certificate['after'])}"),
+        ("difference, 95 % interval", f"{_signed(certificate['difference'])} ({_signed(low)} to {_signed(high)})"),
+        (
+            "distractors a query",
+            f"{_number(certificate['distractors_before'])} → {_number(certificate['distractors_after'])}",
+        ),
+        (
+            "p-value, level",
+            f"{_number(certificate['p_value'], 4)}, {_number(certificate['alpha'], 4)} (use {certificate['j']})",
+        ),
+        ("smallest gain that would show", _number(certificate["mde"])),
+    ]
+    rows += [(escape(reason["code"]), escape(reason["message"])) for reason in certificate["reasons"]]
+    return "<h2>Certificate</h2>" + _table(["", ""], rows, raw=True)
+
+
+def _chart(result: Mapping[str, Any], headroom: float | None) -> str:
+    """Best training and validation nUDCG after each iteration, with the headroom line."""
+    train = [result["baseline"]["train"]]
+    validation = [result["baseline"]["validation"]]
+    last = max((row["n"] for row in result["iterations"]), default=0)
+    for n in range(1, last + 1):
+        new = [row for row in result["iterations"] if row["n"] == n and row["config"]]
+        train.append(new[-1]["train"] if new else train[-1])
+        validation.append(new[-1]["validation"] if new else validation[-1])
+    values = [value for value in (*train, *validation, headroom) if value is not None]
+    low, high = min(0.0, *values), max(1.0, *values)
+
+    def x(n: int) -> float:
+        return 50 + 640 * n / max(last, 1)
+
+    def y(value: float) -> float:
+        return float(20 + 220 * (high - value) / (high - low))
+
+    def line(series: Sequence[float | None], color: str, dash: str = "") -> str:
+        points = " ".join(f"{x(n):.1f},{y(value):.1f}" for n, value in enumerate(series) if value is not None)
+        return f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="2" stroke-dasharray="{dash}"/>'
+
+    marks = [tick / 4 for tick in range(int(low * 4) - 1, int(high * 4) + 1) if low <= tick / 4 <= high]
+    grid = "".join(
+        f'<line x1="50" x2="690" y1="{y(v):.1f}" y2="{y(v):.1f}" stroke="var(--line)"/>'
+        f'<text x="42" y="{y(v) + 4:.1f}" text-anchor="end">{v:.2f}</text>'
+        for v in marks
+    )
+    axis = "".join(f'<text x="{x(n):.1f}" y="258" text-anchor="middle">{n}</text>' for n in range(last + 1))
+    top = ""
+    if headroom is not None:
+        top = (
+            f'<line x1="50" x2="690" y1="{y(headroom):.1f}" y2="{y(headroom):.1f}" stroke="var(--dim)"'
+            ' stroke-dasharray="2 4"/>'
+            f'<text x="690" y="{y(headroom) - 5:.1f}" text-anchor="end">headroom {headroom:.3f}: best of many random'
+            " configs on the training queries, optimistic</text>"
+        )
+    return (
+        '<div class="wide"><svg viewBox="0 0 700 270" width="700" role="img" aria-label="nUDCG by iteration">'
+        f"{grid}{axis}{top}{line(train, 'var(--bar)')}{line(validation, 'var(--good)', '6 4')}</svg></div>"
+        '<p class="dim">Solid: training queries. Dashed: validation queries. By iteration.</p>'
+    )
+
+
+def _changes(changes: Sequence[Mapping[str, Any]]) -> str:
+    rows = [
+        (c["path"], json.dumps(c["a"], ensure_ascii=False), json.dumps(c["b"], ensure_ascii=False)) for c in changes
+    ]
+    return _table(["path", "before", "after"], rows) if rows else "<p>Nothing.</p>"
+
+
+def _queries(session: OptimizerSession, before: RetrievalConfig, after: RetrievalConfig) -> str:
+    a, b = session.remeasure(before), session.remeasure(after)
+    rows = []
+    for split, old, new, golden in (
+        ("train", a.train, b.train, session.tuning.train),
+        ("validation", a.validation, b.validation, session.tuning.validation),
+    ):
+        for row, query in enumerate(golden):
+            x, y = float(old.nudcg[row]), float(new.nudcg[row])
+            counts = f"{int(old.distractors[row])} → {int(new.distractors[row])}"
+            rows.append((y - x, [query.id, split, query.query, _number(x), _number(y), _signed(y - x), counts]))
+    rows.sort(key=lambda entry: entry[0])
+    head = ["id", "split", "query", "before", "after", "change", "distractors"]
+    return _table(head, [row for _, row in rows], numbers={3, 4, 5, 6})
+
+
+def _distractors(session: OptimizerSession, before: RetrievalConfig, after: RetrievalConfig) -> str:
+    """Which distractors were returned, how often, before and after."""
+    counts: dict[str, list[int]] = {}
+    for column, config in enumerate((before, after)):
+        for cache in (session.train, session.validation):
+            for doc_id in cache.distractors_returned(config):
+                counts.setdefault(doc_id, [0, 0])[column] += 1
+    rows = sorted(counts.items(), key=lambda item: (-item[1][0], item[0]))
+    if not rows:
+        return "<p>No distractor was returned, before or after.</p>"
+    return _table(["document", "returned before", "after"], [[d, str(a), str(b)] for d, (a, b) in rows], numbers={1, 2})
+
+
+def _tried(rows: Sequence[Mapping[str, Any]]) -> str:
+    head = ["n", "config", "change", "why", "train", "validation", "distractors", "verdict"]
+    return _table(
+        head,
+        [
+            [
+                str(row["n"]),
+                row["config"] or "",
+                row["step"] or in_words(row["changes"]),
+                row["reason"],
+                _number(row["train"]),
+                _number(row["validation"]),
+                _number(row["distractors"], 2),
+                f"{row['verdict']}: {row['feedback']}",
+            ]
+            for row in rows
+        ],
+        numbers={4, 5, 6},
+    )
+
+
+def _table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: set[int] | None = None, raw: bool = False
+) -> str:
+    marked = numbers or set()
+
+    def cell(tag: str, column: int, text: str) -> str:
+        style = ' class="n"' if column in marked else ""
+        return f"<{tag}{style}>{text if raw else escape(text)}</{tag}>"
+
+    top = "".join(cell("th", column, name) for column, name in enumerate(head))
+    body = "".join(
+        "<tr>" + "".join(cell("td", column, text) for column, text in enumerate(row)) + "</tr>" for row in rows
+    )
+    return f'<div class="wide"><table><tr>{top}</tr>{body}</table></div>'
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _signed(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.3f}"

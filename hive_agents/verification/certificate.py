@@ -1,0 +1,49 @@
+"""What a decision of the gate rests on; where any of it has changed since, the decision is stale."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hive_agents.errors import HiveError
+from hive_agents.evaluation.golden import load_golden
+from hive_agents.retrieval import StoredConfig, load_collection
+from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Identities of what was measured; the model is part of the index."""
+
+    config_hash: str
+    active_hash: str | None
+    golden_hash: str
+    index_hash: str
+    at: str
+
+
+def changed_since(workspace: Workspace, candidate: StoredConfig, active: str | None, record: dict[str, Any]) -> str:
+    """What of a gate's `record()` holds no more, in words; "" where all of it holds. `active` is a config's hash."""
+    certificate = record["certificate"]
+    if active != certificate["active_hash"]:
+        return "another config was deployed"
+    if candidate.hash != certificate["config_hash"]:
+        return "the config was edited"
+    if _golden_hash(workspace, record["golden"]) != certificate["golden_hash"]:
+        return "the golden set was changed"
+    index = SqliteIndex(workspace, load_collection(workspace, candidate.config.collection))
+    try:
+        return "" if index.index_hash == certificate["index_hash"] else "the index was changed"
+    finally:
+        index.close()
+
+
+def _golden_hash(workspace: Workspace, file: str) -> str | None:
+    """None for a golden set that is gone or broken by now."""
+    inside = workspace.root / file
+    with suppress(HiveError):
+        return load_golden(workspace, inside if inside.exists() else Path(file)).hash
+    return None

@@ -1,0 +1,177 @@
+"""A small knowledge base for tests, and the functions that change it.
+
+Fixtures, each in the test's own folder:
+
+- `workspace`: documents, one collection, three configs; never indexed, with the real embedding model.
+- `text_workspace`: the same with `models.embedding = "none"`, for tests that need no vectors; indexes in milliseconds.
+- `indexed`: a copy of `workspace` whose index is built; the way to search with vectors without embedding anything.
+
+Functions (`from tests.conftest import write_config`): `make_workspace`, `write_document`, `write_config`,
+`config_json`. Configs in every workspace: `v1` (hybrid), `words` (keyword), `meaning` (vector).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents.retrieval import build_index
+from hive_agents.workspace import Workspace
+
+COLLECTION: dict[str, Any] = {
+    "name": "kb",
+    "fields": {
+        "title": {"type": "text"},
+        "category": {"type": "keyword", "filterable": True},
+        "status": {"type": "keyword", "filterable": True},
+        "labels": {"type": "keyword", "filterable": True},
+        "effective": {"type": "date", "filterable": True},
+        "version": {"type": "number", "filterable": True},
+        "public": {"type": "boolean", "filterable": True},
+        "owner": {"type": "keyword"},
+        "content": {"type": "text"},
+    },
+    "chunking": {"strategy": "by_heading", "max_tokens": 512, "heading_level": 2},
+}
+
+DOCUMENTS = {
+    "faqs/rotate-key.md": """---
+title: How do I rotate an API key?
+status: effective
+effective: 2025-03-01
+version: 2
+public: true
+labels: [auth, keys]
+---
+Open Settings, create a second key, deploy it, then revoke the first one. Both keys work for a day.
+""",
+    "faqs/lost-key.md": """---
+title: I lost my API key
+status: draft
+effective: 2025-06-15
+version: 1.5
+public: true
+labels: [auth]
+---
+A lost key can't be shown again. Revoke it and create a new one; requests with the old key fail at once.
+""",
+    "guides/webhooks.md": """---
+status: effective
+effective: 2024-11-30
+version: 3
+public: false
+labels: [events, retries]
+---
+# Webhooks
+
+A webhook tells your server that a run has finished.
+
+## Retries
+
+A delivery that fails is tried again five times, each time after twice the pause. Answer with status 200.
+
+## Signatures
+
+Every request carries a signature. Compute the HMAC of the body with your secret and compare.
+""",
+    "guides/centrifuge.md": """---
+title: Balancing the centrifuge
+status: effective
+effective: 2025-01-10
+version: 1
+owner: dana
+---
+Place tubes of equal weight opposite each other. An unbalanced rotor stops the run with alarm 14.
+""",
+    "guides/pipettes.md": """---
+title: Calibrating pipettes
+status: retired
+effective: 2023-02-01
+version: 1
+public: false
+owner: kim
+---
+Pipettes are calibrated every six months with distilled water on a balance.
+""",
+    "reference/errors.md": """---
+title: Error codes
+version: 3
+---
+| code | meaning |
+|---|---|
+| 401 | the API key is wrong or revoked |
+| 429 | too many requests |
+""",
+    "reference/limits.md": """# Rate limits
+
+A workspace may send 100 requests a minute. Beyond it the answer is 429 and a pause to wait.
+""",
+    "welcome.md": """---
+title: Welcome
+---
+This knowledge base describes the laboratory's instruments and the programming interface.
+""",
+}
+
+
+def config_json(name: str, method: str = "hybrid", **blocks: Any) -> dict[str, Any]:
+    """A config's JSON; `blocks` replace top-level keys, and `retrieval` is merged into the defaults."""
+    retrieval = {"method": method, "top_k": 10, "rrf_k": 60} | blocks.pop("retrieval", {})
+    return {"name": name, "collection": "kb", "retrieval": retrieval, **blocks}
+
+
+def write_config(workspace: Workspace, name: str, method: str = "hybrid", **blocks: Any) -> Path:
+    """Write `configs/<name>.json` and return its path."""
+    path = workspace.configs / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(config_json(name, method, **blocks), indent=2), encoding="utf-8")
+    return path
+
+
+def write_document(workspace: Workspace, doc_id: str, text: str) -> Path:
+    """Write `documents/<doc_id>` and return its path."""
+    path = workspace.documents / doc_id
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode())
+    return path
+
+
+def make_workspace(root: Path, *, embedding: bool = True, documents: dict[str, str] = DOCUMENTS) -> Workspace:
+    """A workspace in `root` with `documents`, the collection `kb` and three configs; nothing is indexed."""
+    (root / "collections").mkdir(parents=True)
+    (root / "documents").mkdir()
+    (root / "collections" / "kb.json").write_text(json.dumps(COLLECTION, indent=2), encoding="utf-8")
+    if not embedding:
+        (root / "hive.toml").write_text('[models]\nembedding = "none"\n', encoding="utf-8")
+    workspace = Workspace(root)
+    for doc_id, text in documents.items():
+        write_document(workspace, doc_id, text)
+    for name, method in {"v1": "hybrid", "words": "keyword", "meaning": "vector"}.items():
+        write_config(workspace, name, method)
+    return workspace
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return make_workspace(tmp_path / "ws")
+
+
+@pytest.fixture
+def text_workspace(tmp_path: Path) -> Workspace:
+    return make_workspace(tmp_path / "ws", embedding=False)
+
+
+@pytest.fixture(scope="session")
+def _built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built = make_workspace(tmp_path_factory.mktemp("built") / "ws")
+    build_index(built)
+    return built.root
+
+
+@pytest.fixture
+def indexed(_built: Path, tmp_path: Path) -> Workspace:
+    return Workspace(shutil.copytree(_built, tmp_path / "ws", symlinks=True))

@@ -1,0 +1,234 @@
+"""The optimizer graph on the sample workspace: real documents, real SQLite, real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace, audit
+from hive_agents.retrieval.deployed import active_config, versions
+from hive_agents.runtime.graphs import load_graph
+from hive_agents.runtime.optimize import OptimizeRun
+from tests.sample import copied_sample, hive
+
+QUICK: dict[str, Any] = {"iterations": 3, "seconds": 30.0}
+
+
+def run(workspace: Workspace, *, deploy: bool = True, **settings: Any) -> dict[str, Any]:
+    return OptimizeRun.start(workspace, golden=None, deploy=deploy, settings=QUICK | settings).go()
+
+
+def without_ids(result: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value for key, value in result.items() if key not in ("run_id", "evaluations_per_second", "approval_id")
+    }
+
+
+def shorten_golden(workspace: Workspace, keep: int) -> None:
+    path = workspace.root / "evals" / "golden.json"
+    golden = json.loads(path.read_text())
+    golden["queries"] = [{**query, "split": None} for query in golden["queries"][:keep]]
+    for query in golden["queries"]:
+        del query["split"]
+    path.write_text(json.dumps(golden))
+
+
+def test_the_graph_reads_like_its_diagram() -> None:
+    drawn = load_graph("optimizer").get_graph()
+    edges = {(edge.source, edge.target) for edge in drawn.edges}
+    loop = [
+        "__start__",
+        "diagnose",
+        "propose",
+        "validate",
+        "evaluate",
+        "judge",
+        "finish",
+        "certify",
+        "deploy",
+        "__end__",
+    ]
+    assert edges >= set(pairwise(loop))
+    assert {("judge", "diagnose"), ("certify", "escalate"), ("escalate", "__end__"), ("finish", "__end__")} <= edges
+
+
+def test_a_run_ends_with_a_certificate_and_a_decision(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    result = run(workspace)
+    assert result["status"] in ("deployed", "escalated")
+    certificate = result["certificate"]
+    assert certificate["n"] == sum(1 for _ in holdout_ids(workspace))
+    assert result["best"]["train"] > result["baseline"]["train"]
+    assert (result["status"] == "deployed") == (certificate["decision"] == "passed")
+    if result["status"] == "deployed":
+        assert active_config(workspace).stored.name == result["best"]["config"]
+        assert versions(workspace)[0].via == "optimize"
+    else:
+        assert result["approval_id"]
+
+
+def holdout_ids(workspace: Workspace) -> set[str]:
+    golden = json.loads((workspace.root / "evals" / "golden.json").read_text())
+    return {query["id"] for query in golden["queries"] if query["split"] == "holdout"}
+
+
+def test_accepted_ideas_are_files_with_a_reason_and_a_parent(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    result = run(workspace, deploy=False)
+    named = [row for row in result["iterations"] if row["config"]]
+    assert named
+    for row in named:
+        value = json.loads((workspace.configs / f"{row['config']}.json").read_text())
+        assert value["description"] == row["reason"]
+        assert value["parent"]
+    assert hive("validate", named[0]["config"], "-w", workspace.root, "--json").code == 0
+
+
+def test_the_same_seed_gives_the_same_result(tmp_path: Path) -> None:
+    first = without_ids(run(copied_sample(tmp_path / "a"), deploy=False, seed=3))
+    second = without_ids(run(copied_sample(tmp_path / "b"), deploy=False, seed=3))
+    assert json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
+
+
+def test_no_deploy_stops_after_the_certificate(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    result = run(workspace, deploy=False)
+    assert (result["status"], result["stopped_by"]) == ("stopped", "no_deploy")
+    assert result["certificate"]["j"] == 1
+    assert active_config(workspace).stored.name == "v1-naive"
+
+
+def test_a_run_uses_the_holdout_once(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    run(workspace, deploy=False)
+    assert len(list(audit.entries(workspace, "holdout_use"))) == 1
+    assert run(workspace, deploy=False)["certificate"]["j"] == 2
+
+
+def test_too_few_queries_are_optimized_on_and_certify_nothing(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    shorten_golden(workspace, 12)
+    result = run(workspace)
+    assert result["certificate"] is None
+    assert result["status"] in ("stopped", "no_improvement")
+    if result["status"] == "stopped":
+        assert result["stopped_by"] == "too_few_queries"
+    assert not versions(workspace)
+
+
+def test_a_spent_budget_ends_the_search_and_is_named(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    result = run(workspace, evaluations=150, iterations=50)
+    assert result["evaluations"] <= 150
+    assert result["stopped_by"] == "evaluations"
+    assert result["status"] in ("deployed", "escalated", "no_improvement")
+
+
+def test_nothing_better_is_no_improvement_after_an_honest_search(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    path = workspace.root / "evals" / "golden.json"
+    golden = json.loads(path.read_text())
+    for query in golden["queries"]:
+        query |= {"relevant": [], "distractors": [], "irrelevant": []}
+    path.write_text(json.dumps(golden))
+    silent = {"name": "silent", "collection": "knowledge-base", "retrieval": {"method": "hybrid", "top_k": 1}}
+    (workspace.configs / "silent.json").write_text(json.dumps(silent | {"abstain": {"min_cosine": 1.0}}))
+    assert hive("deploy", "silent", "--allow-inconclusive", "-w", workspace.root).code == 0
+    result = run(workspace)
+    assert result["status"] == "no_improvement"
+    assert result["evaluations"] >= 64
+    assert result["best"]["config"] == result["baseline"]["config"] == "silent"
+    assert result["certificate"] is None
+
+
+def test_a_finished_run_gives_its_result_again(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    first = run(workspace)
+    assert OptimizeRun.resume(workspace, first["run_id"]).go() == json.loads(json.dumps(first))
+
+
+def kill_and_resume(workspace: Workspace, after: float) -> dict[str, Any]:
+    """Start `hive optimize` in a process, kill it, resume it here."""
+    command = [
+        sys.executable,
+        "-m",
+        "hive_agents",
+        "optimize",
+        "-w",
+        str(workspace.root),
+        "--iterations",
+        "3",
+        "--json",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not started_runs(workspace) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(after)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    runs = started_runs(workspace)
+    assert len(runs) == 1
+    resumed = hive("optimize", "--resume", runs[0], "-w", workspace.root, "--json")
+    assert resumed.code in (0, 1), resumed.out
+    result: dict[str, Any] = resumed.json
+    return result
+
+
+def started_runs(workspace: Workspace) -> list[str]:
+    from hive_agents.database import connect
+
+    connection = connect(workspace.database)
+    try:
+        return [row[0] for row in connection.execute("SELECT run_id FROM runs")]
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("after", [0.3, *[pytest.param(n * 0.25, marks=pytest.mark.slow) for n in range(20)]])
+def test_a_killed_run_is_resumed_and_does_nothing_twice(tmp_path: Path, after: float) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    result = kill_and_resume(workspace, after)
+    assert result["status"] in ("deployed", "escalated", "no_improvement")
+    assert len(list(audit.entries(workspace, "holdout_use"))) <= 1
+    assert len([version for version in versions(workspace) if version.via == "optimize"]) <= 1
+    expected = run(copied_sample(tmp_path / "again"))
+    for key in ("status", "best", "certificate", "evaluations"):
+        if key != "evaluations":
+            assert result[key] == json.loads(json.dumps(expected[key])), key
+
+
+def test_ctrl_c_prints_what_was_found(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    command = [
+        sys.executable,
+        "-m",
+        "hive_agents",
+        "optimize",
+        "-w",
+        str(workspace.root),
+        "--iterations",
+        "200",
+        "--json",
+    ]
+    command += ["--patience", "100"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ))
+    deadline = time.monotonic() + 60
+    while not list(workspace.configs.glob("v2.json")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    result = json.loads(out)
+    assert (result["status"], result["stopped_by"]) == ("stopped", "interrupted")
+    assert result["best"]["config"] != "v1-naive"
+    assert b"Traceback" not in err

@@ -1,0 +1,89 @@
+"""A trial on cached rankings must be what the engine would return, bit for bit."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from hive_agents import RetrievalConfig, Workspace, evaluate
+from hive_agents.evaluation import load_golden
+from hive_agents.optimizer.budget import Budget, BudgetExhausted
+from hive_agents.optimizer.lane_cache import LaneCache
+from tests.sample import indexed_sample
+
+
+def random_config(rng: random.Random) -> RetrievalConfig:
+    method = rng.choice(["keyword", "vector", "hybrid", "hybrid", "hybrid"])
+    filters: dict[str, Any] = {}
+    if rng.random() < 0.4:
+        filters["category"] = rng.choice([{"not": ["changelogs"]}, ["faqs", "tutorials"], "api-docs"])
+    if rng.random() < 0.2:
+        filters["updated"] = {"gte": "2025-01-01"}
+    return RetrievalConfig.model_validate(
+        {
+            "name": "random",
+            "collection": "knowledge-base",
+            "retrieval": {
+                "method": method,
+                "top_k": rng.randrange(1, 20),
+                "rrf_k": rng.choice([1, 5, 20, 60, 100]),
+                "candidates": rng.choice([20, 50, 100, 200]),
+                "weights": {"keyword": rng.choice([0.3, 1, 2]), "vector": rng.choice([0.5, 1, 3])},
+            },
+            "dynamic_k": {
+                "enabled": method == "hybrid" and rng.random() < 0.6,
+                "gap_threshold_factor": rng.choice([1.5, 2, 3, 5]),
+                "min_results": rng.randrange(0, 3),
+            },
+            "filters": filters,
+            "bm25": {
+                "k1": rng.choice([0.6, 1.2]),
+                "b": rng.choice([0.4, 0.75]),
+                "title_boost": rng.choice([0.0, 1.0, 2.5]),
+            },
+            "abstain": {"min_cosine": rng.choice([None, None, 0.4, 0.5])},
+        }
+    )
+
+
+@pytest.mark.parametrize("configs", [40, pytest.param(500, marks=pytest.mark.slow)])
+def test_cached_scores_equal_the_engines_bit_for_bit(configs: int) -> None:
+    workspace = Workspace(indexed_sample())
+    golden, engine, rng = load_golden(workspace), workspace.engine(), random.Random(7)
+    cache = LaneCache(engine, golden)
+    for _ in range(configs):
+        config = random_config(rng)
+        expected = evaluate(workspace, config, golden=golden, engine=engine)
+        scores = cache.evaluate(config)
+        assert scores.nudcg.tolist() == expected.scores(), config
+        assert scores.distractors.tolist() == [query.metrics["distractors"] for query in expected.queries], config
+        assert scores.results.tolist() == [query.metrics["results"] for query in expected.queries], config
+
+
+def test_a_config_that_looks_deeper_than_the_cache_is_refused() -> None:
+    workspace = Workspace(indexed_sample())
+    cache = LaneCache(workspace.engine(), load_golden(workspace))
+    retrieval = {"method": "hybrid", "top_k": 10, "candidates": 201}
+    deep = RetrievalConfig.model_validate({"name": "deep", "collection": "knowledge-base", "retrieval": retrieval})
+    with pytest.raises(ValueError, match="200"):
+        cache.evaluate(deep)
+
+
+def test_an_empty_set_of_queries_has_no_scores() -> None:
+    workspace = Workspace(indexed_sample())
+    golden = load_golden(workspace)
+    cache = LaneCache(workspace.engine(), golden.only([]))
+    assert len(cache.evaluate(random_config(random.Random(1))).nudcg) == 0
+
+
+def test_every_config_measured_is_spent_and_the_next_one_refused() -> None:
+    workspace = Workspace(indexed_sample())
+    budget = Budget(max_evaluations=2, max_seconds=60)
+    cache = LaneCache(workspace.engine(), load_golden(workspace), budget=budget)
+    for _ in range(2):
+        cache.evaluate(random_config(random.Random(1)))
+    with pytest.raises(BudgetExhausted, match="evaluations"):
+        cache.evaluate(random_config(random.Random(1)))
+    assert budget.evaluations == 2

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from typing import Any
+
+from hive_agents import RetrievalConfig
+from hive_agents.optimizer.space import apply, changes_from, identity, parsed, sweep
+from hive_agents.retrieval import load_collection
+from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.verification import check_config
+from hive_agents.verification.check import stored_from
+from hive_agents.workspace import Workspace
+from tests.sample import indexed_sample
+
+
+def config(**parts: Any) -> RetrievalConfig:
+    retrieval = {"method": "hybrid", "top_k": 10} | parts.pop("retrieval", {})
+    return RetrievalConfig.model_validate(
+        {"name": "v1", "collection": "knowledge-base", "retrieval": retrieval} | parts
+    )
+
+
+def test_an_edit_leaves_the_original_alone() -> None:
+    base = config(filters={"status": ["effective"]})
+    changed = apply(base, [("filters.status", None), ("retrieval.top_k", 3)])
+    assert changed["filters"] == {}
+    assert changed["retrieval"]["top_k"] == 3
+    assert base.filters == {"status": ["effective"]}
+    assert base.retrieval.top_k == 10
+
+
+def test_an_edit_takes_along_what_depends_on_it() -> None:
+    base = config(dynamic_k={"enabled": True, "max_results": 10, "min_results": 4})
+    short = apply(base, [("retrieval.top_k", 3)])
+    assert short["dynamic_k"] == {"enabled": True, "max_results": 3, "min_results": 3}
+    assert apply(base, [("retrieval.method", "keyword")])["dynamic_k"]["enabled"] is False
+
+
+def test_configs_that_search_alike_have_one_identity() -> None:
+    first = config().model_dump(exclude_unset=True)
+    assert identity(first) == identity(first | {"name": "v9", "description": "x", "parent": "v1"})
+    assert identity(first) != identity(first | {"filters": {"status": "draft"}})
+
+
+def test_changes_name_paths_and_ignore_what_is_switched_off() -> None:
+    base = config(dynamic_k={"enabled": False, "gap_threshold_factor": 3.0})
+    other = config(retrieval={"top_k": 5}, dynamic_k={"enabled": False, "gap_threshold_factor": 2.0})
+    assert changes_from(base, other) == [{"path": "retrieval.top_k", "a": 10, "b": 5}]
+    on = config(dynamic_k={"enabled": True, "gap_threshold_factor": 2.0})
+    assert {change["path"] for change in changes_from(base, on)} == {
+        "dynamic_k.enabled",
+        "dynamic_k.gap_threshold_factor",
+    }
+
+
+def test_every_step_of_the_sweep_is_a_sound_config() -> None:
+    workspace = Workspace(indexed_sample())
+    index = SqliteIndex(workspace, load_collection(workspace))
+    for base in (config(), config(retrieval={"method": "keyword"}), config(filters={"status": {"not": ["draft"]}})):
+        edits = [*sweep(base, index), *sweep(base, index, wide=True)]
+        assert len(edits) > 64
+        for edit in edits:
+            stored = stored_from(parsed(apply(base, edit.values)), "configs/candidate.json")
+            assert check_config(workspace, stored, refresh=False) == [], edit

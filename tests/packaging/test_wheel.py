@@ -1,0 +1,56 @@
+"""What a user gets from the wheel, in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT], check=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_sample_and_nothing_derived(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert sum(name.startswith("hive_agents/_bundled/workspace/documents/") for name in names) >= 80
+    for wanted in (
+        "graphs/optimizer.py",
+        "hive_agents/py.typed",
+        "hive_agents/retrieval/_minilm/tokenizer.json",
+        "hive_agents/_bundled/docs/diagnostics.md",
+        "hive_agents/_bundled/workspace/evals/golden.json",
+    ):
+        assert wanted in names
+    assert any(name.startswith("hive_agents/_bundled/workspace/embeddings/") for name in names)
+    assert not [
+        name for name in names if "/.hive/" in name or name.endswith(("active.json", ".pyc")) or "/audit/" in name
+    ]
+
+
+@pytest.mark.slow
+def test_a_fresh_install_runs_the_main_job_from_any_folder(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "env", with_pip=True)
+    bin_folder = tmp_path / "env" / "bin"
+    constraints = ROOT / "constraints.txt"
+    subprocess.run([bin_folder / "pip", "install", "-q", "-c", constraints, wheel], check=True)
+    hive = str(bin_folder / "hive")
+    subprocess.run([hive, "init", "x"], cwd=tmp_path, check=True)
+    place = tmp_path / "x"
+    indexed = subprocess.run([hive, "index", "--json"], cwd=place, check=True, capture_output=True)
+    assert json.loads(indexed.stdout)["embedded"] == 0
+    subprocess.run([hive, "evaluate", "v1-naive"], cwd=place, check=True)
+    optimized = subprocess.run([hive, "optimize", "--json"], cwd=place, capture_output=True)
+    assert optimized.returncode in (0, 1), optimized.stderr
+    assert json.loads(optimized.stdout)["status"] in ("deployed", "escalated")

@@ -1,0 +1,47 @@
+from concurrent.futures import ThreadPoolExecutor
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hive_agents.retrieval.analysis import terms, words
+
+
+def test_words_are_unicode_and_lower_case() -> None:
+    assert words("Zürich: naïve CAFÉ, Ελλάδα 東京 ２０２５") == ["zürich", "naïve", "café", "ελλάδα", "東京", "2025"]
+
+
+def test_composed_and_decomposed_letters_are_one_word() -> None:
+    assert words("cafe\u0301") == words("café")
+
+
+def test_an_apostrophe_inside_a_word_is_part_of_it() -> None:
+    assert words("can't 'quoted' the users' 1990's") == ["can't", "quoted", "the", "users", "1990's"]
+    assert terms("user’s") == terms("user's")
+
+
+def test_an_underscore_parts_words() -> None:
+    assert words("max_tokens __init__") == ["max", "tokens", "init"]
+
+
+def test_stop_words_stay() -> None:
+    assert terms("to be or not to be") == ["to", "be", "or", "not", "to", "be"]
+
+
+def test_words_of_one_stem_are_one_term() -> None:
+    assert len(set(terms("connect connected connecting connection connections"))) == 1
+
+
+def test_text_without_words_has_no_terms() -> None:
+    assert terms("") == terms(" ?!… — ___ \U0001f41d") == []
+
+
+def test_threads_get_the_same_terms() -> None:
+    text = "rotating keys revoked requests limits generously " * 20
+    with ThreadPoolExecutor(4) as pool:
+        assert len({tuple(found) for found in pool.map(lambda _: terms(text), range(16))}) == 1
+
+
+@given(st.text())
+def test_case_never_matters(text: str) -> None:
+    assert words(text) == words(text.lower())
+    assert all(words(word) for word in words(text))

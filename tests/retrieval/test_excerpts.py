@@ -1,0 +1,50 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hive_agents.retrieval.excerpts import excerpt, plain_text
+
+TEXT = """## Retries
+
+A delivery that fails is tried again five times. Each attempt waits twice as long.
+
+- Answer with **status 200** and see [Limits](../limits.md).
+
+```python
+assert signature == expected
+```
+"""
+
+
+def test_the_passage_with_the_querys_words_is_shown() -> None:
+    assert excerpt(TEXT, "what status to answer", 60) == "Answer with status 200 and see Limits."
+    assert excerpt(TEXT, "signatures expected", 40).startswith("assert signature == expected")
+
+
+def test_words_are_compared_by_stem() -> None:
+    assert excerpt(TEXT, "attempts waiting", 40) == "Each attempt waits twice as long."
+
+
+def test_without_a_match_the_beginning_is_shown() -> None:
+    assert excerpt(TEXT, "giraffe", 60) == "Retries A delivery that fails is tried again five times."
+
+
+def test_marks_of_markdown_are_left_out() -> None:
+    assert plain_text("### **Bold** `code` [label](target.md)") == "Bold code label"
+    assert plain_text("3. third") == "third"
+    assert plain_text("|---|:-:|") == ""
+
+
+def test_a_long_sentence_ends_with_an_ellipsis_at_a_word() -> None:
+    shown = excerpt("word " * 100, "word", 32)
+    assert shown == "word word word word word word…"
+
+
+def test_text_without_text_has_no_excerpt() -> None:
+    assert excerpt("", "x") == excerpt("\n\n---\n```\n```\n"[:2], "x") == ""
+
+
+@given(st.text(max_size=400), st.text(max_size=30), st.integers(10, 200))
+def test_an_excerpt_is_one_line_and_never_longer_than_asked(text: str, query: str, length: int) -> None:
+    shown = excerpt(text, query, length)
+    assert len(shown) <= length
+    assert "\n" not in shown

@@ -1,0 +1,60 @@
+"""The sample workspace as tests use it: made and indexed once, copied for whoever changes something."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from hive_agents import Workspace
+from hive_agents.cli.main import main
+from hive_agents.sample import init_workspace
+
+
+@cache
+def indexed_sample() -> Path:
+    """Read-only: an indexed sample workspace for tests that only search."""
+    folder = Path(mkdtemp(prefix="hive-sample-")) / "workspace"
+    init_workspace(folder)
+    Workspace(folder).index()
+    return folder
+
+
+def copied_sample(folder: Path) -> Workspace:
+    shutil.copytree(indexed_sample(), folder, symlinks=True)
+    return Workspace(folder)
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def codes(self) -> set[str]:
+        return {diagnostic["code"] for diagnostic in self.json["diagnostics"]}
+
+
+def hive(*arguments: object) -> Ran:
+    """Run one command in this process, as a shell would."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(argument) for argument in arguments])
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+def write_config(workspace: Workspace, name: str, **parts: Any) -> None:
+    retrieval = {"method": "hybrid", "top_k": 10} | parts.pop("retrieval", {})
+    value = {"name": name, "collection": "knowledge-base", "retrieval": retrieval} | parts
+    (workspace.configs / f"{name}.json").write_text(json.dumps(value), encoding="utf-8")

@@ -1,0 +1,11 @@
+from pathlib import Path
+
+import pytest
+
+from hive_agents.workspace import Workspace
+from tests.topics import make_topics
+
+
+@pytest.fixture
+def topics(tmp_path: Path) -> Workspace:
+    return make_topics(tmp_path / "ws")
