@@ -162,7 +162,7 @@ def workspace(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def text_workspace(tmp_path: Path) -> Workspace:
-    return make_workspace(tmp_path / "ws", embedding=False)
+    return make_workspace(tmp_path / "text", embedding=False)
 
 
 @pytest.fixture(scope="session")
@@ -174,4 +174,4 @@ def _built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def indexed(_built: Path, tmp_path: Path) -> Workspace:
-    return Workspace(shutil.copytree(_built, tmp_path / "ws", symlinks=True))
+    return Workspace(shutil.copytree(_built, tmp_path / "indexed", symlinks=True))

@@ -200,7 +200,7 @@ class LaneCache:
         return lane
 
     def _vector_lane(self, key: FilterKey, mask: NDArray[np.bool_] | None) -> tuple[Ints, Floats]:
-        if not self._vectors:
+        if not self._vectors or not len(self.golden):
             return _padded([np.empty(0, np.intp) for _ in self.golden]), np.full(len(self.golden), -np.inf)
         lane = self._vector_lanes.get(key)
         if lane is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hive_agents.optimizer.session import OptimizerSession
+from hive_agents.optimizer.session import UNNAMED, OptimizerSession
 from hive_agents.optimizer.space import parsed
 from hive_agents.optimizer.trial import Measured
 
@@ -19,6 +19,9 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
     status, stopped_by = state.get("status", "stopped"), state.get("stopped_by")
     if interrupted:
         best = best or session.select(state.get("archive", []))
+        if best is not None and best["name"] == UNNAMED:
+            name = session.write(best, "the best so far when the run was interrupted", session.baseline.name)
+            best = best | {"name": name}
         status, stopped_by = "stopped", "interrupted"
     base = _entry(session.baseline.name, [], session.baseline_measured)
     found = base if best is None else _best(session, best)

@@ -119,7 +119,7 @@ class OptimizerSession:
         )
         return self.proposer.propose(situation)
 
-    def headroom(self, trials: int = 400) -> float | None:
+    def headroom(self, trials: int = 150) -> float | None:
         """The best training score of many random configs: what tuning on these queries could claim. Optimistic."""
         index, rng = self.engine.index(self.baseline.collection), Random(self.settings.seed)
         cache = LaneCache(self.engine, self.tuning.train)

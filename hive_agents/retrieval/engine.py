@@ -101,7 +101,7 @@ class SearchEngine:
 
     def with_index(self, collection: str, work: Callable[[SqliteIndex], T]) -> T:
         """What `work` makes of one state of the index; done again where the index is replaced meanwhile."""
-        for _ in range(3):
+        for _ in range(5):
             with suppress(StaleIndex):
                 return work(self.index(collection))
         raise HiveError.of(

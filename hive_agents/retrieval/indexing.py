@@ -164,6 +164,7 @@ class _Build:
         if old and old["index_hash"] == new_hash and self._vectors_usable(old) and not self.write_seed:
             self.report.documents += old["n_documents"]
             self.report.chunks += old["n_chunks"]
+            self._remove_leftovers()
             return
         self._say_what_changed(old, recipe, model_id)
         documents = {**self._load(old, kept), **fresh}
@@ -325,7 +326,7 @@ class _Build:
             if vectors is not None:
                 _save_vectors(self.workspace, generation, vectors)
             self._replace(generation)
-        self._remove_stale_vectors()
+        self._remove_leftovers()
         self.report.documents += len(documents)
         self.report.chunks += len(order)
 
@@ -384,12 +385,13 @@ class _Build:
             self.connection.executemany(f"DELETE FROM {table} WHERE generation = ?", [(old,) for old in stale])
         self.connection.execute("UPDATE corpus_stats SET state = 'live' WHERE generation = ?", (generation,))
 
-    def _remove_stale_vectors(self) -> None:
+    def _remove_leftovers(self) -> None:
+        """Vectors of older generations, and what a killed call left half written."""
         used = {f"{row[0]}.npy" for row in self.connection.execute("SELECT generation FROM corpus_stats")}
         for path in vectors_path(self.workspace, 0).parent.glob("*.npy"):
             if path.name not in used:
                 path.unlink(missing_ok=True)
-        for folder in ("vectors", "embeddings"):  # what a killed call left half written
+        for folder in ("vectors", "embeddings"):
             for path in (self.workspace.state / folder).glob(".*.tmp"):
                 path.unlink(missing_ok=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from hive_agents.errors import Diagnostic, HiveError
@@ -26,16 +27,33 @@ def open_embedder(models: Models) -> tuple[Embedder | None, Diagnostic | None]:
         return None, Diagnostic("HIVE-401", "no embedding model is configured", fix=_FIX, severity="warning")
     if models.embedding != LOCAL:
         raise no_model(f'"{models.embedding}" is not an embedding model that this release knows')
-    from hive_agents.retrieval.minilm import LocalMiniLM, installed_weights
+    from hive_agents.retrieval.minilm import installed_weights
 
     if models.embedding_path:
-        return LocalMiniLM(Path(models.embedding_path)), None
+        path = Path(models.embedding_path)
+        return _shared(path, _stamp(path)), None
     try:
-        installed_weights()
+        path = installed_weights()
     except HiveError as error:
         why_not = error.diagnostics[0]
         return None, Diagnostic("HIVE-401", why_not.message, fix=why_not.fix, severity="warning")
-    return LocalMiniLM(), None
+    return _shared(None, _stamp(path)), None
+
+
+@lru_cache(maxsize=2)
+def _shared(path: Path | None, stamp: tuple[int, int] | None) -> Embedder:  # noqa: ARG001 - a changed file is a new model
+    """One model for all of the process: an index that is opened anew needn't wait until it is loaded again."""
+    from hive_agents.retrieval.minilm import LocalMiniLM
+
+    return LocalMiniLM(path)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def no_model(why: str) -> HiveError:

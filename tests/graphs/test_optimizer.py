@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,7 +21,15 @@ from hive_agents.runtime.graphs import load_graph
 from hive_agents.runtime.optimize import OptimizeRun
 from tests.sample import copied_sample, hive
 
-QUICK: dict[str, Any] = {"iterations": 3, "seconds": 30.0}
+OPTIMIZE = [sys.executable, "-m", "hive_agents", "optimize"]
+QUICK: dict[str, Any] = {"iterations": 2, "seconds": 30.0}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, dict[str, Any]]:
+    """A run that went to its end; tests look at what it left."""
+    workspace = copied_sample(tmp_path_factory.mktemp("finished") / "w")
+    return workspace, run(workspace)
 
 
 def run(workspace: Workspace, *, deploy: bool = True, **settings: Any) -> dict[str, Any]:
@@ -29,7 +38,9 @@ def run(workspace: Workspace, *, deploy: bool = True, **settings: Any) -> dict[s
 
 def without_ids(result: dict[str, Any]) -> dict[str, Any]:
     return {
-        key: value for key, value in result.items() if key not in ("run_id", "evaluations_per_second", "approval_id")
+        key: value
+        for key, value in result.items()
+        if key not in ("run_id", "evaluations_per_second", "approval_id", "report")
     }
 
 
@@ -61,9 +72,8 @@ def test_the_graph_reads_like_its_diagram() -> None:
     assert {("judge", "diagnose"), ("certify", "escalate"), ("escalate", "__end__"), ("finish", "__end__")} <= edges
 
 
-def test_a_run_ends_with_a_certificate_and_a_decision(tmp_path: Path) -> None:
-    workspace = copied_sample(tmp_path / "w")
-    result = run(workspace)
+def test_a_run_ends_with_a_certificate_and_a_decision(finished: tuple[Workspace, dict[str, Any]]) -> None:
+    workspace, result = finished
     assert result["status"] in ("deployed", "escalated")
     certificate = result["certificate"]
     assert certificate["n"] == sum(1 for _ in holdout_ids(workspace))
@@ -81,9 +91,8 @@ def holdout_ids(workspace: Workspace) -> set[str]:
     return {query["id"] for query in golden["queries"] if query["split"] == "holdout"}
 
 
-def test_accepted_ideas_are_files_with_a_reason_and_a_parent(tmp_path: Path) -> None:
-    workspace = copied_sample(tmp_path / "w")
-    result = run(workspace, deploy=False)
+def test_accepted_ideas_are_files_with_a_reason_and_a_parent(finished: tuple[Workspace, dict[str, Any]]) -> None:
+    workspace, result = finished
     named = [row for row in result["iterations"] if row["config"]]
     assert named
     for row in named:
@@ -99,19 +108,24 @@ def test_the_same_seed_gives_the_same_result(tmp_path: Path) -> None:
     assert json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
 
 
-def test_no_deploy_stops_after_the_certificate(tmp_path: Path) -> None:
+def test_no_deploy_stops_after_the_certificate_and_each_run_uses_the_holdout_once(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
     result = run(workspace, deploy=False)
     assert (result["status"], result["stopped_by"]) == ("stopped", "no_deploy")
     assert result["certificate"]["j"] == 1
     assert active_config(workspace).stored.name == "v1-naive"
-
-
-def test_a_run_uses_the_holdout_once(tmp_path: Path) -> None:
-    workspace = copied_sample(tmp_path / "w")
-    run(workspace, deploy=False)
     assert len(list(audit.entries(workspace, "holdout_use"))) == 1
     assert run(workspace, deploy=False)["certificate"]["j"] == 2
+
+
+def test_the_report_is_one_file_that_fetches_nothing(finished: tuple[Workspace, dict[str, Any]]) -> None:
+    workspace, result = finished
+    page = (workspace.root / result["report"]).read_text(encoding="utf-8")
+    assert result["best"]["config"] in page
+    assert not re.search(r"<(script|link|img|iframe)|url\(|https?://", page)
+    golden = json.loads((workspace.root / "evals" / "golden.json").read_text())
+    shown = {query["split"] for query in golden["queries"] if f"<td>{query['id']}</td>" in page}
+    assert shown == {"train", "validation"}
 
 
 def test_too_few_queries_are_optimized_on_and_certify_nothing(tmp_path: Path) -> None:
@@ -150,25 +164,14 @@ def test_nothing_better_is_no_improvement_after_an_honest_search(tmp_path: Path)
     assert result["certificate"] is None
 
 
-def test_a_finished_run_gives_its_result_again(tmp_path: Path) -> None:
-    workspace = copied_sample(tmp_path / "w")
-    first = run(workspace)
+def test_a_finished_run_gives_its_result_again(finished: tuple[Workspace, dict[str, Any]]) -> None:
+    workspace, first = finished
     assert OptimizeRun.resume(workspace, first["run_id"]).go() == json.loads(json.dumps(first))
 
 
 def kill_and_resume(workspace: Workspace, after: float) -> dict[str, Any]:
     """Start `hive optimize` in a process, kill it, resume it here."""
-    command = [
-        sys.executable,
-        "-m",
-        "hive_agents",
-        "optimize",
-        "-w",
-        str(workspace.root),
-        "--iterations",
-        "3",
-        "--json",
-    ]
+    command = [*OPTIMIZE, "-w", str(workspace.root), "--iterations", "2", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not started_runs(workspace) and process.poll() is None and time.monotonic() < deadline:
@@ -202,25 +205,13 @@ def test_a_killed_run_is_resumed_and_does_nothing_twice(tmp_path: Path, after: f
     assert len(list(audit.entries(workspace, "holdout_use"))) <= 1
     assert len([version for version in versions(workspace) if version.via == "optimize"]) <= 1
     expected = run(copied_sample(tmp_path / "again"))
-    for key in ("status", "best", "certificate", "evaluations"):
-        if key != "evaluations":
-            assert result[key] == json.loads(json.dumps(expected[key])), key
+    for key in ("status", "best", "certificate", "iterations"):
+        assert result[key] == json.loads(json.dumps(expected[key])), key
 
 
 def test_ctrl_c_prints_what_was_found(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
-    command = [
-        sys.executable,
-        "-m",
-        "hive_agents",
-        "optimize",
-        "-w",
-        str(workspace.root),
-        "--iterations",
-        "200",
-        "--json",
-    ]
-    command += ["--patience", "100"]
+    command = [*OPTIMIZE, "-w", str(workspace.root), "--iterations", "200", "--patience", "100", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ))
     deadline = time.monotonic() + 60
     while not list(workspace.configs.glob("v2.json")) and process.poll() is None and time.monotonic() < deadline:

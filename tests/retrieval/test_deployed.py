@@ -29,7 +29,8 @@ def deploy(workspace: Workspace, name: str, previous: int | None = None) -> None
     row = (name, f"configs/{name}.json", text, config_hash(text), "2025-03-01T00:00:00Z", "dana", "local", "passed")
     connection = connect(workspace.database)
     connection.execute(
-        "INSERT INTO config_versions (name, file, text, config_hash, at, by, authn, decision, via, evaluation, previous)"
+        "INSERT INTO config_versions"
+        " (name, file, text, config_hash, at, by, authn, decision, via, evaluation, previous)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'deploy', '{\"n\": 40}', ?)",
         (*row, previous),
     )
@@ -67,7 +68,9 @@ def test_a_link_to_a_missing_config_is_no_active_config(text_workspace: Workspac
     assert active_target(text_workspace) == text_workspace.configs / "gone.json"
 
 
-@pytest.mark.parametrize("target", ["../hive.toml", "/etc/hostname", "../configs/v1.json", "sub/v1.json", "../gone.json"])
+@pytest.mark.parametrize(
+    "target", ["../hive.toml", "/etc/hostname", "../configs/v1.json", "sub/v1.json", "../gone.json"]
+)
 def test_a_link_that_leaves_configs_is_refused(text_workspace: Workspace, target: str) -> None:
     link(text_workspace, target)
     assert refused(text_workspace) == ("HIVE-114", "configs/active.json", 1)

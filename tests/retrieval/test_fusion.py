@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -61,4 +63,4 @@ def test_scores_fall_and_better_ranks_never_score_less(first: list[int], second:
     found = scores(fused)
     for ranking, other in ((first, second), (second, first)):
         alone = [chunk for chunk in ranking if chunk not in other]
-        assert all(found[a] > found[b] for a, b in zip(alone, alone[1:], strict=False))
+        assert all(found[a] > found[b] for a, b in pairwise(alone))

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.settings import Settings, load_settings
+from hive_agents.workspace import Workspace
+
+DEFAULTS = """
+[models]
+chat = []
+planner = []
+answer = []
+judge = []
+queen = []
+optimizer = []
+embedding = "local:all-MiniLM-L6-v2"
+embedding_path = ""
+reranker = ""
+deadline_seconds = 8.0
+[index]
+language = "english"
+auto_refresh = true
+[copilot]
+hybrid_threshold = 1000
+relevance_floor.reranker = 0.0
+relevance_floor.cosine = 0.0
+overfetch = 5
+top_k = 10
+rerank_before_gate = false
+planner = "auto"
+[access]
+mode = "enforced"
+service_url = ""
+timeout_seconds = 2.0
+issuer = "hive"
+audience = "hive"
+keys = []
+[gate]
+alpha = 0.05
+tag_drop = 0.10
+latency_ratio = 1.5
+latency_floor_ms = 50
+unjudged = 0.20
+[optimizer]
+iterations = 12
+patience = 3
+seconds = 60
+evaluations = 20000
+llm_calls = 12
+max_usd = 0.0
+seed = 0
+share_text = false
+[judge]
+llm_confidence_threshold = 0.7
+alpha = 0.05
+delta = 0.10
+audit_rate = 0.05
+audit_rate_security = 0.10
+tick_seconds = 120
+[approvals]
+due_hours = 72
+remind_hours = 24
+on_timeout = "escalate"
+require_token = false
+notify = []
+[agents]
+context_tokens = 100000
+spillover_chars = 30000
+[runs]
+max_steps = 200
+max_tokens = 0
+max_usd = 0.0
+lease_seconds = 30
+retention_days = 90
+[server]
+host = "127.0.0.1"
+port = 8787
+body_bytes = 1000000
+rate_per_minute = 120
+concurrent_runs = 4
+"""
+
+
+def settings(folder: Path, text: str | bytes = "", **environment: str) -> Settings:
+    (folder / "hive.toml").write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load_settings(folder, environment)
+
+
+def faults(folder: Path, text: str | bytes = "", **environment: str) -> list[Diagnostic]:
+    with pytest.raises(HiveError) as raised:
+        settings(folder, text, **environment)
+    for found in raised.value.diagnostics:
+        assert found.path
+        assert found.fix
+    return raised.value.diagnostics
+
+
+def test_every_key_is_optional(tmp_path: Path) -> None:
+    assert load_settings(tmp_path, {}) == Settings()
+    assert settings(tmp_path, "") == Settings()
+
+
+def test_defaults_are_the_documented_ones(tmp_path: Path) -> None:
+    assert settings(tmp_path, DEFAULTS) == Settings()
+    listed = settings(tmp_path, DEFAULTS).model_dump(exclude_unset=True)
+    assert listed == Settings().model_dump()
+
+
+def test_file_then_environment_then_flags(tmp_path: Path) -> None:
+    (tmp_path / "hive.toml").write_text("[gate]\nalpha = 0.1\nunjudged = 0.3\n[server]\nport = 1\n")
+    environment = {"HIVE_GATE__ALPHA": "0.2", "HIVE_SERVER__PORT": "2"}
+    found = load_settings(tmp_path, environment, {"server": {"port": 3}})
+    assert (found.gate.alpha, found.gate.unjudged, found.server.port) == (0.2, 0.3, 3)
+
+
+def test_environment_holds_every_type(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path,
+        HIVE_MODELS__CHAT='["bedrock:a", "bedrock:b"]',
+        HIVE_ACCESS__MODE="OPEN",
+        HIVE_COPILOT__RELEVANCE_FLOOR__COSINE="0.4",
+        HIVE_OPTIMIZER__SHARE_TEXT="true",
+        HIVE_RUNS__MAX_STEPS="5",
+        HIVE_TOKEN="not a setting",
+        HIVE_AUDIT_KEY="neither",
+        OTHER__THING="nor this",
+    )
+    assert found.models.chat == ["bedrock:a", "bedrock:b"]
+    assert found.access.mode == "open"
+    assert found.copilot.relevance_floor.cosine == 0.4
+    assert found.optimizer.share_text is True
+    assert found.runs.max_steps == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "path", "line"),
+    [
+        ("[gate]\nalhpa = 0.1\n", "HIVE-103", "gate.alhpa", 2),
+        ("\n[gaet]\nalpha = 0.1\n", "HIVE-103", "gaet", 2),
+        ("[gate]\ntag_drop = 0.1\nalpha = 7\n", "HIVE-105", "gate.alpha", 3),
+        ("[gate]\nalpha = nan\n", "HIVE-105", "gate.alpha", 2),
+        ('[server]\nhost = "h"\nport = "80"\n', "HIVE-104", "server.port", 3),
+        ("gate.alpha = 2\n", "HIVE-105", "gate.alpha", 1),
+        ("[copilot]\nrelevance_floor.cosin = 1.0\n", "HIVE-103", "copilot.relevance_floor.cosin", 2),
+        ("[copilot.relevance_floor]\ncosin = 1.0\n", "HIVE-103", "copilot.relevance_floor.cosin", 2),
+        ('[access]\nkeys = [{kid = "k", alg = "HS256"}]\n', "HIVE-106", "access.keys[0].secret_ref", 2),
+        ('[[access.keys]]\nkid = "k"\nalg = "HS256"\n', "HIVE-106", "access.keys[0].secret_ref", 1),
+        ("[server]\nhost = 2020-01-01\n", "HIVE-104", "server.host", 2),
+        ("gate = 1\n", "HIVE-104", "gate", 1),
+        ("\n[gate]\nalpha = 0.1\nalpha = 0.2\n", "HIVE-101", "$", 4),
+        ("[gate]\nalpha = \n", "HIVE-101", "$", 2),
+        ("[gate\n", "HIVE-101", "$", 1),
+        ('x = """', "HIVE-101", "$", 1),
+        ("a = " + "[" * 5000 + "\n", "HIVE-101", "$", 2),
+        ("a = " + "9" * 5000 + "\n", "HIVE-101", "$", 2),
+        (b"\xff = 1\n", "HIVE-112", "$", 1),
+        ("\ufeff[gate]\n", "HIVE-112", "$", 1),
+    ],
+)
+def test_fault_in_the_file_is_reported_where_it_is(
+    tmp_path: Path, text: str | bytes, code: str, path: str, line: int
+) -> None:
+    (found,) = faults(tmp_path, text)
+    assert (found.code, found.file, found.path, found.line) == (code, "hive.toml", path, line)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("HIVE_GATE__ALPHA", "7", "HIVE-105"),
+        ("HIVE_GATE__ALPHA", "much", "HIVE-104"),
+        ("HIVE_GATE__ALHPA", "0.1", "HIVE-103"),
+        ("HIVE_GAET__ALPHA", "0.1", "HIVE-103"),
+        ("HIVE_GATE__ALPHA__X", "1", "HIVE-104"),
+        ("HIVE_MODELS__CHAT", "bedrock:a", "HIVE-104"),
+        ("HIVE_MODELS__CHAT", '["unclosed', "HIVE-104"),
+        ("HIVE_MODELS__CHAT", "[" * 5000, "HIVE-104"),
+        ("HIVE_ACCESS__MODE", "closed", "HIVE-105"),
+        ("HIVE___", "1", "HIVE-103"),
+    ],
+)
+def test_fault_in_the_environment_names_the_variable(tmp_path: Path, name: str, value: str, code: str) -> None:
+    (found,) = faults(tmp_path, **{name: value})
+    assert (found.code, found.file, found.path) == (code, "environment", name)
+    assert found.message.startswith(name)
+
+
+def test_misspelt_key_gets_a_proposal(tmp_path: Path) -> None:
+    assert faults(tmp_path, "[gate]\nalhpa = 1\n")[0].fix == 'did you mean "alpha"?'
+    assert faults(tmp_path, "[gaet]\n")[0].fix == 'did you mean "gate"?'
+    assert faults(tmp_path, HIVE_GATE__ALHPA="1")[0].fix == 'did you mean "alpha"?'
+
+
+def test_faults_of_file_and_environment_are_collected(tmp_path: Path) -> None:
+    found = faults(tmp_path, "[gate]\nalpha = 3\nunjudged = 3\n", HIVE_SERVER__PORT="x", HIVE_RUNS__STEPS="1")
+    assert sorted(d.code for d in found) == ["HIVE-103", "HIVE-104", "HIVE-105", "HIVE-105"]
+
+
+def test_settings_file_that_cannot_be_read_is_an_environment_failure(tmp_path: Path) -> None:
+    (tmp_path / "hive.toml").mkdir()
+    with pytest.raises(HiveError) as raised:
+        load_settings(tmp_path, {})
+    assert (raised.value.diagnostics[0].code, raised.value.exit_code) == ("HIVE-403", 3)
+
+
+def test_workspace_reads_its_own_file_and_the_environment(
+    text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIVE_GATE__ALPHA", "0.2")
+    assert text_workspace.settings.models.embedding == "none"
+    assert text_workspace.settings.gate.alpha == 0.2
