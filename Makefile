@@ -39,7 +39,8 @@ test-all: check ## everything that CI runs: checks, everyday suite, long suites
 example: $(READY) ## Django's documentation: fetch, index, evaluate, optimize
 	$(BIN)/python examples/django_docs/fetch.py
 	$(BIN)/hive index -w examples/django_docs
-	$(BIN)/hive evaluate v1-naive -w examples/django_docs
+	test -e examples/django_docs/configs/active.json || $(BIN)/hive deploy v1-naive -w examples/django_docs
+	$(BIN)/hive evaluate -w examples/django_docs
 	$(BIN)/hive optimize -w examples/django_docs || test $$? -eq 1
 
 bench: $(VENV)/.bench ## the short benchmarks
