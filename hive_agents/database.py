@@ -19,6 +19,8 @@ MIGRATIONS = (
         generation INTEGER PRIMARY KEY AUTOINCREMENT,
         collection TEXT NOT NULL,
         state TEXT NOT NULL,
+        schema TEXT NOT NULL,
+        language TEXT NOT NULL,
         recipe TEXT NOT NULL,
         embedding_model TEXT,
         index_hash TEXT NOT NULL,

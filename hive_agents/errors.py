@@ -56,9 +56,10 @@ class Diagnostic:
 
     def __str__(self) -> str:
         lines = [f"{self.severity}[{self.code}]: {self.message}"]
-        if self.file:
-            place = self.file if self.line is None else f"{self.file}:{self.line}"
-            lines.append(f"  --> {place}" + (f": {self.path}" if self.path else ""))
+        if self.file and self.path:
+            lines.append(f"  --> {self.file}: {self.path}" + (f" (line {self.line})" if self.line else ""))
+        elif self.file:
+            lines.append(f"  --> {self.file}" + (f":{self.line}" if self.line else ""))
         if self.fix:
             lines.append(f"  fix: {self.fix}")
         return "\n".join(lines)

@@ -114,6 +114,7 @@ def _show(value: Any) -> str:
     import json
 
     shown = json.dumps(value, default=str, ensure_ascii=False)
+    shown = shown.encode("utf-8", "backslashreplace").decode()  # the environment can hold bytes that are no text
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 

@@ -37,7 +37,9 @@ class Models(Format):
 
 
 class Index(Format):
-    language: Annotated[Literal["english"], AnyCase] = "english"
+    """`language` is a Snowball stemmer's name, or `none`; with `auto_refresh` a query looks for changed documents."""
+
+    language: str = "english"
     auto_refresh: bool = True
 
 

@@ -105,7 +105,7 @@ def test_whole_entry_without_its_end_of_line_is_kept(text_workspace: Workspace, 
     "damage", ["not json", "[]", "{}", '{"seq": "1", "kind": "x", "digest": "x"}', "[" * 5000, '{"seq": 1}', "\udcff"]
 )
 def test_damaged_line_is_told_with_its_number(text_workspace: Workspace, log: Path, damage: str) -> None:
-    first, second, third = log.read_text().splitlines()
+    first, _, third = log.read_text().splitlines()
     log.write_text(f"{first}\n{damage}\n{third}\n", errors="surrogateescape")
     with pytest.raises(HiveError) as raised:
         list(audit.entries(text_workspace))

@@ -130,9 +130,8 @@ def test_reader_sees_the_old_rows_while_another_writes(path: Path, connection: s
 
 
 def test_transaction_is_all_or_nothing(connection: sqlite3.Connection) -> None:
-    with pytest.raises(KeyError), transaction(connection):
-        connection.execute(TERM, ("lost",))
-        raise KeyError
+    with pytest.raises(sqlite3.IntegrityError), transaction(connection):
+        connection.executemany(TERM, [("lost",), ("lost",)])
     assert terms(connection) == []
     assert not connection.in_transaction
     with transaction(connection):

@@ -179,7 +179,7 @@ def test_fault_in_the_file_is_reported_where_it_is(
         ("HIVE_MODELS__CHAT", '["unclosed', "HIVE-104"),
         ("HIVE_MODELS__CHAT", "[" * 5000, "HIVE-104"),
         ("HIVE_ACCESS__MODE", "closed", "HIVE-105"),
-        ("HIVE___", "1", "HIVE-103"),
+        ("HIVE___X", "1", "HIVE-103"),
     ],
 )
 def test_fault_in_the_environment_names_the_variable(tmp_path: Path, name: str, value: str, code: str) -> None:

@@ -28,6 +28,18 @@ def chosen_config(
     return stored.config
 
 
+def keep_fresh(workspace: Workspace, surface: Surface) -> None:
+    """Before a search: look for changed documents, or with `index.auto_refresh` off say that there are some."""
+    from hive_agents.errors import Diagnostic
+    from hive_agents.retrieval.indexing import index_is_stale
+
+    if workspace.settings.index.auto_refresh:
+        refresh_index(workspace, surface)
+    elif workspace.database.exists() and index_is_stale(workspace):
+        message = "documents changed since they were indexed"
+        surface.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix="run `hive index`", severity="warning")])
+
+
 def refresh_index(workspace: Workspace, surface: Surface) -> None:
     """What is measured is measured on the documents as they are now."""
     from hive_agents.retrieval import build_index

@@ -11,25 +11,44 @@ def command(
     write_seed: Annotated[
         bool, typer.Option("--write-seed", help="Also write embeddings/*.npz, so that a fresh clone embeds nothing.")
     ] = False,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Let a change of chunking, fields or model serve unproved; needs --reason.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Build or update the index; what hasn't changed is neither read nor embedded again."""
-    from hive_agents.retrieval import build_index
+    """Build or update the index; what hasn't changed is not embedded again."""
+    from hive_agents.errors import HiveError
+    from hive_agents.retrieval import build_index, collection_names
+    from hive_agents.verification.deploy import local_user
+    from hive_agents.verification.generations import accept_generations, decide_generations
 
+    if accept and not reason:
+        raise HiveError.of("HIVE-409", "--accept needs a reason", fix='add --reason "…"')
     surface = Surface(json, quiet)
+    place = open_workspace(workspace)
     with surface.progress() as progress:
-        report = build_index(open_workspace(workspace), progress, write_seed=write_seed)
+        report = build_index(place, progress, write_seed=write_seed, accept=accept)
     surface.warn(report.warnings)
+    if accept and reason:
+        accept_generations(place, collection_names(place), reason, local_user())
+    decisions = decide_generations(place) if report.waiting else []
     lines = [
         f"{report.documents} documents, {report.chunks} chunks",
         f"added {report.added}, updated {report.updated}, deleted {report.deleted}, unchanged {report.unchanged};"
         f" {report.embedded} chunks embedded in {report.seconds:.1f} s",
         f"embedding model: {report.embedding_model or 'none, text lane only'}",
     ]
+    for decision in decisions:
+        lines.append(f"new index of {decision.collection}: {decision.decision.upper()}")
+        lines += [f"  {reason['code']}: {reason['message']}" for reason in decision.reasons]
+        if decision.decision != "passed":
+            lines.append('  the old one goes on serving; hive index --accept --reason "…" switches all the same')
     for skipped in report.skipped:
-        place = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"
-        lines.append(f"[red]skipped {place}: {skipped['message']}[/red]")
-    surface.show(report.to_json(), *lines)
+        place_of = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"
+        lines.append(f"[red]skipped {place_of}: {skipped['message']}[/red]")
+    value = report.to_json() | {"generations": [decision.to_json() for decision in decisions]}
+    surface.show(value, *lines)
     raise typer.Exit(1 if report.skipped else 0)

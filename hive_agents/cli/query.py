@@ -27,13 +27,14 @@ def command(
     quiet: QuietOption = False,
 ) -> None:
     """Search once."""
-    from hive_agents.cli.configs import chosen_config
+    from hive_agents.cli.configs import chosen_config, keep_fresh
     from hive_agents.errors import HiveError
     from hive_agents.retrieval.explain import explain_hit, explain_text
     from hive_agents.retrieval.filters import parse_filters
 
     surface = Surface(json, quiet)
     place = open_workspace(workspace)
+    keep_fresh(place, surface)
     program = chosen_config(place, config, surface)
     engine = place.engine()
     if filters:

@@ -1,4 +1,4 @@
-"""Text becomes terms: lower-cased words, stemmed by English Snowball (Porter 2)."""
+"""Text becomes terms: lower-cased words, stemmed by Snowball (English: Porter 2)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import Stemmer
 
-ANALYZER = "words-snowball-english-1"
-"""Changes whenever the same text would give other terms; part of an index's identity."""
+ANALYZER = "words-snowball-1"
+"""Changes whenever the same text would give other terms; with the language, part of an index's identity."""
+
+DEFAULT_LANGUAGE = "english"
+UNSTEMMED = "none"
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _local = threading.local()
@@ -27,25 +30,35 @@ def words(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", text).lower())
 
 
-def terms(text: str) -> list[str]:
-    """Index terms of a text, in order, with repeats.
+def terms(text: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
+    """Index terms of a text, in order, with repeats; `language` is a Snowball stemmer's name, or `none`.
 
     >>> terms("Rotating keys, rotated keys")
     ['rotat', 'key', 'rotat', 'key']
+    >>> terms("Rotating keys", "none")
+    ['rotating', 'keys']
     """
-    return [_stem(word) for word in words(text)]
+    return [_stem(word, language) for word in words(text)]
+
+
+def languages() -> list[str]:
+    """What `index.language` may be."""
+    import Stemmer
+
+    return sorted([*Stemmer.algorithms(), UNSTEMMED])
 
 
 @lru_cache(maxsize=200_000)
-def _stem(word: str) -> str:
-    return str(_stemmer().stemWord(word.replace("’", "'")))
+def _stem(word: str, language: str) -> str:
+    plain = word.replace("’", "'")
+    return plain if language == UNSTEMMED else str(_stemmer(language).stemWord(plain))
 
 
-def _stemmer() -> Stemmer.Stemmer:
+def _stemmer(language: str) -> Stemmer.Stemmer:
     # PyStemmer objects are not safe to share between threads.
-    stemmer = getattr(_local, "stemmer", None)
-    if stemmer is None:
+    stemmers: dict[str, Stemmer.Stemmer] = _local.__dict__.setdefault("stemmers", {})
+    if language not in stemmers:
         import Stemmer
 
-        stemmer = _local.stemmer = Stemmer.Stemmer("english", 0)
-    return stemmer
+        stemmers[language] = Stemmer.Stemmer(language, 0)
+    return stemmers[language]

@@ -7,6 +7,7 @@ import hashlib
 import math
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from hive_agents.retrieval.collection import Collection, FieldSchema
 _FENCE = re.compile(r"---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S | re.M)
 _KEY = re.compile(r"---[ \t]*\r?\n[\w-]+[ \t]*:")
 MAX_FRONT_MATTER = 64_000
+# PyYAML's constructors fail in all these ways on odd scalars and tags.
+_BUILD_FAILURES = (ValueError, ArithmeticError, LookupError, AttributeError, TypeError, AssertionError)
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document
     """Raises: HIVE-108 for front matter that can't be read, HIVE-112 for text that isn't UTF-8."""
     file = f"documents/{doc_id}"
     text = jsontext.decode(data.removeprefix(b"\xef\xbb\xbf"), file)
-    front_matter, body = _split(text, file)
+    raw, body = _split(text, file)
+    front_matter = {_utf8(key): _plain(value) for key, value in raw.items()}
     title = str(front_matter.get("title") or "").strip() or first_heading(body)
     values = dict(front_matter)
     if not values.get("category") and "/" in doc_id:
@@ -94,7 +98,7 @@ def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document
                     severity="warning",
                 )
             )
-    return Document(doc_id, title, body, metadata, _plain(front_matter), content_hash(data), tuple(warnings))
+    return Document(doc_id, title, body, metadata, front_matter, content_hash(data), tuple(warnings))
 
 
 def _split(text: str, file: str) -> tuple[dict[str, Any], str]:
@@ -115,7 +119,8 @@ def _yaml(text: str, file: str) -> dict[str, Any]:
 
     fix = "front matter is YAML: `key: value` a line, and quotes around values with a colon"
     if len(text) > MAX_FRONT_MATTER:
-        raise HiveError.of("HIVE-108", f"the front matter is over {MAX_FRONT_MATTER} characters", file=file, line=1)
+        message = f"the front matter is over {MAX_FRONT_MATTER} characters"
+        raise HiveError.of("HIVE-108", message, file=file, line=1, fix="move the text into the body")
     try:
         # An alias can unfold to gigabytes; nobody needs one in front matter.
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -135,7 +140,7 @@ def _yaml(text: str, file: str) -> dict[str, Any]:
         before = text.count("\n", 0, place) if isinstance(place, int) else -1
         line = (before if mark is None else int(mark.line)) + 2
         raise HiveError.of("HIVE-108", f"front matter: {problem}", file=file, line=line, fix=fix) from None
-    except ValueError as error:
+    except _BUILD_FAILURES as error:
         raise HiveError.of("HIVE-108", f"front matter: {error}", file=file, line=_bad_value(text), fix=fix) from None
     except RecursionError:
         raise HiveError.of("HIVE-108", "front matter: nested too deeply", file=file, line=1, fix=fix) from None
@@ -154,7 +159,7 @@ def _bad_value(text: str) -> int:
     for _, value in node.value if isinstance(node, yaml.MappingNode) else []:
         try:
             yaml.safe_load(text[value.start_mark.index : value.end_mark.index])
-        except ValueError:
+        except _BUILD_FAILURES:
             return int(value.start_mark.line) + 2
     return 1
 
@@ -171,8 +176,8 @@ def _typed(value: Any, schema: FieldSchema) -> Any:
             raise ValueError(f"{value!r} is neither true nor false")
         return value
     if schema.type == "number":
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise ValueError(f"{value!r}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
+            raise ValueError(f"{value!r}"[:40])
         return value
     return iso_date(value)
 
@@ -203,13 +208,24 @@ def iso_date(value: Any) -> str:
 def _plain(value: Any) -> Any:
     """The value as JSON can hold it."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {_utf8(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, set, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, (dt.date, dt.datetime, dt.time)):
         return value.isoformat()
-    if value is None or isinstance(value, (str, bool, int)):
+    if isinstance(value, str):
+        return _utf8(value)
+    if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float) and math.isfinite(value):
         return value
     return str(value)
+
+
+def _utf8(text: str) -> str:
+    r"""YAML reads the escapes `\ud83d\ude00` as two halves of a character, which no file can hold: join them.
+
+    >>> _utf8("\ud83d\ude00") == "\U0001f600", _utf8("\ud83d!")
+    (True, '\ufffd!')
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

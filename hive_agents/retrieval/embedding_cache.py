@@ -84,10 +84,10 @@ class EmbeddingCache:
 
     def write_seed(self, hashes: Sequence[bytes]) -> Path:
         """Write the tracked seed cache, so that a fresh clone embeds nothing."""
-        self._write(self._seed, hashes)
+        self._write(self._seed, hashes, mode=None)
         return self._seed
 
-    def _write(self, path: Path, hashes: Iterable[bytes]) -> None:
+    def _write(self, path: Path, hashes: Iterable[bytes], mode: int | None = 0o600) -> None:
         hashes = sorted(self._known.keys() & set(hashes))
         data = io.BytesIO()
         np.savez_compressed(
@@ -96,4 +96,4 @@ class EmbeddingCache:
             vectors=np.stack([self._known[value] for value in hashes]),
             model=np.array(self._embedder.model_id),
         )
-        atomic_write(path, data.getvalue())
+        atomic_write(path, data.getvalue(), mode=mode)

@@ -25,6 +25,7 @@ from hive_agents.retrieval.deployed import active_config
 from hive_agents.retrieval.distraction import disagreement
 from hive_agents.retrieval.excerpts import excerpt
 from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
+from hive_agents.retrieval.generation import State
 from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex, Mask
 from hive_agents.retrieval.ranking import Cut, CutReason, Hit, Ranking
@@ -54,9 +55,10 @@ class Search:
 class SearchEngine:
     """Searches a workspace's index; cheap to open, safe to share between threads."""
 
-    def __init__(self, workspace: Workspace, reranker: Reranker | None = None) -> None:
+    def __init__(self, workspace: Workspace, reranker: Reranker | None = None, *, state: State = "live") -> None:
         self.workspace = workspace
         self.reranker = reranker
+        self._state = state
         self._indexes: dict[str, SqliteIndex] = {}
         self._lock = threading.Lock()
 
@@ -86,7 +88,7 @@ class SearchEngine:
         with self._lock:
             index = self._indexes.get(collection)
             if index is None or not index.is_live():
-                index = SqliteIndex(self.workspace, load_collection(self.workspace, collection))
+                index = SqliteIndex(self.workspace, load_collection(self.workspace, collection), self._state)
                 self._indexes[collection] = index
             return index
 
@@ -213,7 +215,7 @@ def _show(index: SqliteIndex, search: Search, config: RetrievalConfig) -> Rankin
                 chunk_id=row.chunk_id,
                 title=row.title,
                 heading=row.heading,
-                excerpt=excerpt(row.text, search.query) or row.title,
+                excerpt=excerpt(row.text, search.query, language=index.language) or row.title,
                 score=float(search.fused.scores[position]),
                 bm25_rank=keyword,
                 vector_rank=vector,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hive_agents.retrieval.analysis import terms
+from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
 _MARKUP = re.compile(
@@ -13,14 +13,14 @@ _MARKUP = re.compile(
 LENGTH = 240
 
 
-def excerpt(text: str, query: str, length: int = LENGTH) -> str:
+def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFAULT_LANGUAGE) -> str:
     """The run of sentences of at most `length` characters that holds most of the query's words."""
-    wanted = set(terms(query))
+    wanted = set(terms(query, language))
     sentences = [plain for part in _SENTENCE.split(text) if part and (plain := plain_text(part))]
     if not sentences:
         return ""
     best, best_score = 0, -1.0
-    found = [wanted & set(terms(sentence)) for sentence in sentences]
+    found = [wanted & set(terms(sentence, language)) for sentence in sentences]
     for start in range(len(sentences)):
         size, seen = 0, set()
         for end in range(start, len(sentences)):

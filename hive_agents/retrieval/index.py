@@ -21,7 +21,7 @@ from hive_agents.retrieval.collection import Collection
 from hive_agents.retrieval.documents import iso_date, keyword_text
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.filters import Condition, Scalar
-from hive_agents.retrieval.indexing import stored_value, vectors_path
+from hive_agents.retrieval.generation import State, find_generation, stored_value, vectors_path
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, Mask
 from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.vectors import VectorIndex
@@ -46,7 +46,7 @@ class SqliteIndex:
     Raises: HIVE-406 when the collection was never indexed.
     """
 
-    def __init__(self, workspace: Workspace, collection: Collection) -> None:
+    def __init__(self, workspace: Workspace, collection: Collection, state: State = "live") -> None:
         self.collection = collection
         self._workspace = workspace
         self._lock = threading.Lock()
@@ -54,19 +54,21 @@ class SqliteIndex:
             raise self._never_indexed()
         self._connection = connect(workspace.database)
         self._file = _file_id(workspace.database)
-        row = self._one(
-            "SELECT generation, embedding_model, index_hash, n_chunks, lengths, chunk_documents FROM corpus_stats"
-            " WHERE collection = ? AND state = 'live'",
-            (collection.name,),
-        )
-        if row is None:
+        with database_errors(workspace.database):
+            found = find_generation(self._connection, collection.name, state)
+        if found is None:
             raise self._never_indexed()
-        self._generation: int = row[0]
-        self.embedding_model: str | None = row[1]
-        self.index_hash: str = row[2]
-        self.n_chunks: int = row[3]
-        self._postings = _Postings(self, np.frombuffer(row[4], np.int32))
-        self._chunk_documents = np.frombuffer(row[5], np.int32)
+        self.collection = found.schema
+        self.language = found.language
+        self.embedding_model = found.embedding_model
+        self.index_hash = found.index_hash
+        self.n_chunks = found.n_chunks
+        self._generation = found.number
+        lengths, chunk_documents = self._one(
+            "SELECT lengths, chunk_documents FROM corpus_stats WHERE generation = ?", (found.number,)
+        ) or (b"", b"")
+        self._postings = _Postings(self, np.frombuffer(lengths, np.int32))
+        self._chunk_documents = np.frombuffer(chunk_documents, np.int32)
         self._scorers: OrderedDict[BM25Params, BM25] = OrderedDict()
         self._masks: dict[tuple[tuple[str, Condition], ...], Mask] = {}
         self._query_vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
@@ -82,10 +84,10 @@ class SqliteIndex:
         return HiveError.of("HIVE-406", message, file=".hive/hive.db", fix="run `hive index`", exit_code=3)
 
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
-        return Lane(*self._scorer(params).top(terms(query), depth, mask=mask))
+        return Lane(*self._scorer(params).top(terms(query, self.language), depth, mask=mask))
 
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = self._scorer(params).scores(terms(query), chunks)
+        scores: NDArray[np.float32] = self._scorer(params).scores(terms(query, self.language), chunks)
         return scores
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
@@ -209,6 +211,8 @@ class SqliteIndex:
                 raise HiveError.of("HIVE-104", f"{bound!r} is not a date", path=path, fix="use YYYY-MM-DD") from None
         elif not isinstance(bound, (int, float)):
             raise HiveError.of("HIVE-104", f"{bound!r} is not a number", path=path, fix="use a number without quotes")
+        else:
+            value = float(bound)  # SQLite knows no integers past 64 bits
         rows = self._all(
             "SELECT document FROM field_values WHERE generation = ? AND field = ?"
             f" AND {column} {_SQL_BOUNDS[operator]} ?",

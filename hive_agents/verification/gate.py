@@ -119,7 +119,7 @@ def run_gate(
     elif difference.p_value <= alpha:
         decision, reasons = "passed", []
     else:
-        decision, reasons = "inconclusive", [Reason("HIVE-306", _inconclusive(difference, alpha))]
+        decision, reasons = "inconclusive", [Reason("HIVE-306", inconclusive_reason(difference, alpha))]
     return GateResult(decision, reasons, new, old, difference, certificate, alpha, golden.file, split, use)
 
 
@@ -159,7 +159,8 @@ def _of(metrics: dict[str, float | None], name: str) -> float:
     return 0.0 if value is None else value
 
 
-def _inconclusive(difference: PairedDifference, alpha: float) -> str:
+def inconclusive_reason(difference: PairedDifference, alpha: float) -> str:
+    """Why the evidence does not suffice, with what it could have shown."""
     if difference.wins == difference.losses == 0:
         return f"no query changes (n = {difference.n}): nothing shows that it is better"
     mde = "" if difference.mde is None else f"; {difference.n} queries can't show gains under {difference.mde:.2f}"

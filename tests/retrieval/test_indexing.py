@@ -94,7 +94,7 @@ def test_the_report_counts_documents_and_chunks(workspace: Workspace) -> None:
     assert (report.documents, report.chunks, report.added, report.embedded) == (8, 10, 8, 10)
     assert report.embedding_model == LocalMiniLM().model_id
     assert (report.skipped, report.warnings) == ([], [])
-    assert list(dict.fromkeys(seen)) == ["reading documents", "embedding", "writing the text index"]
+    assert list(dict.fromkeys(seen)) == ["reading documents", "embedding", "writing the index"]
     assert json.loads(json.dumps(report.to_json()))["chunks"] == 10
 
 
@@ -429,7 +429,7 @@ def test_a_full_disk_leaves_the_old_index_and_with_space_the_work_goes_on(indexe
 
 KILLED = """
 import signal
-from hive_agents.retrieval import build_index, indexing
+from hive_agents.retrieval import build_index, generation
 from hive_agents.retrieval.embedding_cache import EmbeddingCache
 
 def die(*_):
@@ -437,10 +437,10 @@ def die(*_):
 
 moment = sys.argv[2]
 if moment == "vectors written":
-    save = indexing._save_vectors
-    indexing._save_vectors = lambda *given: die(save(*given))
+    save = generation._save_vectors
+    generation._save_vectors = lambda *given: die(save(*given))
 elif moment == "committed":
-    indexing._Build._remove_leftovers = die
+    generation.remove_leftovers = die
 elif moment == "cache compacted":
     compact = EmbeddingCache.compact
     EmbeddingCache.compact = lambda *given: die(compact(*given))
@@ -450,7 +450,7 @@ MOMENTS = [
     "reading documents",
     "embedding",
     "cache compacted",
-    "writing the text index",
+    "writing the index",
     "vectors written",
     "committed",
 ]

@@ -1,0 +1,276 @@
+"""One generation of a collection's index, as SQLite keeps it: written once, never changed, replaced as a whole.
+
+`live` is the one that searches read. A `candidate` stands beside it after a change of chunking, fields, analyzer or
+model, until it is promoted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.database import transaction
+from hive_agents.files import atomic_write
+from hive_agents.retrieval.collection import Collection
+from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths
+from hive_agents.retrieval.vectors import VectorIndex
+from hive_agents.workspace import Workspace
+
+State = Literal["live", "candidate"]
+_TABLES = ("corpus_stats", "documents", "chunks", "postings", "term_stats", "field_values")
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What is known of a generation without reading it; `schema` is the collection that it was built with."""
+
+    number: int
+    collection: str
+    state: State
+    schema: Collection
+    language: str
+    recipe: str
+    embedding_model: str | None
+    index_hash: str
+    n_documents: int
+    n_chunks: int
+
+
+@dataclass
+class IndexedDocument:
+    """What the index needs of one document, freshly parsed or from another generation."""
+
+    doc_id: str
+    content_hash: str
+    title: str
+    metadata: str
+    front_matter: str
+    title_tokens: bytes
+    chunks: list[tuple[str, str, bytes, bytes]]  # heading path, text, hash of what is embedded, tokens
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that goes into a generation. `order` holds (chunk_id, document, n), by chunk_id: ties break so."""
+
+    documents: list[IndexedDocument]
+    order: list[tuple[str, int, int]]
+    vectors: NDArray[np.float32] | None
+
+
+def chunk_order(documents: Sequence[IndexedDocument]) -> list[tuple[str, int, int]]:
+    return sorted(
+        (f"{document.doc_id}#{n}", number, n)
+        for number, document in enumerate(documents)
+        for n in range(len(document.chunks))
+    )
+
+
+def find_generation(connection: sqlite3.Connection, collection: str, state: State = "live") -> Generation | None:
+    row = connection.execute(
+        "SELECT generation, collection, state, schema, language, recipe, embedding_model, index_hash, n_documents,"
+        " n_chunks FROM corpus_stats WHERE collection = ? AND state = ?",
+        (collection, state),
+    ).fetchone()
+    if row is None:
+        return None
+    number, name, found, schema, *rest = row
+    return Generation(number, name, found, Collection.model_validate_json(schema), *rest)
+
+
+def candidates(connection: sqlite3.Connection) -> list[str]:
+    """The collections that have a candidate beside their live generation."""
+    rows = connection.execute("SELECT collection FROM corpus_stats WHERE state = 'candidate' ORDER BY collection")
+    return [row[0] for row in rows]
+
+
+def document_hashes(connection: sqlite3.Connection, generation: Generation) -> dict[str, str]:
+    rows = connection.execute("SELECT doc_id, content_hash FROM documents WHERE generation = ?", (generation.number,))
+    return dict(rows.fetchall())
+
+
+def load_documents(
+    connection: sqlite3.Connection, generation: Generation, wanted: set[str]
+) -> dict[str, IndexedDocument]:
+    """Documents of a generation, to be carried over into the next."""
+    loaded: dict[int, IndexedDocument] = {}
+    for number, doc_id, digest, title, metadata, front_matter, title_tokens in connection.execute(
+        "SELECT document, doc_id, content_hash, title, metadata, front_matter, title_tokens"
+        " FROM documents WHERE generation = ?",
+        (generation.number,),
+    ):
+        if doc_id in wanted:
+            loaded[number] = IndexedDocument(doc_id, digest, title, metadata, front_matter, title_tokens, [])
+    for number, heading, text, digest, tokens in connection.execute(
+        "SELECT document, heading, text, text_hash, tokens FROM chunks WHERE generation = ? ORDER BY document, n",
+        (generation.number,),
+    ):
+        if number in loaded:
+            loaded[number].chunks.append((heading, text, digest, tokens))
+    return {document.doc_id: document for document in loaded.values()}
+
+
+def write_generation(
+    workspace: Workspace,
+    connection: sqlite3.Connection,
+    contents: Contents,
+    *,
+    state: State,
+    schema: Collection,
+    language: str,
+    recipe: str,
+    embedding_model: str | None,
+    index_hash: str,
+) -> None:
+    """Write a generation and drop the one of the same state that it replaces, visible at COMMIT."""
+    documents, order = contents.documents, contents.order
+    body = _runs([documents[d].chunks[n][3] for _, d, n in order])
+    title = _runs([documents[d].title_tokens for _, d, _ in order])
+    with transaction(connection):
+        stale = _numbers(connection, schema.name, [state] if state == "candidate" else ["live", "candidate"])
+        number = connection.execute(
+            "INSERT INTO corpus_stats (collection, state, schema, language, recipe, embedding_model, index_hash,"
+            " n_documents, n_chunks, lengths, chunk_documents, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                schema.name,
+                state,
+                schema.model_dump_json(),
+                language,
+                recipe,
+                embedding_model,
+                index_hash,
+                len(documents),
+                len(order),
+                document_lengths(body, title).tobytes(),
+                np.array([d for _, d, _ in order], np.int32).tobytes(),
+                dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+            ),
+        ).lastrowid
+        assert number is not None
+        _write_documents(connection, number, documents)
+        connection.executemany(
+            "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            ((number, chunk, chunk_id, d, n, *documents[d].chunks[n]) for chunk, (chunk_id, d, n) in enumerate(order)),
+        )
+        _write_postings(connection, number, body, title)
+        if contents.vectors is not None:
+            _save_vectors(workspace, number, contents.vectors)
+        _drop(connection, stale)
+    remove_leftovers(workspace, connection)
+
+
+def promote(workspace: Workspace, connection: sqlite3.Connection, collection: str) -> None:
+    """The candidate takes over; the live generation goes."""
+    with transaction(connection):
+        _drop(connection, _numbers(connection, collection, ["live"]))
+        connection.execute(
+            "UPDATE corpus_stats SET state = 'live' WHERE collection = ? AND state = 'candidate'", (collection,)
+        )
+    remove_leftovers(workspace, connection)
+
+
+def drop_candidate(workspace: Workspace, connection: sqlite3.Connection, collection: str) -> None:
+    """What changed was taken back: nothing waits any more."""
+    with transaction(connection):
+        _drop(connection, _numbers(connection, collection, ["candidate"]))
+    remove_leftovers(workspace, connection)
+
+
+def vectors_usable(workspace: Workspace, generation: Generation) -> bool:
+    if generation.embedding_model is None:
+        return True
+    try:
+        return len(VectorIndex.open(vectors_path(workspace, generation.number))) == generation.n_chunks
+    except (OSError, EOFError, ValueError):
+        return False
+
+
+def remove_leftovers(workspace: Workspace, connection: sqlite3.Connection) -> None:
+    """Vectors of dropped generations, and what a killed call left half written."""
+    used = {f"{row[0]}.npy" for row in connection.execute("SELECT generation FROM corpus_stats")}
+    for path in vectors_path(workspace, 0).parent.glob("*.npy"):
+        if path.name not in used:
+            path.unlink(missing_ok=True)
+    for folder in ("vectors", "embeddings"):
+        for path in (workspace.state / folder).glob(".*.tmp"):
+            path.unlink(missing_ok=True)
+
+
+def stored_value(value: Any) -> tuple[str, float | None]:
+    """A metadata value as `field_values` keeps it: text for equality, a number for bounds.
+
+    >>> stored_value(2.0), stored_value(1234567.5), stored_value(True)
+    (('2', 2.0), ('1234567.5', 1234567.5), ('true', None))
+    """
+    if isinstance(value, bool):
+        return ("true" if value else "false"), None
+    if isinstance(value, (int, float)):
+        whole = isinstance(value, float) and value.is_integer()
+        return str(int(value) if whole else value), float(value)
+    return str(value), None
+
+
+def vectors_path(workspace: Workspace, generation: int) -> Path:
+    return workspace.state / "vectors" / f"{generation}.npy"
+
+
+def _numbers(connection: sqlite3.Connection, collection: str, states: Sequence[str]) -> list[int]:
+    marks = ",".join("?" * len(states))
+    rows = connection.execute(
+        f"SELECT generation FROM corpus_stats WHERE collection = ? AND state IN ({marks})", (collection, *states)
+    )
+    return [row[0] for row in rows]
+
+
+def _drop(connection: sqlite3.Connection, generations: Sequence[int]) -> None:
+    for table in _TABLES:
+        connection.executemany(f"DELETE FROM {table} WHERE generation = ?", [(number,) for number in generations])
+
+
+def _write_documents(connection: sqlite3.Connection, generation: int, documents: Sequence[IndexedDocument]) -> None:
+    connection.executemany(
+        "INSERT INTO documents VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            (generation, number, d.doc_id, d.content_hash, d.title, d.metadata, d.front_matter, d.title_tokens)
+            for number, d in enumerate(documents)
+        ),
+    )
+    values = {
+        (generation, name, shown, amount, number)
+        for number, document in enumerate(documents)
+        for name, value in json.loads(document.metadata).items()
+        for item in (value if isinstance(value, list) else [value])
+        for shown, amount in [stored_value(item)]
+    }
+    connection.executemany("INSERT OR IGNORE INTO field_values VALUES (?, ?, ?, ?, ?)", sorted(values, key=str))
+
+
+def _write_postings(connection: sqlite3.Connection, generation: int, body: TokenRuns, title: TokenRuns) -> None:
+    names = dict(connection.execute("SELECT term_no, term FROM terms").fetchall())
+    for term_no, df, blob in build_postings(body, title, max(names, default=-1) + 1):
+        posting = connection.execute(
+            "INSERT INTO postings (generation, data) VALUES (?, ?)", (generation, blob)
+        ).lastrowid
+        connection.execute("INSERT INTO term_stats VALUES (?, ?, ?, ?)", (generation, names[term_no], df, posting))
+
+
+def _runs(parts: list[bytes]) -> TokenRuns:
+    tokens = np.frombuffer(b"".join(parts), np.int32)
+    offsets = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(part) // 4 for part in parts], out=offsets[1:])
+    return TokenRuns(tokens, offsets)
+
+
+def _save_vectors(workspace: Workspace, generation: int, vectors: NDArray[np.float32]) -> None:
+    data = io.BytesIO()
+    np.save(data, vectors)
+    atomic_write(vectors_path(workspace, generation), data.getvalue(), mode=0o600)
