@@ -15,6 +15,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from hive_agents.errors import HiveError
@@ -74,6 +75,20 @@ def entries(workspace: Workspace, kind: str | None = None) -> Iterator[dict[str,
             )
         if kind is None or entry["kind"] == kind:
             yield entry
+
+
+def last(workspace: Workspace, kind: str) -> dict[str, Any] | None:
+    """The newest entry of a kind; a file that hasn't changed since the last call is not read again."""
+    try:
+        status = (workspace.root / FILE).stat()
+    except OSError:
+        return None
+    return _last(workspace, kind, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=16)
+def _last(workspace: Workspace, kind: str, changed: int, size: int) -> dict[str, Any] | None:  # noqa: ARG001
+    return next(iter(deque(entries(workspace, kind), maxlen=1)), None)
 
 
 def verify(workspace: Workspace) -> Verdict:

@@ -72,7 +72,7 @@ def test_json_has_all_keys_in_order() -> None:
     ("found", "text"),
     [
         (Diagnostic("HIVE-401", "no model", severity="warning"), "warning[HIVE-401]: no model"),
-        (Diagnostic("HIVE-101", "bad", "a.json", "$", line=3), "error[HIVE-101]: bad\n  --> a.json:3: $"),
+        (Diagnostic("HIVE-101", "bad", "a.json", "$", line=3), "error[HIVE-101]: bad\n  --> a.json: $ (line 3)"),
         (Diagnostic("HIVE-408", "none", fix="deploy"), "error[HIVE-408]: none\n  fix: deploy"),
     ],
 )

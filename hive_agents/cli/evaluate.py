@@ -23,6 +23,9 @@ SplitOption = Annotated[str | None, typer.Option("--split", help="train, validat
 def command(
     config: Annotated[str | None, typer.Argument(help="Config (default: the active one).")] = None,
     split: SplitOption = None,
+    accept_golden: Annotated[
+        bool, typer.Option("--accept-golden", help="Stand behind the golden set as it is; agents may rely on it again.")
+    ] = False,
     golden: GoldenOption = None,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
@@ -30,13 +33,17 @@ def command(
 ) -> None:
     """Measure a config against the golden set."""
     from hive_agents.cli.configs import chosen_config, refresh_index
-    from hive_agents.evaluation import evaluate
+    from hive_agents.evaluation import evaluate, load_golden
     from hive_agents.evaluation.records import record
+    from hive_agents.verification.deploy import local_user
+    from hive_agents.verification.golden_trust import accept
     from hive_agents.verification.holdout import visible_part
 
     surface = Surface(json, quiet)
     place = open_workspace(workspace)
     refresh_index(place, surface)
+    if accept_golden:
+        accept(place, load_golden(place, golden), local_user(), "hive evaluate --accept-golden")
     queries, hidden, warnings = visible_part(place, golden, split, purpose="evaluate")
     surface.warn(warnings)
     program = chosen_config(place, config, surface, queries)

@@ -38,8 +38,11 @@ def command(
 ) -> None:
     """Label a query: shows what both lanes find, asks about each document, and writes the golden set."""
     from hive_agents.cli.configs import refresh_index
+    from hive_agents.evaluation.golden import FILE, load_golden
     from hive_agents.evaluation.labelling import pool, save_label
     from hive_agents.retrieval import load_collection
+    from hive_agents.verification.deploy import local_user
+    from hive_agents.verification.golden_trust import accept, is_accepted
 
     surface = Surface(json, quiet)
     place = open_workspace(workspace)
@@ -54,6 +57,8 @@ def command(
     hits = pool(place.engine(), query, schema.name)
     if not any(chosen.values()):
         complete = _ask(query, hits, chosen)
+    path = golden or place.root / FILE
+    trusted = not path.exists() or is_accepted(place, load_golden(place, golden))
     entry = save_label(
         place,
         query,
@@ -65,6 +70,8 @@ def command(
         split=split,
         path=golden,
     )
+    if trusted:
+        accept(place, load_golden(place, golden), local_user(), "hive label")
     value: dict[str, Any] = {"query_id": entry["id"], **chosen}
     counts = ", ".join(f"{len(labels)} {name}" for name, labels in chosen.items())
     surface.show(value, f"{entry['id']}: {counts}{'' if complete else ' (not fully judged)'}")

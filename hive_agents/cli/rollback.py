@@ -1,10 +1,13 @@
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, figure, open_workspace
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
 
 
 def command(
@@ -16,6 +19,23 @@ def command(
     """Serve the config that was active before; run it again to go further back."""
     from hive_agents.verification import rollback
 
-    version, before = rollback(open_workspace(workspace), reason=reason)
-    value = {"deployed": version.name, "previous": before}
-    Surface(json, quiet).show(value, f"{version.name} is active again (before: {before})")
+    place = open_workspace(workspace)
+    version, before = rollback(place, reason=reason)
+    value: dict[str, Any] = {"deployed": version.name, "previous": before, "metrics": _measured(place)}
+    lines = [f"{version.name} is active again (before: {before})"]
+    if value["metrics"]:
+        shown = (f"{name} {figure(value['metrics'][name])}" for name in ("nudcg", "ndcg", "distractors"))
+        lines.append(f"  as measured now: {', '.join(shown)}")
+    Surface(json, quiet).show(value, *lines)
+
+
+def _measured(workspace: Workspace) -> dict[str, float | None] | None:
+    """What serves again, measured today; a rollback isn't gated, and doesn't fail for want of figures."""
+    from contextlib import suppress
+
+    from hive_agents.errors import HiveError
+    from hive_agents.evaluation import evaluate
+
+    with suppress(HiveError):
+        return evaluate(workspace).metrics
+    return None

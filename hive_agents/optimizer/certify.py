@@ -26,6 +26,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         holdout=split(golden).holdout,
         purpose="optimize",
         run_id=run_id,
+        agent=True,
     )
     d = result.difference
     certificate = {

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hive_agents.database import connect, database_errors
+from hive_agents import audit
+from hive_agents.database import connect, database_errors, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval.config import StoredConfig, config_hash, parse_config, read_config
 from hive_agents.workspace import Workspace
 
 LINK = "active.json"
+DEPLOYMENT = "deployment"
+"""The kind of an audit entry that holds a deployment, text and all."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +54,59 @@ class ActiveConfig:
 
 
 def versions(workspace: Workspace) -> list[Version]:
-    """Every deployment, newest first."""
-    if not workspace.database.exists():
+    """Every deployment, newest first. What the audit log has and the database lost is restored first.
+
+    Raises: HIVE-413 where the database lost deployments and the audit log is broken.
+    """
+    logged = audit.last(workspace, DEPLOYMENT)
+    if logged is None and not workspace.database.exists():
         return []
-    connection = connect(workspace.database)
-    try:
-        with database_errors(workspace.database):
-            rows = connection.execute(
-                "SELECT id, name, file, text, config_hash, at, by, authn, decision, via, reason, evaluation, previous"
-                " FROM config_versions ORDER BY id DESC"
-            ).fetchall()
-    finally:
-        connection.close()
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        rows = _rows(connection)
+        if logged is not None and logged["version"] > max((row[0] for row in rows), default=0):
+            _restore(workspace, connection)
+            rows = _rows(connection)
     return [_version(row) for row in rows]
+
+
+def _rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    return connection.execute(
+        "SELECT id, name, file, text, config_hash, at, by, authn, decision, via, reason, evaluation, previous"
+        " FROM config_versions ORDER BY id DESC"
+    ).fetchall()
+
+
+def _restore(workspace: Workspace, connection: sqlite3.Connection) -> None:
+    """The audit log is authoritative: its deployments become rows again."""
+    found = audit.verify(workspace)
+    if not found.ok:
+        raise HiveError.of(
+            "HIVE-413",
+            f"the database lost deployments, and the audit log is broken at line {found.first_bad}",
+            file=audit.FILE,
+            line=found.first_bad,
+            fix="restore audit/log.jsonl from version control or a backup",
+        )
+    with transaction(connection):
+        for entry in audit.entries(workspace, DEPLOYMENT):
+            evaluation = json.dumps(entry["evaluation"]) if entry["evaluation"] else None
+            names = (
+                "version",
+                "config",
+                "file",
+                "text",
+                "config_hash",
+                "at",
+                "by",
+                "authn",
+                "decision",
+                "via",
+                "reason",
+            )
+            connection.execute(
+                "INSERT OR IGNORE INTO config_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*(entry[name] for name in names), evaluation, entry["previous_version"]),
+            )
 
 
 def _version(row: tuple[Any, ...]) -> Version:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from hive_agents import audit
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import load_golden
 from hive_agents.retrieval import StoredConfig, load_collection
@@ -16,13 +18,37 @@ from hive_agents.workspace import Workspace
 
 @dataclass(frozen=True)
 class Certificate:
-    """Identities of what was measured; the model is part of the index."""
+    """Identities of what was measured, the release that measured, and the head of the audit log at that time.
+
+    `model` is null without one; `audit` is {entries, head}: a log that is shorter, or has another line there, was cut
+    or rewritten.
+    """
 
     config_hash: str
     active_hash: str | None
     golden_hash: str
     index_hash: str
+    model: str | None
+    code: str
+    audit: dict[str, Any]
     at: str
+
+
+def certify(
+    workspace: Workspace, candidate: StoredConfig, active: StoredConfig | None, golden: str, index: SqliteIndex
+) -> Certificate:
+    """The certificate of what is about to be decided; `golden` is the golden set's hash."""
+    found = audit.verify(workspace)
+    return Certificate(
+        config_hash=candidate.hash,
+        active_hash=active.hash if active else None,
+        golden_hash=golden,
+        index_hash=index.index_hash,
+        model=index.embedding_model,
+        code=version("hive-agents"),
+        audit={"entries": found.entries, "head": found.head},
+        at=audit.now(),
+    )
 
 
 def changed_since(workspace: Workspace, candidate: StoredConfig, active: str | None, record: dict[str, Any]) -> str:
@@ -34,6 +60,8 @@ def changed_since(workspace: Workspace, candidate: StoredConfig, active: str | N
         return "the config was edited"
     if _golden_hash(workspace, record["golden"]) != certificate["golden_hash"]:
         return "the golden set was changed"
+    if version("hive-agents") != certificate["code"]:
+        return "hive-agents was upgraded"
     index = SqliteIndex(workspace, load_collection(workspace, candidate.config.collection))
     try:
         return "" if index.index_hash == certificate["index_hash"] else "the index was changed"

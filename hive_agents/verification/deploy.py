@@ -15,7 +15,7 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors
 from hive_agents.retrieval import SearchEngine, StoredConfig
-from hive_agents.retrieval.deployed import LINK, ActiveConfig, Version, find_active, versions
+from hive_agents.retrieval.deployed import DEPLOYMENT, LINK, ActiveConfig, Version, find_active, versions
 from hive_agents.retrieval.indexing import build_index
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.check import require_sound
@@ -77,7 +77,7 @@ def deploy(
     active = find_active(workspace)
     result = run_gate(workspace, SearchEngine(workspace), candidate, active.stored if active else None, golden)
     previous = active.stored.name if active else None
-    warnings = active.warnings if active else ()
+    warnings = (*(active.warnings if active else ()), *result.warnings)
     if result.decision == "blocked" or (result.decision == "inconclusive" and not allow_inconclusive):
         return Deployment(result, None, previous, warnings)
     switch(workspace, candidate, result.record(), decision=result.decision, via="deploy", reason=reason, by=by)
@@ -204,7 +204,7 @@ def _record(
             assert cursor.lastrowid is not None
             audit.append(
                 workspace,
-                "deployment",
+                DEPLOYMENT,
                 version=cursor.lastrowid,
                 config=stored.name,
                 file=stored.file,

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from hive_agents import audit
-from hive_agents.errors import HiveError
+from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.evaluate import Evaluation, evaluate_interleaved
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.evaluation.statistics import PairedDifference, paired_difference
 from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.settings import Gate
-from hive_agents.verification.certificate import Certificate
+from hive_agents.verification.certificate import Certificate, certify
+from hive_agents.verification.golden_trust import change_warning, is_accepted
 from hive_agents.verification.holdout import MAX_USES, HoldoutUse, spend
 from hive_agents.workspace import Workspace
 
@@ -52,6 +52,7 @@ class GateResult:
     golden_file: str
     split: str | None = None
     use: HoldoutUse | None = None
+    warnings: tuple[Diagnostic, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """What a deployment keeps: the figures and what they were measured on."""
@@ -80,15 +81,18 @@ def run_gate(
     holdout: GoldenSet | None = None,
     purpose: str = "gate",
     run_id: str | None = None,
+    agent: bool = False,
 ) -> GateResult:
     """Measure candidate and active on the holdout, where there is one, and decide.
 
+    An `agent` gets no more than inconclusive on a golden set that changed since a person accepted it.
     `holdout` overrides the golden set's own split. Levels 1 and 2 were checked before, and the index is fresh.
     Raises: HIVE-105 when there are no queries to measure with.
     """
     if holdout is None and golden.has_holdout:
         holdout = golden.split("holdout")
     measured = holdout or golden
+    trusted = is_accepted(workspace, golden)
     if not len(measured):
         raise HiveError.of(
             "HIVE-105",
@@ -102,9 +106,8 @@ def run_gate(
     configs = [candidate.config] if active is None else [candidate.config, active.config]
     evaluations = evaluate_interleaved(engine, configs, measured)
     split = "holdout" if holdout is not None else None
-    certificate = Certificate(
-        candidate.hash, active.hash if active else None, golden.hash, evaluations[0].index_hash, audit.now()
-    )
+    index = engine.index(candidate.config.collection)
+    certificate = certify(workspace, candidate, active, golden.hash, index)
     if active is None:
         return _first(evaluations[0], certificate, alpha, golden.file, split)
     new, old = evaluations
@@ -116,11 +119,14 @@ def run_gate(
     elif use and use.exhausted:
         message = f"this holdout was used {MAX_USES} times; it can't prove anything any more: write new queries"
         decision, reasons = "inconclusive", [Reason("HIVE-308", message)]
+    elif difference.p_value <= alpha and agent and not trusted:
+        decision, reasons = "inconclusive", [Reason("HIVE-306", change_warning(golden).message)]
     elif difference.p_value <= alpha:
         decision, reasons = "passed", []
     else:
         decision, reasons = "inconclusive", [Reason("HIVE-306", inconclusive_reason(difference, alpha))]
-    return GateResult(decision, reasons, new, old, difference, certificate, alpha, golden.file, split, use)
+    warnings = () if trusted else (change_warning(golden),)
+    return GateResult(decision, reasons, new, old, difference, certificate, alpha, golden.file, split, use, warnings)
 
 
 def _first(

@@ -340,7 +340,7 @@ def test_text_form_reads_as_a_compilers(text_workspace: Workspace) -> None:
     (found,) = findings(text_workspace, edited(KEYWORD, block('"distraction_detection": {"enabled": true}')))
     assert str(found) == (
         'error[HIVE-203]: distraction detection compares two rankings; "keyword" makes one\n'
-        "  --> configs/c.json:5: retrieval.method\n"
+        "  --> configs/c.json: retrieval.method (line 5)\n"
         '  fix: set retrieval.method to "hybrid", or disable distraction_detection'
     )
 

@@ -73,7 +73,8 @@ def test_better_replaces_active_and_is_remembered(topics: Workspace) -> None:
         "approval_id",
         "override",
     ]
-    assert set(value["certificate"]) == {"config_hash", "active_hash", "golden_hash", "index_hash", "at"}
+    bound = {"config_hash", "active_hash", "golden_hash", "index_hash", "model", "code", "audit", "at"}
+    assert set(value["certificate"]) == bound
     json.dumps(value)
 
 
