@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -160,6 +160,36 @@ def load_settings(root: Path, environment: Mapping[str, str], flags: Mapping[str
     if faults:
         raise HiveError(faults)
     return Settings.model_validate(_merge(data, dict(flags or {})), strict=False)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value as it holds, and who set it: default, file, env or flag. Lists of keys are secrets."""
+
+    key: str
+    value: Any
+    source: Literal["default", "file", "env", "flag"]
+
+
+def describe_settings(root: Path, environment: Mapping[str, str]) -> list[Setting]:
+    """Every setting by key. Raises: as `load_settings`."""
+    in_file = _flat(_from_file(root / FILE)[0])
+    in_environment: dict[str, Any] = {}
+    for _, keys, raw in _from_environment(environment):
+        in_environment |= _flat(_nest(keys, raw))
+    described = []
+    for key, value in _flat(load_settings(root, environment).model_dump()).items():
+        given = [name for name, keys in (("env", in_environment), ("file", in_file)) if key in keys]
+        source: Any = given[0] if given else "default"
+        described.append(Setting(key, "***" if key == "access.keys" and value else value, source))
+    return described
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+    return flat
 
 
 def _from_file(path: Path) -> tuple[dict[str, Any], list[Diagnostic]]:

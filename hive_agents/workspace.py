@@ -67,6 +67,13 @@ class Workspace:
             folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
+    def state_folder(self, name: str) -> Path:
+        """A folder below `.hive/`, its owner's alone."""
+        folder = self.state / name
+        with disk_errors(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
     @cached_property
     def settings(self) -> Settings:
         from hive_agents.settings import load_settings

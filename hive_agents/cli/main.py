@@ -12,6 +12,7 @@ from hive_agents.cli import (
     compare,
     demo,
     deploy,
+    doctor,
     evaluate,
     explain,
     fields,
@@ -56,6 +57,7 @@ COMMANDS = {
     "history": history,
     "optimize": optimize,
     "schema": schema,
+    "doctor": doctor,
     "demo": demo,
 }
 for name, module in COMMANDS.items():

@@ -76,6 +76,9 @@ def _rows(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     ).fetchall()
 
 
+_LOGGED = ("version", "config", "file", "text", "config_hash", "at", "by", "authn", "decision", "via", "reason")
+
+
 def _restore(workspace: Workspace, connection: sqlite3.Connection) -> None:
     """The audit log is authoritative: its deployments become rows again."""
     found = audit.verify(workspace)
@@ -90,22 +93,9 @@ def _restore(workspace: Workspace, connection: sqlite3.Connection) -> None:
     with transaction(connection):
         for entry in audit.entries(workspace, DEPLOYMENT):
             evaluation = json.dumps(entry["evaluation"]) if entry["evaluation"] else None
-            names = (
-                "version",
-                "config",
-                "file",
-                "text",
-                "config_hash",
-                "at",
-                "by",
-                "authn",
-                "decision",
-                "via",
-                "reason",
-            )
             connection.execute(
                 "INSERT OR IGNORE INTO config_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*(entry[name] for name in names), evaluation, entry["previous_version"]),
+                (*(entry[name] for name in _LOGGED), evaluation, entry["previous_version"]),
             )
 
 

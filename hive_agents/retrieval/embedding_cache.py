@@ -32,7 +32,7 @@ class EmbeddingCache:
     def __init__(self, workspace: Workspace, embedder: Embedder) -> None:
         self._embedder = embedder
         self._slug = re.sub(r"[^A-Za-z0-9._-]+", "-", embedder.model_id)
-        self._folder = workspace.state / "embeddings"
+        self._folder = workspace.state_folder("embeddings")
         self._seed = workspace.root / "embeddings" / f"{self._slug}.npz"
         self._known: dict[bytes, NDArray[np.float32]] = {}
         self._read(self._seed)

@@ -220,7 +220,7 @@ def stored_value(value: Any) -> tuple[str, float | None]:
 
 
 def vectors_path(workspace: Workspace, generation: int) -> Path:
-    return workspace.state / "vectors" / f"{generation}.npy"
+    return workspace.state_folder("vectors") / f"{generation}.npy"
 
 
 def _numbers(connection: sqlite3.Connection, collection: str, states: Sequence[str]) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hive_agents.files import atomic_write_text
+from hive_agents.files import atomic_write
 from hive_agents.optimizer.page import page
 from hive_agents.optimizer.report import result_of
 from hive_agents.retrieval.deployed import active_config
@@ -68,8 +68,9 @@ class OptimizeRun:
             self.run.run_id, state.get("baseline"), state.get("evaluations", 0), state.get("seconds", 0.0)
         )
         result = result_of(session, state, self.run.run_id, interrupted=interrupted)
-        folder = self.workspace.state / "runs" / self.run.run_id
-        atomic_write_text(folder / "report.html", page(result, session))
+        self.workspace.state_folder("runs")
+        folder = self.workspace.state_folder(f"runs/{self.run.run_id}")
+        atomic_write(folder / "report.html", page(result, session).encode(), mode=0o600)
         result["report"] = self.workspace.relative(folder / "report.html")
         end_run(self.workspace, self.run.run_id, "stopped" if interrupted else "done", result)
         return result

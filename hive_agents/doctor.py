@@ -1,0 +1,147 @@
+"""`hive doctor`: what is wrong with a workspace or its surroundings, and how to mend it."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+from hive_agents import audit
+from hive_agents.database import connect, database_errors
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.evaluation import load_golden
+from hive_agents.retrieval import collection_names, load_collection
+from hive_agents.retrieval.deployed import find_active
+from hive_agents.retrieval.indexing import index_is_stale
+from hive_agents.retrieval.providers import open_embedder
+from hive_agents.verification.check import check_config
+from hive_agents.workspace import Workspace
+
+LITTLE_DISK = 500 << 20
+
+Status = Literal["ok", "warn", "fail"]
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    status: Status
+    message: str
+    fix: str | None = None
+
+
+def examine(workspace: Workspace) -> list[Check]:
+    """One check a part, in order of what depends on what; a check never raises."""
+    parts: dict[str, Callable[[Workspace], Check | Iterator[Check]]] = {
+        "settings": _settings,
+        "collections": _collections,
+        "model": _model,
+        "database": _database,
+        "index": _index,
+        "active config": _active,
+        "golden set": _golden,
+        "permissions": _permissions,
+        "audit log": _audit,
+        "disk": _disk,
+    }
+    found: list[Check] = []
+    for name, part in parts.items():
+        try:
+            result = part(workspace)
+            found += [result] if isinstance(result, Check) else result
+        except HiveError as error:
+            found += [_from_diagnostic(name, diagnostic) for diagnostic in error.diagnostics]
+    return found
+
+
+def _from_diagnostic(name: str, found: Diagnostic, status: Status = "fail") -> Check:
+    return Check(name, status, f"{found.code}: {found.message}", found.fix)
+
+
+def _settings(workspace: Workspace) -> Check:
+    workspace.settings  # noqa: B018 - reading it is the check
+    return Check("settings", "ok", "every key is known and in range")
+
+
+def _collections(workspace: Workspace) -> Check:
+    names = [load_collection(workspace, name).name for name in collection_names(workspace)]
+    if not names:
+        return Check("collections", "fail", "there is no collection", "add collections/<name>.json")
+    return Check("collections", "ok", ", ".join(names))
+
+
+def _model(workspace: Workspace) -> Check:
+    embedder, why_not = open_embedder(workspace.settings.models)
+    if embedder is None:
+        return _from_diagnostic("model", why_not, "warn") if why_not else Check("model", "warn", "none")
+    embedder.embed(["a sentence"])
+    return Check("model", "ok", f"{embedder.model_id} embeds")
+
+
+def _database(workspace: Workspace) -> Check:
+    if not workspace.database.exists():
+        return Check("database", "warn", "there is none yet", "run `hive index`")
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        verdict = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+    if verdict != "ok":
+        return Check("database", "fail", f"HIVE-407: {verdict}", "run `hive index`: it sets the file aside")
+    return Check("database", "ok", "the integrity check passed")
+
+
+def _index(workspace: Workspace) -> Check:
+    if index_is_stale(workspace):
+        return Check("index", "warn", "HIVE-406: documents changed since they were indexed", "run `hive index`")
+    return Check("index", "ok", "up to date")
+
+
+def _active(workspace: Workspace) -> Iterator[Check]:
+    active = find_active(workspace)
+    if active is None:
+        yield Check("active config", "warn", "HIVE-408: nothing is deployed", "run `hive deploy CONFIG`")
+        return
+    # A file that differs from what serves is how a config slips past the gate: a failure here.
+    yield from (_from_diagnostic("active config", warning) for warning in active.warnings)
+    findings = check_config(workspace, active.stored, refresh=False)
+    yield from (_from_diagnostic("active config", finding) for finding in findings)
+    if not active.warnings and not findings:
+        gated = "deployed" if active.version else "never gated: honoured as the baseline"
+        yield Check("active config", "ok", f"{active.stored.name}, {gated}")
+
+
+def _golden(workspace: Workspace) -> Check:
+    if not (workspace.root / "evals" / "golden.json").exists():
+        return Check("golden set", "warn", "there is none", "write one with `hive label QUERY`")
+    golden = load_golden(workspace)
+    held = len(golden.split("holdout"))
+    return Check("golden set", "ok", f"{len(golden)} queries, {held} of them held out")
+
+
+def _permissions(workspace: Workspace) -> Iterator[Check]:
+    open_paths = [
+        path for path in [workspace.state, *workspace.state.rglob("*")] if stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    if not open_paths:
+        yield Check("permissions", "ok", ".hive is its owner's alone")
+        return
+    shown = ", ".join(workspace.relative(path) for path in open_paths[:3])
+    more = f" and {len(open_paths) - 3} more" if len(open_paths) > 3 else ""
+    yield Check("permissions", "warn", f"others may read {shown}{more}", "run `chmod -R go-rwx .hive`")
+
+
+def _audit(workspace: Workspace) -> Check:
+    found = audit.verify(workspace)
+    if not found.ok:
+        fix = "restore audit/log.jsonl from version control or a backup"
+        return Check("audit log", "fail", f"the chain breaks at line {found.first_bad}", fix)
+    keyed = "keyed" if found.keyed else "unkeyed: detects accidents, not attackers (set HIVE_AUDIT_KEY)"
+    return Check("audit log", "ok", f"{found.entries} entries, intact, {keyed}")
+
+
+def _disk(workspace: Workspace) -> Check:
+    free = shutil.disk_usage(workspace.root).free
+    if free < LITTLE_DISK:
+        return Check("disk", "warn", f"{free >> 20} MB are left", "free some space")
+    return Check("disk", "ok", f"{free >> 30} GB are free")

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.sample import copied_sample, hive
+
+
+def statuses(folder: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for check in hive("doctor", "-w", folder, "--json").json["checks"]:
+        worst = max(found.get(check["name"], "ok"), check["status"], key=["ok", "warn", "fail"].index)
+        found[check["name"]] = worst
+    return found
+
+
+def test_a_healthy_workspace_passes_every_check(tmp_path: Path) -> None:
+    copied_sample(tmp_path / "w")
+    ran = hive("doctor", "-w", tmp_path / "w", "--json")
+    assert (ran.code, ran.json["ok"]) == (0, True)
+    assert set(ran.json) == {"ok", "checks", "settings"}
+    assert {check["status"] for check in ran.json["checks"]} == {"ok"}
+    assert all(set(check) == {"name", "status", "message", "fix"} for check in ran.json["checks"])
+
+
+def test_every_setting_is_listed_with_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    (workspace.root / "hive.toml").write_text(
+        "[gate]\nalpha = 0.01\n[[access.keys]]\nkid='a'\nalg='HS256'\nsecret_ref='env:X'\n"
+    )
+    monkeypatch.setenv("HIVE_OPTIMIZER__SEED", "7")
+    settings = {one["key"]: one for one in hive("doctor", "-w", workspace.root, "--json").json["settings"]}
+    assert settings["gate.alpha"] == {"key": "gate.alpha", "value": 0.01, "source": "file"}
+    assert settings["optimizer.seed"] == {"key": "optimizer.seed", "value": 7, "source": "env"}
+    assert settings["gate.tag_drop"]["source"] == "default"
+    assert settings["access.keys"]["value"] == "***"
+
+
+def test_an_edit_after_deployment_fails_the_check(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    value = json.loads((workspace.configs / "v1.json").read_text()) | {"name": "v2"}
+    (workspace.configs / "v2.json").write_text(json.dumps(value))
+    assert hive("deploy", "v2", "--allow-inconclusive", "-w", workspace.root).code == 0
+    (workspace.configs / "v2.json").write_text(json.dumps(value | {"description": "edited"}))
+    ran = hive("doctor", "-w", workspace.root, "--json")
+    assert ran.code == 1
+    assert any("HIVE-404" in check["message"] for check in ran.json["checks"])
+
+
+def test_each_fault_has_its_check(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    (workspace.documents / "new.md").write_text("# New\n")
+    workspace.state.chmod(0o755)
+    (workspace.root / "audit").mkdir()
+    (workspace.root / "audit" / "log.jsonl").write_text('{"seq": 1, "kind": "x", "digest": "wrong"}\n')
+    (workspace.root / "evals" / "golden.json").write_text("{")
+    found = statuses(workspace.root)
+    assert found["index"] == "warn"
+    assert found["permissions"] == "warn"
+    assert found["audit log"] == "fail"
+    assert found["golden set"] == "fail"
+    (workspace.root / "hive.toml").write_text("[gate]\nalhpa = 1\n")
+    ran = hive("doctor", "-w", workspace.root, "--json")
+    assert ran.code == 1
+    assert any("HIVE-103" in check["message"] for check in ran.json["checks"])
