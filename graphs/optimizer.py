@@ -6,6 +6,7 @@ can be computed again: cached rankings, the baseline's scores.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, TypedDict
 
 from langgraph.graph import END, START, StateGraph
@@ -42,42 +43,30 @@ class OptimizerState(TypedDict, total=False):
 
 
 Update = dict[str, Any]
+Step = Callable[[OptimizerSession, OptimizerState], Update]
+
+STEPS: tuple[Step, ...] = (
+    steps.diagnose,
+    steps.propose,
+    steps.validate,
+    steps.evaluate,
+    steps.judge,
+    steps.finish,
+    steps.certify,
+    steps.deploy,
+    steps.escalate,
+)
 
 
-def diagnose(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    return steps.diagnose(_session(state, runtime), state)
+def node(step: Step) -> Any:
+    """A step of the library as a node: with the run's session, opened again where a process died."""
 
+    def run(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
+        context = HiveContext.of(runtime)
+        spent = state.get("evaluations", 0), state.get("seconds", 0.0)
+        return step(context.optimizer(state["run_id"], state.get("baseline"), *spent), state)
 
-def propose(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    return steps.propose(_session(state, runtime), state)
-
-
-def validate(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    return steps.validate(_session(state, runtime), state)
-
-
-def evaluate(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    return steps.evaluate(_session(state, runtime), state)
-
-
-def judge(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    return steps.judge(_session(state, runtime), state)
-
-
-def finish(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    return steps.finish(_session(state, runtime), state)
-
-
-def certify(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    return steps.certify(_session(state, runtime), state)
-
-
-def deploy(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    return steps.deploy(_session(state, runtime), state)
-
-
-def escalate(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-    return steps.escalate(_session(state, runtime), state)
+    return run
 
 
 def again(state: OptimizerState) -> Literal["diagnose", "finish"]:
@@ -95,17 +84,10 @@ def outcome(state: OptimizerState) -> Literal["deploy", "escalate", "__end__"]:
     return "deploy" if certificate and certificate["decision"] == "passed" else "escalate"
 
 
-def _session(state: OptimizerState, runtime: Runtime[HiveContext]) -> OptimizerSession:
-    context = HiveContext.of(runtime)
-    return context.optimizer(
-        state["run_id"], state.get("baseline"), state.get("evaluations", 0), state.get("seconds", 0.0)
-    )
-
-
 def build() -> StateGraph[OptimizerState, HiveContext, OptimizerState, OptimizerState]:
     builder = StateGraph(OptimizerState, context_schema=HiveContext)
-    for node in (diagnose, propose, validate, evaluate, judge, finish, certify, deploy, escalate):
-        builder.add_node(node)
+    for step in STEPS:
+        builder.add_node(step.__name__, node(step))
     builder.add_edge(START, "diagnose")
     builder.add_edge("diagnose", "propose")
     builder.add_edge("propose", "validate")
