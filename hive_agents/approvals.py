@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
 from collections.abc import Mapping
@@ -30,9 +31,20 @@ def file_request(
                 if found:
                     return str(found[0])
             request = f"a{uuid.uuid4().hex[:10]}"
+            content = json.dumps(context, ensure_ascii=False, sort_keys=True)
             connection.execute(
-                "INSERT INTO approvals (id, kind, title, status, requester, run_id, created_at, context)"
-                " VALUES (?, ?, ?, 'pending', ?, ?, ?, ?)",
-                (request, kind, title, requester, run_id, audit.now(), json.dumps(context, ensure_ascii=False)),
+                "INSERT INTO approvals (id, tenant, kind, status, title, requester, risk, created_at, version,"
+                " content_hash, run_id, request, decisions)"
+                " VALUES (?, 'local', ?, 'pending', ?, ?, 'high', ?, 1, ?, ?, ?, '[]')",
+                (
+                    request,
+                    kind,
+                    title,
+                    requester,
+                    audit.now(),
+                    hashlib.sha256(content.encode()).hexdigest(),
+                    run_id,
+                    content,
+                ),
             )
     return request

@@ -105,15 +105,81 @@ MIGRATIONS = (
         ended_at TEXT,
         result TEXT
     );
+    """,
+    """
     CREATE TABLE approvals (
         id TEXT PRIMARY KEY,
+        tenant TEXT NOT NULL,
         kind TEXT NOT NULL,
-        title TEXT NOT NULL,
         status TEXT NOT NULL,
+        title TEXT NOT NULL,
         requester TEXT NOT NULL,
-        run_id TEXT,
+        risk TEXT NOT NULL,
         created_at TEXT NOT NULL,
-        context TEXT NOT NULL
+        due_at TEXT,
+        remind_at TEXT,
+        version INTEGER NOT NULL,
+        content_hash TEXT NOT NULL,
+        idempotency_key TEXT UNIQUE,
+        run_id TEXT,
+        thread_id TEXT,
+        request TEXT NOT NULL,
+        decisions TEXT NOT NULL
+    );
+    CREATE INDEX approvals_by_status ON approvals (status, created_at);
+    CREATE TABLE judge_decisions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        goal_type TEXT NOT NULL,
+        goal_id TEXT,
+        run_id TEXT,
+        action TEXT NOT NULL,
+        confidence REAL,
+        source TEXT NOT NULL,
+        rule_id TEXT,
+        escalation_reason TEXT,
+        judge_hash TEXT NOT NULL,
+        judgment TEXT NOT NULL,
+        result TEXT NOT NULL,
+        audit INTEGER NOT NULL,
+        outcome TEXT,
+        llm_calls INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        usd REAL NOT NULL
+    );
+    CREATE INDEX judge_decisions_by_type ON judge_decisions (goal_type, id);
+    CREATE TABLE human_labels (
+        decision INTEGER NOT NULL REFERENCES judge_decisions (id),
+        action TEXT NOT NULL,
+        by TEXT NOT NULL,
+        at TEXT NOT NULL,
+        blind INTEGER NOT NULL,
+        comment TEXT,
+        PRIMARY KEY (decision, by)
+    );
+    CREATE TABLE calibrations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at TEXT NOT NULL,
+        goal_type TEXT NOT NULL,
+        status TEXT NOT NULL,
+        threshold REAL,
+        judge_hash TEXT NOT NULL,
+        expires_at TEXT,
+        certificate TEXT NOT NULL
+    );
+    CREATE TABLE drift (
+        goal_type TEXT PRIMARY KEY,
+        e_value REAL NOT NULL,
+        alarmed_at TEXT
+    );
+    CREATE TABLE learned_rules (
+        id TEXT PRIMARY KEY,
+        stage TEXT NOT NULL,
+        rule TEXT NOT NULL,
+        history TEXT NOT NULL,
+        updated_at TEXT NOT NULL
     );
     """,
 )
