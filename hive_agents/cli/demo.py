@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, console, figure
+from hive_agents.cli.surface import JsonOption, QuietOption, console, figure, styled
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -43,10 +43,10 @@ class _Story:
     def say(self, *parts: Any) -> None:
         if not self.silent:
             for part in parts:
-                self.out.print(part, highlight=False)
+                self.out.print(part, soft_wrap=isinstance(part, str))
 
     def step(self, command: str, why: str) -> None:
-        self.say(f"\n[bold green]$ {command}[/bold green]  [dim]# {why}[/dim]")
+        self.say("", styled(f"# {why}", "dim"), styled(f"$ {command}", "bold green"))
 
     def tell(self) -> dict[str, Any]:
         index = self.index()
@@ -80,12 +80,12 @@ class _Story:
         active = active_config(self.workspace).stored.config
         self.step(f'hive query "{QUESTION}"', f"with the active config, {active.name}")
         golden = next((query for query in load_golden(self.workspace) if query.query == QUESTION), None)
-        marks = {"relevant": "[green]answers it[/green]", "distractor": "[red]misleads: a distractor[/red]"}
+        marks = {"relevant": ("answers it", "green"), "distractor": ("misleads: a distractor", "red")}
         found = 0
         for hit in self.workspace.engine().search(QUESTION, active).hits:
             label = golden.label(hit.doc_id) if golden else "unjudged"
             found += label == "distractor"
-            self.say(f"{hit.rank:>3}  {hit.chunk_id:<44} {marks.get(label, '')}")
+            self.say(styled(f"{hit.rank:>3}  {hit.chunk_id:<44} ", "") + styled(*marks.get(label, ("", ""))))
         return found
 
     def evaluate(self, config: str, why: str) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class _Story:
         from hive_agents.files import atomic_write_text
         from hive_agents.verification import deploy, named_config
 
-        self.step("hive deploy careless", "somebody returns more and trusts vectors alone: the gate measures it")
+        self.step("hive deploy careless", "somebody returns 20 results and trusts vectors alone: the gate measures it")
         careless = {
             "name": "careless",
             "collection": "knowledge-base",
@@ -123,7 +123,7 @@ class _Story:
         from hive_agents.cli.optimize import Live, parts
         from hive_agents.runtime.optimize import OptimizeRun
 
-        self.step("hive optimize", "diagnose, try, measure; the holdout decides")
+        self.step("hive optimize", "diagnose, try, measure; what goes to the gate is the simplest of the good ones")
         live = None if self.silent else Live()
         run = OptimizeRun.start(self.workspace, golden=None, deploy=True, settings={})
         result = run.go(on_update=live.update if live else None)

@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace, styled
 
-_MARKS = {"ok": "[green]ok  [/green]", "warn": "[yellow]warn[/yellow]", "fail": "[red]fail[/red]"}
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Check everything: settings with their sources, model, index, active config, permissions, audit log, disk."""
-    from rich.markup import escape
-
     from hive_agents.doctor import examine
     from hive_agents.errors import HiveError
     from hive_agents.settings import describe_settings
@@ -24,14 +23,12 @@ def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: 
     except HiveError:
         settings = []  # the check of the settings says why
     ok = all(check.status != "fail" for check in checks)
-    lines = []
+    lines: list[Any] = []
     for check in checks:
-        lines.append(f"{_MARKS[check.status]} {check.name}: {escape(check.message)}")
+        lines.append(styled(f"{check.status:4} ", _STYLES[check.status]) + f"{check.name}: {check.message}")
         if check.fix and check.status != "ok":
-            lines.append(f"     fix: {escape(check.fix)}")
-    lines += [
-        f"     {one.key} = {escape(str(one.value))} ({one.source})" for one in settings if one.source != "default"
-    ]
+            lines.append(f"     fix: {check.fix}")
+    lines += [f"     {one.key} = {one.value} ({one.source})" for one in settings if one.source != "default"]
     value = {"ok": ok, "checks": [vars(check) for check in checks], "settings": [vars(one) for one in settings]}
     Surface(json, quiet).show(value, *lines)
     raise typer.Exit(0 if ok else 1)

@@ -10,6 +10,7 @@ from hive_agents.cli.surface import (
     QuietOption,
     Surface,
     WorkspaceOption,
+    count,
     figure,
     open_workspace,
 )
@@ -56,15 +57,14 @@ def _parts(evaluation: Evaluation, hidden: str | None) -> list[Any]:
     from rich.table import Table
 
     metrics = evaluation.metrics
-    shown = Table(
-        title=f"{evaluation.config}: {len(evaluation.queries)} queries, k = {evaluation.k}", title_justify="left"
-    )
-    for name in ("nUDCG", "nDCG", "recall", "precision", "MRR", "distractors", "results", "p50 ms", "p95 ms"):
-        shown.add_column(name, justify="right")
+    title = f"{evaluation.config}: {count(len(evaluation.queries), 'query')}, k = {evaluation.k}"
+    shown = Table(title=title, title_justify="left")
+    for name in ("nUDCG", "nDCG", "recall", "MRR", "distr.", "returned", "p95 ms"):
+        shown.add_column(name, justify="right", no_wrap=True)
     shown.add_row(
-        *(figure(metrics[name]) for name in ("nudcg", "ndcg", "recall", "precision", "mrr")),
+        *(figure(metrics[name]) for name in ("nudcg", "ndcg", "recall", "mrr")),
         *(figure(metrics[name], 2) for name in ("distractors", "results")),
-        *(figure(metrics[name], 1) for name in ("latency_ms_p50", "latency_ms_p95")),
+        figure(metrics["latency_ms_p95"], 1),
     )
     tags = Table(title="by tag", title_justify="left")
     for name in ("tag", "n", "nUDCG", "distractors"):
@@ -74,7 +74,8 @@ def _parts(evaluation: Evaluation, hidden: str | None) -> list[Any]:
     parts: list[Any] = [shown, tags] if evaluation.tags else [shown]
     abstention = evaluation.abstention
     if abstention["n"]:
-        parts.append(f"{abstention['n']} queries have no answer here: nUDCG {figure(abstention['nudcg'])} on them")
+        unanswerable = count(int(abstention["n"]), "query")
+        parts.append(f"{unanswerable} without an answer here: nUDCG {figure(abstention['nudcg'])} on them")
     listed = [query for query in evaluation.queries if hidden is None or query.query.split != hidden]
     worst = sorted(listed, key=lambda query: (query.nudcg, query.query.id))[:5]
     if worst:

@@ -26,16 +26,17 @@ def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: 
         for number, version in enumerate(versions(open_workspace(workspace)))
     ]
     table = Table()
-    for name in ("", "id", "config", "at", "by", "via", "decision", "nUDCG", "p"):
-        table.add_column(name)
+    for name in ("", "id", "config", "at", "by", "via", "decision", "nUDCG"):
+        table.add_column(name, no_wrap=name != "by", overflow="fold")
     for row in listed:
         evaluation = row["evaluation"] if isinstance(row["evaluation"], dict) else {}
-        difference = evaluation.get("difference") or {}
         nudcg = (evaluation.get("candidate") or {}).get("nudcg")
         table.add_row(
             "●" if row["active"] else "",
-            *(str(row[name]) for name in ("id", "config", "at", "by", "via", "decision")),
+            str(row["id"]),
+            str(row["config"]),
+            str(row["at"])[:16].replace("T", " "),
+            *(str(row[name]) for name in ("by", "via", "decision")),
             figure(nudcg),
-            figure(difference.get("p_value"), 4),
         )
     Surface(json, quiet).show({"versions": listed}, table if listed else "nothing was deployed yet")

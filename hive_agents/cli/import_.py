@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace, styled
 
 
 def command(
@@ -25,6 +25,8 @@ def command(
     surface = Surface(json, quiet)
     place = open_workspace(workspace)
     paths = _expanded(sources)
+    if to.startswith(("/", "~")):
+        raise HiveError.of("HIVE-409", f"--to {to} is not below documents/", fix="name a folder such as documents/mine")
     below = to.removeprefix("documents").strip("/")
     metadata: dict[str, Any] = {}
     if tenant:
@@ -37,11 +39,11 @@ def command(
         )
     except ImportFailure as failure:
         raise HiveError.of("HIVE-409", str(failure), fix="name a folder below documents/ with --to") from None
-    lines = [f"imported {len(report.imported)} documents"]
+    lines: list[Any] = [f"imported {count(len(report.imported), 'document')}"]
     lines += [f"  {doc_id}" for doc_id in report.imported[:20]]
-    lines += [f"[red]skipped {skipped['file']}: {skipped['message']}[/red]" for skipped in report.skipped]
+    lines += [styled(f"skipped {skipped['file']}: {skipped['message']}", "red") for skipped in report.skipped]
     if report.imported and not (tenant and view):
-        lines.append("no --tenant and --view: search finds them, but the copilot shows them to nobody")
+        lines.append("they carry no --tenant and --view: where permissions are enforced, nobody will see them")
     if report.imported:
         lines.append("next: hive index")
     surface.show({"imported": report.imported, "skipped": report.skipped}, *lines)

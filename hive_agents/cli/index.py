@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace, styled
 
 
 def command(
@@ -35,8 +35,8 @@ def command(
     if accept and reason:
         accept_generations(place, collection_names(place), reason, local_user())
     decisions = decide_generations(place) if report.waiting else []
-    lines = [
-        f"{report.documents} documents, {report.chunks} chunks",
+    lines: list[Any] = [
+        f"{count(report.documents, 'document')}, {count(report.chunks, 'chunk')}",
         f"added {report.added}, updated {report.updated}, deleted {report.deleted}, unchanged {report.unchanged};"
         f" {report.embedded} chunks embedded in {report.seconds:.1f} s",
         f"embedding model: {report.embedding_model or 'none, text lane only'}",
@@ -48,7 +48,7 @@ def command(
             lines.append('  the old one goes on serving; hive index --accept --reason "…" switches all the same')
     for skipped in report.skipped:
         place_of = skipped["file"] if skipped["line"] is None else f"{skipped['file']}:{skipped['line']}"
-        lines.append(f"[red]skipped {place_of}: {skipped['message']}[/red]")
+        lines.append(styled(f"skipped {place_of}: {skipped['message']}", "red"))
     value = report.to_json() | {"generations": [decision.to_json() for decision in decisions]}
     surface.show(value, *lines)
     raise typer.Exit(1 if report.skipped else 0)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,15 +11,20 @@ from hive_agents.cli.surface import (
     Surface,
     WorkspaceOption,
     console,
+    count,
     open_workspace,
+    styled,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from hive_agents.retrieval import Hit
 
 ListOption = list[str] | None
+HELP = "r relevant: answers it · d distractor: looks right, misleads · i irrelevant · s skip · q stop here"
 KEYS = {"r": "relevant", "d": "distractors", "i": "irrelevant"}
 
 
@@ -57,6 +62,9 @@ def command(
     hits = pool(place.engine(), query, schema.name)
     if not any(chosen.values()):
         complete = _ask(query, hits, chosen)
+    if not any(chosen.values()):
+        surface.show({"query_id": None, **chosen}, "nothing was marked, so nothing was written")
+        return
     path = golden or place.root / FILE
     trusted = not path.exists() or is_accepted(place, load_golden(place, golden))
     entry = save_label(
@@ -72,27 +80,38 @@ def command(
     )
     if trusted:
         accept(place, load_golden(place, golden), local_user(), "hive label")
-    value: dict[str, Any] = {"query_id": entry["id"], **chosen}
-    counts = ", ".join(f"{len(labels)} {name}" for name, labels in chosen.items())
-    surface.show(value, f"{entry['id']}: {counts}{'' if complete else ' (not fully judged)'}")
+    written = {name: entry.get(name, []) for name in chosen}
+    counts = ", ".join(f"{len(labels)} {name}" for name, labels in written.items())
+    partly = "" if complete else "; not fully judged, so what is irrelevant isn't kept"
+    surface.show({"query_id": entry["id"], **written}, f"{entry['id']}: {counts}{partly}")
 
 
 def _ask(query: str, hits: Sequence[Hit], chosen: dict[str, list[str]]) -> bool:
-    """Ask about each document; True when every one was answered."""
+    """Ask about each document; True when every one was answered. The end of input counts as q."""
     err = console(stderr=True)
-    err.print(f"\n[bold]{query}[/bold]   {len(hits)} documents", highlight=False)
-    err.print("r relevant: answers it · d distractor: looks right and misleads · i irrelevant · s skip · q stop here\n")
+    err.print(styled(f"\n{query}", "bold") + f"   {count(len(hits), 'document')}")
+    err.print(HELP)
     complete = True
     for number, hit in enumerate(hits, start=1):
-        err.print(f"[bold]{number}. {hit.doc_id}[/bold]  {hit.heading}", highlight=False)
-        err.print(f"   {hit.excerpt}", style="dim", highlight=False, markup=False)
-        answer = ""
-        while answer not in (*KEYS, "s", "q"):
-            answer = typer.prompt("   r/d/i/s/q", err=True).strip().lower()[:1]
+        err.print(styled(f"\n{number}. {hit.doc_id}", "bold") + f"  {hit.heading}")
+        err.print(f"   {hit.excerpt}", style="dim")
+        answer = _answer(err)
         if answer == "q":
             return False
         if answer == "s":
             complete = False
         else:
             chosen[KEYS[answer]].append(hit.doc_id)
-    return complete
+    return complete and bool(hits)
+
+
+def _answer(err: Console) -> str:
+    while True:
+        try:
+            answer = str(typer.prompt("   r/d/i/s/q", err=True)).strip().lower()[:1]
+        except typer.Abort:
+            err.print("")
+            return "q"
+        if answer in (*KEYS, "s", "q"):
+            return answer
+        err.print(HELP)

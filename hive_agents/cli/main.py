@@ -100,10 +100,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # The reader of our output has gone; closing stdout here keeps the interpreter quiet at exit.
+        # The reader of our output has gone; without stdout the interpreter is quiet at exit.
         sys.stdout = None
         return 0
+    except UnicodeError as error:
+        show_failure(HiveError.of("HIVE-112", f"text that is not UTF-8: {error}", exit_code=2), as_json)
+        return 2
+    except OSError as error:
+        name = str(error.filename or "the output")
+        message = f"cannot read or write {name}: {error.strerror or error}"
+        fix = "check permissions and free space"
+        try:
+            show_failure(HiveError.of("HIVE-403", message, fix=fix), as_json and error.filename is not None)
+        except OSError:
+            sys.stdout = None
+        return 3
 
 
 def run() -> None:
-    sys.exit(main())
+    streams: list[Any] = [sys.stdout, sys.stderr]
+    for stream in streams:
+        # A terminal that can't show a sign shows a question mark, and no command fails for it.
+        stream.reconfigure(errors="replace")
+    code = main()
+    try:
+        sys.stdout.flush()
+    except (OSError, AttributeError):
+        sys.stdout, code = None, code or 3
+    sys.exit(code)

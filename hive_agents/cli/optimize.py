@@ -10,6 +10,7 @@ from hive_agents.cli.surface import (
     QuietOption,
     Surface,
     WorkspaceOption,
+    console,
     figure,
     open_workspace,
 )
@@ -29,7 +30,9 @@ def command(
     llm_calls: Annotated[PositiveOption, typer.Option("--llm-calls", min=0, help="Model calls.")] = None,
     max_usd: Annotated[float | None, typer.Option("--max-usd", min=0, help="Money for models; 0 is no limit.")] = None,
     seed: Annotated[PositiveOption, typer.Option("--seed", min=0, help="Same seed, same inputs, same result.")] = None,
-    no_deploy: Annotated[bool, typer.Option("--no-deploy", help="Stop before the deployment.")] = False,
+    no_deploy: Annotated[
+        bool, typer.Option("--no-deploy", help="Stop before the deployment; the certificate uses the holdout.")
+    ] = False,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
     golden: GoldenOption = None,
     workspace: WorkspaceOption = None,
@@ -58,6 +61,8 @@ def command(
     else:
         run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=given)
     live = None if json or quiet else Live()
+    if live:
+        live.console.print(f"run {run.run.run_id}; if it dies: hive optimize --resume {run.run.run_id}")
     result = run.go(on_update=live.update if live else None)
     surface.show(result, *parts(result))
     raise typer.Exit(130 if result["stopped_by"] == "interrupted" else CODES[result["status"]])
@@ -67,20 +72,19 @@ class Live:
     """The table of trials while they are judged: of each iteration what was accepted, or what came closest."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-
-        self.console = Console()
+        self.console = console()
         self.judged = 0
         self.diagnosed = False
 
     def update(self, state: dict[str, Any]) -> None:
         if not self.diagnosed and state.get("diagnosis"):
             self.diagnosed = True
-            self.console.print(f"[bold]diagnosis[/bold] {state['diagnosis']['summary']}", highlight=False)
-        rows = [row for row in state.get("rows", []) if row["n"] > self.judged]
-        if rows:
-            self.console.print(_trials(_telling(rows), header=self.judged == 0))
-            self.judged = rows[-1]["n"]
+            self.console.print(f"diagnosis: {state['diagnosis']['summary']}", soft_wrap=True)
+        rows = state.get("rows", [])
+        for n in sorted({row["n"] for row in rows if row["n"] > self.judged}):
+            mine = [row for row in rows if row["n"] == n]
+            self.console.print(_trials(_telling(mine), header=self.judged == 0))
+            self.judged = n
 
 
 def _telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -91,10 +95,9 @@ def _telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _trials(rows: list[dict[str, Any]], *, header: bool) -> Table:
-    from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD if header else None, show_header=header, padding=(0, 1), expand=True)
+    table = Table(box=None, show_header=header, padding=(0, 1), expand=True)
     table.add_column("n", justify="right", width=2)
     table.add_column("config", width=7)
     table.add_column("change", ratio=1)
@@ -116,20 +119,31 @@ def _trials(rows: list[dict[str, Any]], *, header: bool) -> Table:
     return table
 
 
+_ENDINGS = {
+    "iterations": "all iterations used",
+    "patience": "nothing helped any more",
+    "seconds": "time is up",
+    "evaluations": "all evaluations used",
+    "no_deploy": "as asked, before the deployment",
+    "too_few_queries": "under 20 queries prove nothing: label more, then run it again",
+    "interrupted": "interrupted",
+}
+
+
 def parts(result: dict[str, Any]) -> list[Any]:
     from hive_agents.optimizer.space import in_words
 
     best, certificate = result["best"], result["certificate"]
     lines: list[Any] = [_chart(result)] if result["iterations"] else []
-    lines.append(
-        f"[bold]{result['status']}[/bold]"
-        + (f" (stopped by {result['stopped_by']})" if result["stopped_by"] else "")
-        + f": {result['evaluations']} configs measured, {figure(result['evaluations_per_second'], 0)} a second"
-    )
+    ended = f" ({_ENDINGS.get(result['stopped_by'], result['stopped_by'])})" if result["stopped_by"] else ""
+    speed = figure(result["evaluations_per_second"], 0)
+    status = result["status"].replace("_", " ")
+    lines.append(f"{status}{ended}: {result['evaluations']} configs measured, {speed} a second")
     report = f"  report: {result['report']}"
     if result["status"] == "no_improvement":
         return [*lines, f"nothing beat {result['baseline']['config']} on the validation queries", report]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
+    lines.append("  (the simplest config within one standard error of the best on the validation queries)")
     if certificate:
         low, high = certificate["ci95"] or (None, None)
         lines += [
@@ -139,11 +153,12 @@ def parts(result: dict[str, Any]) -> list[Any]:
             f"  distractors per query {figure(certificate['distractors_before'], 2)} ->"
             f" {figure(certificate['distractors_after'], 2)}",
             f"  p = {figure(certificate['p_value'], 4)} against {figure(certificate['alpha'], 4)};"
-            f" gains from {figure(certificate['mde'])} on would show",
+            f" true gains from {figure(certificate['mde'])} on show in four runs of five",
         ]
         lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]
     if result["status"] == "escalated":
         lines.append(f"  waits for a person: approval request {result['approval_id']}")
+    lines.append(report)
     lines.append(
         f"  again from here: hive optimize --resume {result['run_id']}" if result["status"] == "stopped" else ""
     )

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, figure, open_workspace
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, figure, open_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,11 +47,22 @@ def command(
             raise HiveError(error.diagnostics, exit_code=2) from None
     ranking = engine.search(text, program)
     value: dict[str, Any] = ranking.to_json()
-    parts: list[Any] = [*_lines(ranking), f"{len(ranking.hits)} hits, ended by {ranking.cut.reason}"]
+    parts: list[Any] = [*_lines(ranking), f"{count(len(ranking.hits), 'hit')}{_ENDINGS[ranking.cut.reason]}"]
     if explain is not None:
         value["explanation"] = explain_hit(engine, text, program, explain)
         parts.append(explain_text(value["explanation"]))
     surface.show(value, *parts)
+
+
+_ENDINGS = {
+    "none": "",
+    "top_k": ": as many as top_k allows",
+    "gap": ": the scores fall off behind them",
+    "max_results": ": as many as dynamic_k.max_results allows",
+    "floor": ": the rest is below the relevance floor",
+    "exhausted": ": nothing else matches",
+    "abstain": ": nothing is near enough, so the config abstains",
+}
 
 
 def _lines(ranking: Ranking) -> Iterator[RenderableType]:

@@ -16,6 +16,7 @@ from hive_agents.errors import Diagnostic, HiveError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
     from hive_agents.workspace import Workspace
 
@@ -45,7 +46,7 @@ class Surface:
         elif not self.quiet:
             out = console()
             for part in parts:
-                out.print(part, highlight=False)
+                out.print(part)
 
     def warn(self, diagnostics: Iterable[Diagnostic]) -> None:
         err = console(stderr=True)
@@ -53,7 +54,7 @@ class Surface:
             style = (
                 "yellow" if diagnostic.severity == "warning" else "red" if diagnostic.severity == "error" else "cyan"
             )
-            err.print(str(diagnostic), style=style, highlight=False, markup=False, soft_wrap=True)
+            err.print(str(diagnostic), style=style, soft_wrap=True)
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[str, int, int], None]]:
@@ -85,9 +86,29 @@ class Surface:
 
 
 def console(*, stderr: bool = False) -> Console:
+    """Text is shown as it is: what a user wrote is never markup. Style comes from `styled`."""
     from rich.console import Console
 
-    return Console(stderr=stderr)
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # rich would end the process with exit code 1
+
+    return Plain(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def styled(text: str, style: str) -> Text:
+    from rich.text import Text
+
+    return Text(text, style=style)
+
+
+def count(number: int, noun: str) -> str:
+    """
+    >>> count(1, "document"), count(2, "query")
+    ('1 document', '2 queries')
+    """
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number} {noun if number == 1 else plural}"
 
 
 def open_workspace(path: Path | None) -> Workspace:

@@ -132,10 +132,16 @@ def evaluate(
     chosen = engine.resolve(config)
     if not isinstance(golden, GoldenSet):
         golden = load_golden(workspace, golden)
-    warm = engine.run(golden.texts, chosen) if len(golden) else []
-    return _evaluation(
-        engine, chosen, golden, [_timed(engine, query, chosen) for query in golden.texts] if warm else []
-    )
+    if not len(golden):
+        raise HiveError.of(
+            "HIVE-105",
+            "the golden set has no queries",
+            file=golden.file,
+            path="queries",
+            fix="add queries with `hive label QUERY`",
+        )
+    engine.run(golden.texts, chosen)  # warm: the first query pays for loading
+    return _evaluation(engine, chosen, golden, [_timed(engine, query, chosen) for query in golden.texts])
 
 
 def _timed(engine: SearchEngine, query: str, config: RetrievalConfig) -> tuple[Search, float]:

@@ -50,7 +50,9 @@ def save_label(
     split: str | None = None,
     path: Path | None = None,
 ) -> dict[str, Any]:
-    """Write a query's labels into the golden set; the same query again replaces its labels.
+    """Write a query's labels into the golden set; labelled again, a query keeps its labels but for the documents named.
+
+    `irrelevant` is None where not every document found was judged: the query is then not made fully judged.
 
     Raises: level 1 for labels that are not documents, HIVE-213 for a golden set of another collection.
     """
@@ -71,20 +73,30 @@ def save_label(
             )
         same = next((entry for entry in value["queries"] if _plain(entry["query"]) == _plain(query)), None)
         entry = same or {"id": _new_id(entry["id"] for entry in value["queries"]), "query": query}
-        entry |= {"relevant": list(relevant), "distractors": list(distractors)}
-        entry.pop("irrelevant", None)  # a query that was fully judged need not be any more
-        if irrelevant is not None:
-            entry["irrelevant"] = list(irrelevant)
+        named = {"relevant": relevant, "distractors": distractors, "irrelevant": irrelevant or ()}
+        moved = {doc_id for labels in named.values() for doc_id in labels}
+        for name, labels in named.items():
+            if name == "irrelevant" and irrelevant is None and name not in entry:
+                continue
+            entry[name] = [*(doc_id for doc_id in entry.get(name, []) if doc_id not in moved), *labels]
         if tags:
             entry["tags"] = list(tags)
         if split:
             entry["split"] = split
         if same is None:
             value["queries"].append(entry)
-        text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+        text = golden_text(value)
         parse_golden(workspace, text, file)
         atomic_write_text(target, text)
     return dict(entry)
+
+
+def golden_text(value: dict[str, Any]) -> str:
+    """A golden set with one query a line: what changes is what a diff shows."""
+    head = {key: inner for key, inner in value.items() if key != "queries"}
+    lines = [f" {json.dumps(key)}: {json.dumps(inner, ensure_ascii=False)}," for key, inner in head.items()]
+    queries = ",\n".join("  " + json.dumps(query, ensure_ascii=False) for query in value["queries"])
+    return "\n".join(["{", *lines, ' "queries": [', queries, " ]", "}"]) + "\n"
 
 
 def _plain(text: str) -> str:

@@ -44,7 +44,8 @@ class Collection(FileFormat):
 
 
 def collection_names(workspace: Workspace) -> list[str]:
-    return sorted(path.stem for path in (workspace.root / "collections").glob("*.json"))
+    # Not glob: it finds nothing in a folder that can't be read, and says nothing.
+    return sorted(path.stem for path in (workspace.root / "collections").iterdir() if path.suffix == ".json")
 
 
 def load_collection(workspace: Workspace, name: str | None = None) -> Collection:

@@ -148,7 +148,7 @@ def find_config_file(workspace: Workspace, reference: str) -> Path:
         for path in (Path(reference), workspace.root / reference):
             if path.is_file():
                 return path
-    files = {path.stem: path for path in sorted(workspace.configs.glob("*.json")) if path.stem != "active"}
+    files = {path.stem: path for path in _files(workspace) if path.stem != "active"}
     stem = reference.removesuffix(".json")
     if stem in files:
         return files[stem]
@@ -172,6 +172,15 @@ def find_config_file(workspace: Workspace, reference: str) -> Path:
         path="$",
         fix=f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(known) or 'none yet'}",
         exit_code=2,
+    )
+
+
+def _files(workspace: Workspace) -> list[Path]:
+    # Not glob: it finds nothing in a folder that can't be read, and says nothing.
+    return (
+        sorted(path for path in workspace.configs.iterdir() if path.suffix == ".json")
+        if workspace.configs.is_dir()
+        else []
     )
 
 

@@ -74,6 +74,11 @@ def build_index(
     Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403.
     """
     started = time.perf_counter()
+    if not workspace.documents.is_dir():
+        fix = "make the folder and put Markdown files there, or run `hive import PATH`"
+        raise HiveError.of(
+            "HIVE-107", "the workspace has no documents/", file="documents", path="$", fix=fix, exit_code=2
+        )
     report = IndexReport()
     collections = [load_collection(workspace, name) for name in collection_names(workspace)]
     language = _language(workspace)

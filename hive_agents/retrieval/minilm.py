@@ -122,6 +122,8 @@ def installed_weights() -> Path:
 
 
 def _open(path: Path, *, rewrite: bool) -> InferenceSession:
+    # onnxruntime reports its use to its maker unless it is told not to before it is imported.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime
 
     options: Any = onnxruntime.SessionOptions()

@@ -260,7 +260,48 @@ def test_label_asks_about_each_document(place: Workspace) -> None:
     command = [sys.executable, "-m", "hive_agents", "label", "my badge is lost", "-w", str(place.root), "--json"]
     done = subprocess.run(command, input="r\nd\ni\nq\n", capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
-    assert [len(found[name]) for name in ("relevant", "distractors", "irrelevant")] == [1, 1, 1]
+    # Stopped before the end: the query isn't fully judged, and irrelevant documents aren't kept.
+    assert [len(found[name]) for name in ("relevant", "distractors", "irrelevant")] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("answers", ["q\n", "", "s\n" * 40])
+def test_a_query_that_nobody_marked_is_not_written(place: Workspace, answers: str) -> None:
+    before = (place.root / "evals" / "golden.json").read_text()
+    command = [sys.executable, "-m", "hive_agents", "label", "quit now", "-w", str(place.root), "--json"]
+    done = subprocess.run(command, input=answers, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["query_id"] is None
+    assert (place.root / "evals" / "golden.json").read_text() == before
+
+
+def test_what_a_user_wrote_is_never_markup(place: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "x [bold]y[ "
+    source.mkdir()
+    (source / "a [bold] b.txt").write_text("")
+    (source / "d.txt").write_text("text")
+    ran = hive("import", source, "-w", place.root)
+    assert "a [bold] b.txt" in ran.out.replace("\n", "")
+    assert hive("label", "[/etc] x", "-r", "d.md", "-w", place.root).code == 0
+    for command in (("evaluate", "v1-naive"), ("compare", "v1-naive", "v1-naive"), ("query", "[/b] token")):
+        assert hive(*command, "-w", place.root).code == 0
+
+
+@pytest.mark.parametrize("command", [["--help"], ["history"], ["fields", "--json"]])
+def test_output_that_cannot_be_written_is_no_traceback(shared: Workspace, command: list[str]) -> None:
+    where = [] if command == ["--help"] else ["-w", str(shared.root)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hive_agents", *command, *where], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 3
+
+
+def test_nothing_leaves_the_machine() -> None:
+    code = (
+        "import os; from hive_agents.retrieval.minilm import LocalMiniLM; LocalMiniLM().embed(['x']);"
+        "assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_import_brings_files_in_and_reports_what_it_could_not(place: Workspace, tmp_path: Path) -> None:

@@ -157,12 +157,10 @@ def test_hidden_split_counts_and_is_not_listed(topics: Workspace) -> None:
     assert len(evaluation.to_json()["queries"]) == 10
 
 
-def test_empty_golden_set_has_no_metrics(topics: Workspace) -> None:
+def test_a_golden_set_without_queries_is_an_error(topics: Workspace) -> None:
     build_index(topics)
-    evaluation = evaluate(topics, "naive", golden=write_golden(topics, []))
-    assert set(evaluation.metrics.values()) == {None}
-    assert evaluation.abstention == {"n": 0, "nudcg": None}
-    json.dumps(evaluation.to_json())
+    with pytest.raises(HiveError, match="HIVE-105"):
+        evaluate(topics, "naive", golden=write_golden(topics, []))
     with pytest.raises(HiveError, match="HIVE-105"):
         evaluate_interleaved(indexed_engine(topics), [], write_golden(topics, []))
 

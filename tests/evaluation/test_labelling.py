@@ -50,13 +50,22 @@ def test_further_label_leaves_the_rest_as_it_is(topics: Workspace) -> None:
     assert golden_json(topics) == before | {"queries": [*before["queries"], entry]}
 
 
-def test_same_query_again_replaces_its_labels(topics: Workspace) -> None:
+def test_same_query_again_moves_the_documents_named_and_keeps_the_rest(topics: Workspace) -> None:
     first = label(topics, "Set the heater?", distractors=["faqs/heater.md"], irrelevant=["notes/empty.md"])
     again = label(topics, "set   the HEATER", relevant=["notes/empty.md"])
     assert again["id"] == first["id"]
-    assert golden_json(topics)["queries"] == [
-        {"id": "q1", "query": "Set the heater?", "relevant": ["notes/empty.md"], "distractors": []}
-    ]
+    (entry,) = golden_json(topics)["queries"]
+    assert entry["relevant"] == [*first["relevant"], "notes/empty.md"]
+    assert (entry["distractors"], entry["irrelevant"]) == (["faqs/heater.md"], [])
+
+
+def test_a_label_changes_one_line_of_the_file(topics: Workspace) -> None:
+    for topic in ("heater", "gripper", "balance"):
+        label(topics, f"the {topic}")
+    before = (topics.root / "evals" / "golden.json").read_text().splitlines()
+    label(topics, "the gripper", distractors=["faqs/heater.md"])
+    after = (topics.root / "evals" / "golden.json").read_text().splitlines()
+    assert sum(old != new for old, new in zip(before, after, strict=True)) == 1
 
 
 def test_ids_fill_what_is_free(topics: Workspace) -> None:
