@@ -13,9 +13,10 @@ import hmac
 import json
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from hive_agents.errors import HiveError
@@ -77,18 +78,23 @@ def entries(workspace: Workspace, kind: str | None = None) -> Iterator[dict[str,
             yield entry
 
 
-def last(workspace: Workspace, kind: str) -> dict[str, Any] | None:
-    """The newest entry of a kind; a file that hasn't changed since the last call is not read again."""
+def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
+    """The entries of a kind, oldest first; a file that hasn't changed since the last call is not read again."""
     try:
         status = (workspace.root / FILE).stat()
     except OSError:
-        return None
-    return _last(workspace, kind, status.st_mtime_ns, status.st_size)
+        return ()
+    return _recorded(workspace, kind, status.st_mtime_ns, status.st_size)
 
 
 @lru_cache(maxsize=16)
-def _last(workspace: Workspace, kind: str, changed: int, size: int) -> dict[str, Any] | None:  # noqa: ARG001
-    return next(iter(deque(entries(workspace, kind), maxlen=1)), None)
+def _recorded(workspace: Workspace, kind: str, changed: int, size: int) -> Sequence[dict[str, Any]]:  # noqa: ARG001
+    return tuple(entries(workspace, kind))
+
+
+def reaches(workspace: Workspace, count: int, head: str) -> bool:
+    """Whether the log still goes on from the head that a certificate names; one cut or rewritten before it doesn't."""
+    return count == 0 or next((entry["digest"] for entry in islice(entries(workspace), count - 1, None)), None) == head
 
 
 def verify(workspace: Workspace) -> Verdict:

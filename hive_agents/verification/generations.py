@@ -10,13 +10,14 @@ from hive_agents import audit
 from hive_agents.database import connect, database_errors
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.evaluate import evaluate
-from hive_agents.evaluation.golden import load_golden
+from hive_agents.evaluation.golden import GoldenSet, load_golden
 from hive_agents.evaluation.statistics import paired_difference
-from hive_agents.retrieval import SearchEngine
+from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.retrieval.deployed import find_active
-from hive_agents.retrieval.generation import candidates, find_generation, promote
-from hive_agents.verification.gate import inconclusive_reason, regressions
-from hive_agents.verification.holdout import spend
+from hive_agents.retrieval.generation import Generation, candidates, find_generation, promote
+from hive_agents.verification.certificate import log_fault
+from hive_agents.verification.gate import doubt_of, regressions
+from hive_agents.verification.holdout import distinct, spend, was_held_out
 from hive_agents.workspace import Workspace
 
 KIND = "index_generation"
@@ -39,7 +40,8 @@ class GenerationDecision:
 def decide_generations(workspace: Workspace) -> list[GenerationDecision]:
     """Measure the active config on each waiting generation and let those take over that are proved better.
 
-    A generation is measured once: asked again, the first answer stands. Each measurement uses the holdout.
+    Asked again about the same change, the first answer stands; each measurement uses the holdout.
+    Raises: HIVE-307 where the index or the active config changed while it was measured.
     """
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
         waiting = candidates(connection)
@@ -52,37 +54,89 @@ def accept_generations(workspace: Workspace, names: list[str], reason: str, by: 
         audit.append(workspace, KIND, collection=name, decision="accepted", reason=reason, by=by)
 
 
-def _decide(workspace: Workspace, collection: str) -> GenerationDecision:
+@dataclass(frozen=True)
+class _Question:
+    """Whether the active config is better off with the waiting generation than with the live one."""
+
+    collection: str
+    waiting: Generation
+    live: Generation
+    active: StoredConfig | None
+    golden: GoldenSet | None
+    why_not: str
+
+    def about(self) -> dict[str, Any]:
+        """What the answer holds for. Documents are not in it: each edit of one would use the holdout again."""
+        return {
+            "recipe": [self.waiting.recipe, self.waiting.embedding_model],
+            "live": [self.live.recipe, self.live.embedding_model],
+            "active": self.active.hash if self.active else None,
+            "golden": self.golden.hash if self.golden else None,
+        }
+
+    def answer(
+        self, decision: str, *reasons: dict[str, str], evaluation: dict[str, Any] | None = None
+    ) -> GenerationDecision:
+        return GenerationDecision(self.collection, decision, list(reasons), self.waiting.index_hash, evaluation)
+
+
+def _ask(workspace: Workspace, collection: str) -> _Question:
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        found = find_generation(connection, collection, "candidate")
-    assert found is not None
-    for entry in audit.entries(workspace, KIND):
-        if entry.get("index_hash") == found.index_hash and entry["collection"] == collection:
-            return GenerationDecision(
-                collection, entry["decision"], entry["reasons"], found.index_hash, entry["evaluation"]
-            )
-    decision = _measure(workspace, collection, found.index_hash)
-    audit.append(workspace, KIND, **decision.to_json())
-    if decision.decision == "passed":
-        with workspace.exclusive("switching the index"), closing(connect(workspace.database)) as connection:
-            promote(workspace, connection, collection)
-    return decision
-
-
-def _measure(workspace: Workspace, collection: str, index_hash: str) -> GenerationDecision:
-    def unproved(why: str) -> GenerationDecision:
-        return GenerationDecision(collection, "inconclusive", [{"code": "HIVE-306", "message": why}], index_hash, None)
-
+        waiting = find_generation(connection, collection, "candidate")
+        live = find_generation(connection, collection)
+    assert waiting is not None
+    assert live is not None
     active = find_active(workspace)
+    stored = active.stored if active else None
     try:
         golden = load_golden(workspace)
     except HiveError as error:
-        return unproved(f"nothing to measure with: {error.diagnostics[0].message}")
-    if active is None or active.stored.config.collection != collection or golden.collection != collection:
-        return unproved("no golden set and active config of this collection to measure with")
-    measured = golden.split("holdout") if golden.has_holdout else golden
-    use = spend(workspace, measured, "index") if golden.has_holdout else None
-    config = active.stored.config
+        why_not = f"nothing to measure with: {error.diagnostics[0].message}"
+        return _Question(collection, waiting, live, stored, None, why_not)
+    fits = stored is not None and stored.config.collection == golden.collection == collection
+    why_not = "" if fits else "no golden set and active config of this collection to measure with"
+    return _Question(collection, waiting, live, stored, golden, why_not)
+
+
+def _decide(workspace: Workspace, collection: str) -> GenerationDecision:
+    question = _ask(workspace, collection)
+    decision = _answered(workspace, question)
+    if decision is None:
+        decision = _measure(workspace, question)
+        audit.append(workspace, KIND, **decision.to_json(), **question.about())
+    if decision.decision == "passed":
+        _promote(workspace, question)
+    return decision
+
+
+def _answered(workspace: Workspace, question: _Question) -> GenerationDecision | None:
+    """The answer that the log has: a proof for these very documents, or a lack of one for any."""
+    about = question.about()
+    for entry in audit.entries(workspace, KIND):
+        if entry["collection"] != question.collection or any(entry.get(name) != about[name] for name in about):
+            continue
+        if entry["decision"] != "passed" or entry["index_hash"] == question.waiting.index_hash:
+            return question.answer(entry["decision"], *entry["reasons"], evaluation=entry["evaluation"])
+    return None
+
+
+def _promote(workspace: Workspace, question: _Question) -> None:
+    with workspace.exclusive("switching the index"), closing(connect(workspace.database)) as connection:
+        now = _ask(workspace, question.collection)
+        if (now.about(), now.waiting.index_hash) != (question.about(), question.waiting.index_hash):
+            message = f"what the new index of {question.collection} was measured on changed meanwhile"
+            raise HiveError.of("HIVE-307", message, fix="run `hive index` again", exit_code=1)
+        promote(workspace, connection, question.collection)
+
+
+def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
+    if question.why_not or question.active is None or question.golden is None:
+        return question.answer("inconclusive", {"code": "HIVE-306", "message": question.why_not})
+    golden, config = question.golden, question.active.config
+    measured, _ = distinct(golden.split("holdout") if golden.has_holdout else golden)
+    fault = log_fault(workspace)
+    held_out = golden.has_holdout or was_held_out(workspace, measured)
+    use = spend(workspace, measured, "index") if held_out else None
     old = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace))
     new = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace, state="candidate"))
     alpha = use.alpha if use else workspace.settings.gate.alpha
@@ -95,10 +149,8 @@ def _measure(workspace: Workspace, collection: str, index_hash: str) -> Generati
         "alpha": alpha,
         "j": use.j if use else None,
     }
-    blocked = [reason.to_json() for reason in regressions(new, old, workspace.settings.gate)]
-    if blocked:
-        return GenerationDecision(collection, "blocked", blocked, index_hash, evaluation)
-    if difference.p_value <= alpha and not (use and use.exhausted):
-        return GenerationDecision(collection, "passed", [], index_hash, evaluation)
-    reason = {"code": "HIVE-306", "message": inconclusive_reason(difference, alpha)}
-    return GenerationDecision(collection, "inconclusive", [reason], index_hash, evaluation)
+    if blocked := [reason.to_json() for reason in regressions(new, old, workspace.settings.gate)]:
+        return question.answer("blocked", *blocked, evaluation=evaluation)
+    if doubt := doubt_of(use, fault, difference, alpha):
+        return question.answer("inconclusive", doubt.to_json(), evaluation=evaluation)
+    return question.answer("passed", evaluation=evaluation)

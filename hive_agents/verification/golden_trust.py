@@ -16,18 +16,22 @@ def accept(workspace: Workspace, golden: GoldenSet, by: str, reason: str) -> Non
 
 
 def is_accepted(workspace: Workspace, golden: GoldenSet) -> bool:
-    """Whether nothing changed since the last acceptance; the first use of a golden set is one."""
-    known = [entry["hash"] for entry in audit.entries(workspace, KIND) if entry["file"] == golden.file]
-    if not known:
+    """Whether nothing changed since the last acceptance; a workspace's first use of any golden set is one.
+
+    A second file is not accepted by its first use: an agent could write one.
+    """
+    entries = audit.recorded(workspace, KIND)
+    if not entries:
         accept(workspace, golden, "user:local", "first use")
         return True
-    return bool(known[-1] == golden.hash)
+    known = [entry["hash"] for entry in entries if entry["file"] == golden.file]
+    return bool(known and known[-1] == golden.hash)
 
 
 def change_warning(golden: GoldenSet) -> Diagnostic:
     return Diagnostic(
         "HIVE-306",
-        f"{golden.file} changed since a person accepted it; until then agents' deployments are inconclusive",
+        f"no person has accepted {golden.file} as it is now; until then agents' deployments are inconclusive",
         golden.file,
         "$",
         "look at the change, then run `hive evaluate --accept-golden`",

@@ -10,7 +10,7 @@ from typing import Any
 
 from hive_agents import audit
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.evaluation.golden import GoldenSet, load_golden
+from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.files import locked
 from hive_agents.workspace import Workspace
@@ -33,8 +33,33 @@ class HoldoutUse:
 
 def query_hashes(golden: GoldenSet) -> list[str]:
     """Identity of a holdout: its set of query texts, without case, punctuation and spacing."""
-    texts = {" ".join(re.findall(r"\w+", query.query.lower())) for query in golden}
+    texts = {_plain(query) for query in golden}
     return sorted(hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts)
+
+
+def distinct(golden: GoldenSet) -> tuple[GoldenSet, list[Diagnostic]]:
+    """Each text once, with a warning if one stands there again: a copied query would be counted as more evidence."""
+    first: dict[tuple[str, str | None], str] = {}
+    for query in golden:
+        first.setdefault((_plain(query), query.principal), query.id)
+    again = len(golden) - len(first)
+    if not again:
+        return golden, []
+    message = f"{again} of the queries repeat the text of another; a text counts once, as it stands first"
+    fix = "remove the copies, or ask in other words"
+    return golden.only(first.values()), [
+        Diagnostic("HIVE-111", message, golden.file, "queries", fix, severity="warning")
+    ]
+
+
+def was_held_out(workspace: Workspace, golden: GoldenSet) -> bool:
+    """Whether these queries were used as a named holdout before: taking the mark away doesn't make them fresh."""
+    # Where nobody names a holdout an optimizer's run makes one, and the gate goes on measuring all queries.
+    return any(entry["purpose"] != "optimize" for entry in uses(workspace, golden))
+
+
+def _plain(query: GoldenQuery) -> str:
+    return " ".join(re.findall(r"\w+", query.query.lower()))
 
 
 def uses(workspace: Workspace, holdout: GoldenSet) -> list[dict[str, Any]]:

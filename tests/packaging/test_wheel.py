@@ -51,6 +51,7 @@ def test_a_fresh_install_runs_the_main_job_from_any_folder(wheel: Path, tmp_path
     indexed = subprocess.run([hive, "index", "--json"], cwd=place, check=True, capture_output=True)
     assert json.loads(indexed.stdout)["embedded"] == 0
     subprocess.run([hive, "evaluate", "v1-naive"], cwd=place, check=True)
+    subprocess.run([hive, "explain", "HIVE-203"], cwd=place, check=True)
     optimized = subprocess.run([hive, "optimize", "--json"], cwd=place, capture_output=True)
     assert optimized.returncode in (0, 1), optimized.stderr
     assert json.loads(optimized.stdout)["status"] in ("deployed", "escalated")

@@ -1,0 +1,109 @@
+"""Amazon Bedrock through boto3: one way to make a client, one way to read its failures."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hive_agents.errors import HiveError
+from hive_agents.llm.model import ErrorKind, ModelError
+
+ATTEMPTS = 3
+"""boto3 retries throttling and server errors by itself; nothing around it retries again."""
+
+_THROTTLING = {"ThrottlingException", "TooManyRequestsException", "ServiceQuotaExceededException", "Throttling"}
+_TIMEOUT = {"ModelTimeoutException", "RequestTimeout", "RequestTimeoutException"}
+_NO_LOGIN = (
+    "NoCredentialsError PartialCredentialsError CredentialRetrievalError TokenRetrievalError NoAuthTokenError "
+    "SSOTokenLoadError UnauthorizedSSOTokenError SSOError LoginError ProfileNotFound"
+).split()
+_NO_MODEL = ("ResourceNotFoundException", "model identifier is invalid", "model ID")
+
+_started = threading.local()
+
+
+class AttemptTooLate(TimeoutError):
+    """boto3 was about to try again for a caller who has given up."""
+
+
+def open_client(service: str, read_timeout: float) -> Any:
+    """A boto3 client; endpoints, credentials and region come from where boto3 looks for them.
+
+    `AWS_ENDPOINT_URL`, and its form for one service, are boto3's own; `AWS_REGION` isn't, and is read here.
+
+    Raises: HIVE-401 without a region or with a profile that doesn't exist.
+    """
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        read_timeout=read_timeout,
+        connect_timeout=min(read_timeout, 5.0),
+    )
+    try:
+        session = boto3.Session(region_name=os.environ.get("AWS_REGION") or None)
+        client = session.client(service, config=config)
+    except (BotoCoreError, ValueError) as error:
+        fix = "set AWS_REGION and credentials, as for the AWS command line"
+        raise HiveError.of("HIVE-401", f"no client for {service}: {error}", fix=fix, exit_code=3) from None
+    client.meta.events.register("before-send", _refuse_when_late)
+    return client
+
+
+@contextmanager
+def attempts_until(seconds: float) -> Iterator[None]:
+    """In this thread, no attempt starts later than `seconds` from now: what nobody waits for isn't paid for."""
+    _started.until = time.monotonic() + seconds
+    try:
+        yield
+    finally:
+        del _started.until
+
+
+def _refuse_when_late(**_: Any) -> None:
+    if time.monotonic() > getattr(_started, "until", float("inf")):
+        raise AttemptTooLate("the deadline has passed")
+
+
+def failure(error: BaseException, name: str) -> ModelError | HiveError | None:
+    """What a boto3 error means for model `name`; None for an error that isn't boto3's."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    if isinstance(error, ClientError):
+        return _refused(error.response, name)
+    if isinstance(error, AttemptTooLate):
+        return ModelError("timeout", f"{name}: {error}")
+    if not isinstance(error, BotoCoreError):
+        return None
+    kind: ErrorKind = "server"
+    if type(error).__name__ in _NO_LOGIN:
+        kind = "authentication"
+    elif type(error).__name__ in ("ReadTimeoutError", "ConnectTimeoutError"):
+        kind = "timeout"
+    elif type(error).__name__ == "ResponseParserError":
+        kind = "garbage"
+    return ModelError(kind, f"{name}: {error}")
+
+
+def _refused(response: Any, name: str) -> ModelError | HiveError:
+    said = response.get("Error", {})
+    code, message = said.get("Code", ""), said.get("Message", "")
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    told = f"{name}: {code}: {message}"
+    if status == 404 or any(part in f"{code} {message}" for part in _NO_MODEL):
+        fix = "check the name, and that the model is enabled in this region"
+        return HiveError.of("HIVE-401", told, file="hive.toml", path="models", fix=fix, exit_code=3)
+    kind: ErrorKind = "server"  # a refused request, too: another model may have a larger window
+    if status == 429 or code in _THROTTLING:
+        kind = "throttling"
+    elif status in (408, 504) or code in _TIMEOUT:
+        kind = "timeout"
+    elif status in (401, 403):
+        kind = "authentication"
+    return ModelError(kind, told)

@@ -1,0 +1,155 @@
+"""Models by name, tried in order: what one cannot answer, the next one may."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from hive_agents.errors import HiveError
+from hive_agents.llm.model import PASSING, ChatModel, ChatResult, Message, ModelError, Tool, Usage, within
+from hive_agents.llm.scripted import Script, ScriptedModel
+from hive_agents.llm.structured import json_schema, validated
+from hive_agents.settings import Settings
+
+Role = Literal["chat", "planner", "answer", "judge", "queen", "optimizer"]
+
+
+@dataclass
+class Meter:
+    """What the models of one run did: `calls` that were asked for, `attempts` that it took."""
+
+    calls: int = 0
+    attempts: int = 0
+    usage: Usage = field(default_factory=Usage)
+    by_model: dict[str, Usage] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=dict)
+
+    def add(self, name: str, usage: Usage) -> None:
+        self.usage += usage
+        self.by_model[name] = self.by_model.get(name, Usage()) + usage
+
+    @property
+    def unpriced(self) -> list[str]:
+        """Models whose dollars are counted as 0 because their price isn't known."""
+        return sorted(name for name, usage in self.by_model.items() if not usage.priced)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "calls": self.calls,
+            "attempts": self.attempts,
+            **self.usage.model_dump(exclude={"priced"}),
+            "unpriced": self.unpriced,
+            "by_model": {name: usage.model_dump() for name, usage in self.by_model.items()},
+            "failures": dict(self.failures),
+        }
+
+
+class Chain:
+    """A `ChatModel` of several; `deadline` holds for each of them, and `meter` counts them all."""
+
+    def __init__(self, models: Sequence[ChatModel], deadline: float = 8.0, meter: Meter | None = None) -> None:
+        self.models = list(models)
+        self.deadline = deadline
+        self.meter = meter if meter is not None else Meter()
+
+    @property
+    def name(self) -> str:
+        return ", ".join(model.name for model in self.models)
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Any] | type[BaseModel] | None = None,
+        tools: Sequence[Tool] = (),
+        deadline: float | None = None,
+    ) -> ChatResult:
+        """The first usable answer; `result.usage` is what all attempts of this call cost together.
+
+        Raises: ModelError; of the kind that all models failed with, or else `exhausted`.
+        """
+        self.meter.calls += 1
+        failed: list[tuple[str, ModelError]] = []
+        for model in self.models:
+            self.meter.attempts += 1
+            try:
+                result = await self._ask(model, messages, schema, tools, deadline or self.deadline)
+            except ModelError as error:
+                self.meter.add(model.name, error.usage)
+                self.meter.failures[error.kind] = self.meter.failures.get(error.kind, 0) + 1
+                if error.kind not in PASSING:
+                    raise
+                failed.append((model.name, error))
+            else:
+                self.meter.add(model.name, result.usage)
+                spent = sum((error.usage for _, error in failed), result.usage)
+                return result.model_copy(update={"usage": spent})
+        raise _all_failed(failed)
+
+    async def _ask(
+        self, model: ChatModel, messages: Sequence[Message], schema: Any, tools: Sequence[Tool], deadline: float
+    ) -> ChatResult:
+        wanted = json_schema(schema) if schema is not None else None
+        async with within(deadline, model.name):
+            result = await model.complete(messages, schema=wanted, tools=tools, deadline=deadline)
+        if schema is not None and (result.structured is not None or not result.tool_calls):
+            answer = result.structured if result.structured is not None else result.text
+            structured = validated(answer, schema, usage=result.usage)
+            return result.model_copy(update={"structured": structured, "model": model.name})
+        return result.model_copy(update={"model": model.name})
+
+
+def open_chain(
+    names: Sequence[str],
+    settings: Settings,
+    *,
+    meter: Meter | None = None,
+    root: Path | None = None,
+    scripts: dict[Path, Script] | None = None,
+) -> Chain:
+    """The models of `names` as one; `root` is where a relative `scripted:FILE` lies.
+
+    Chains that are given the same `scripts` use up one script together, as the roles of a run do.
+
+    Raises: HIVE-401 for no name or a model that cannot be had, HIVE-105 for what is no name.
+    """
+    if not names:
+        fix = 'set models.chat in hive.toml, for example ["bedrock:…"]'
+        raise HiveError.of("HIVE-401", "no chat model is configured", file="hive.toml", path="models.chat", fix=fix)
+    scripts = scripts if scripts is not None else {}
+    deadline = settings.models.deadline_seconds
+    return Chain([_open(name, deadline, root or Path(), scripts) for name in names], deadline, meter)
+
+
+def model_names(settings: Settings, role: Role) -> list[str]:
+    """The models of a role, which are those of `models.chat` where it has none of its own."""
+    own: list[str] = getattr(settings.models, role)
+    return own or settings.models.chat
+
+
+def _open(name: str, deadline: float, root: Path, scripts: dict[Path, Script]) -> ChatModel:
+    provider, colon, model = name.partition(":")
+    if not (provider and colon and model.strip()):
+        fix = "write provider:model, for example bedrock:… or scripted:FILE"
+        raise HiveError.of("HIVE-105", f'"{name}" is not a model name', file="hive.toml", path="models", fix=fix)
+    if provider == "scripted":
+        path = (root / model).resolve()
+        if path not in scripts:
+            scripts[path] = Script(path, model)
+        return ScriptedModel(scripts[path])
+    from hive_agents.llm.langchain import open_langchain
+
+    return open_langchain(name, deadline)
+
+
+def _all_failed(failed: Sequence[tuple[str, ModelError]]) -> ModelError:
+    spent = sum((error.usage for _, error in failed), Usage())
+    kinds = {error.kind for _, error in failed}
+    told = "; ".join(error.message if name in error.message else f"{name}: {error.message}" for name, error in failed)
+    if len(failed) > 1:
+        told = f"all {len(failed)} models failed: {told}"
+    return ModelError(kinds.pop() if len(kinds) == 1 else "exhausted", told, usage=spent)

@@ -1,0 +1,205 @@
+"""Any chat model that LangChain has; Bedrock's on a client of our own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.errors import HiveError
+from hive_agents.llm.bedrock import attempts_until, failure, open_client
+from hive_agents.llm.model import ChatResult, ErrorKind, Message, ModelError, Tool, ToolCall, Usage, within
+from hive_agents.llm.prices import usage_of
+from hive_agents.llm.structured import validated
+from hive_agents.llm.threads import in_thread
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage, BaseMessage
+
+ANSWER = "answer"
+"""The tool that a model is made to call where the schema's title can't name it."""
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+_READ_TIMEOUT = 60.0
+"""A client's, so longer than deadlines mostly are: a call's own deadline may be longer than that of the settings."""
+
+_IN_WORDS = "Answer with one JSON object and nothing else. It must fit this JSON schema:\n"
+
+
+def open_langchain(name: str, deadline: float) -> LangChainModel:
+    """Raises: HIVE-401 for a provider that isn't installed or a model that cannot be opened."""
+    provider, _, model = name.partition(":")
+    try:
+        chat = _open_bedrock(model, deadline) if provider == "bedrock" else _open_other(name)
+    except (ImportError, ValueError) as error:
+        why = f'"{name}" cannot be opened: {str(error).splitlines()[0]}'
+        fix = f"pip install langchain langchain-{provider}, or check the name"
+        raise HiveError.of("HIVE-401", why, file="hive.toml", path="models", fix=fix, exit_code=3) from None
+    return LangChainModel(name, chat, blocking=provider == "bedrock")
+
+
+def _open_bedrock(model: str, deadline: float) -> BaseChatModel:
+    from langchain_aws import ChatBedrockConverse
+
+    patience = max(deadline, _READ_TIMEOUT)
+    client = open_client("bedrock-runtime", patience)
+    # Only an application inference profile is looked up through the control plane.
+    control = open_client("bedrock", patience) if "application-inference-profile" in model else client
+    return ChatBedrockConverse(model=model, client=client, bedrock_client=control, disable_streaming=True)
+
+
+def _open_other(name: str) -> BaseChatModel:
+    from importlib import import_module
+
+    opened: BaseChatModel = import_module("langchain.chat_models").init_chat_model(name)
+    return opened
+
+
+class LangChainModel:
+    """`blocking` models have no client that awaits; each call gets a thread."""
+
+    def __init__(self, name: str, chat: BaseChatModel, *, blocking: bool = False) -> None:
+        self.name = name
+        self._chat = chat
+        self._blocking = blocking
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: dict[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
+        deadline: float,
+    ) -> ChatResult:
+        answer = _answer_tool(schema, tools)
+        bound, in_words = self._bind(schema, answer, tools)
+        turns = [_turn(message) for message in messages]
+        if schema is not None and in_words:
+            turns = _with_schema(turns, schema)
+        async with within(deadline, self.name):
+            said = await self._invoke(bound, turns, deadline)
+        return self._result(said, schema, {tool.name for tool in tools})
+
+    async def _invoke(self, bound: Any, turns: list[BaseMessage], deadline: float) -> AIMessage:
+        try:
+            answer = await (
+                in_thread(partial(_blocking_call, bound, turns, deadline)) if self._blocking else bound.ainvoke(turns)
+            )
+        except Exception as error:
+            raise _failure(error, self.name) or error from error
+        from langchain_core.messages import AIMessage
+
+        if not isinstance(answer, AIMessage):
+            raise ModelError("garbage", f"{self.name} answered with {type(answer).__name__}")
+        return answer
+
+    def _bind(self, schema: dict[str, Any] | None, answer: str, tools: Sequence[Tool]) -> tuple[Any, bool]:
+        """The model with its tools, and whether the schema must be told in words because no tool can be forced."""
+        specs = [_spec(tool.name, tool.description, tool.parameters) for tool in tools]
+        if schema is None:
+            return (self._chat.bind_tools(specs) if specs else self._chat), False
+        specs.append(_spec(answer, schema.get("description") or "Gives the answer.", schema))
+        for choice in ("any",) if tools else (answer, "any"):
+            try:
+                return self._chat.bind_tools(specs, tool_choice=choice), False
+            except (ValueError, NotImplementedError):
+                continue
+        return (self._chat.bind_tools(specs[:-1]) if tools else self._chat), True
+
+    def _result(self, said: AIMessage, schema: dict[str, Any] | None, offered: set[str]) -> ChatResult:
+        usage = self._usage(said)
+        text = str(said.text)
+        calls = [ToolCall(name=call["name"], args=call["args"], id=call["id"] or "") for call in said.tool_calls]
+        if said.invalid_tool_calls:
+            raise ModelError("garbage", f"{self.name}: a tool call that cannot be parsed", usage=usage)
+        # A call to none of the caller's tools can only be meant as the answer.
+        others = [call for call in calls if schema is None or call.name in offered]
+        given = next((call.args for call in calls if call not in others), None)
+        structured = None
+        if schema is not None and (given is not None or not others):
+            structured = validated(text if given is None else given, schema, usage=usage)
+        return ChatResult(text=text, structured=structured, tool_calls=others, usage=usage, model=self.name)
+
+    def _usage(self, said: AIMessage) -> Usage:
+        counted = said.usage_metadata
+        return (
+            usage_of(self.name, counted["input_tokens"], counted["output_tokens"]) if counted else Usage(priced=False)
+        )
+
+
+def _blocking_call(bound: Any, turns: list[BaseMessage], deadline: float) -> Any:
+    with attempts_until(deadline):
+        return bound.invoke(turns)
+
+
+def _answer_tool(schema: dict[str, Any] | None, tools: Sequence[Tool]) -> str:
+    title = str((schema or {}).get("title", ""))
+    taken = {tool.name for tool in tools}
+    return next(
+        name for name in (title, ANSWER, "final_answer", "_") if _TOOL_NAME.fullmatch(name) and name not in taken
+    )
+
+
+def _spec(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+def _turn(message: Message) -> BaseMessage:
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+
+    if message.role == "system":
+        return SystemMessage(message.content)
+    if message.role == "tool":
+        return ToolMessage(message.content, tool_call_id=message.tool_call_id)
+    if message.role == "assistant":
+        calls: Any = [{"name": call.name, "args": call.args, "id": call.id} for call in message.tool_calls]
+        return AIMessage(message.content, tool_calls=calls)
+    return HumanMessage(message.content)
+
+
+def _with_schema(turns: list[BaseMessage], schema: dict[str, Any]) -> list[BaseMessage]:
+    import json
+
+    from langchain_core.messages import SystemMessage
+
+    words = _IN_WORDS + json.dumps(schema)
+    if turns and isinstance(turns[0], SystemMessage):
+        return [SystemMessage(f"{turns[0].text}\n\n{words}"), *turns[1:]]
+    return [SystemMessage(words), *turns]
+
+
+def _failure(error: Exception, name: str) -> Exception | None:
+    """What a provider's error means; None for one that looks like a fault of this program."""
+    if isinstance(error, ModelError | HiveError | TimeoutError):
+        return error
+    cause: BaseException | None = error
+    while cause is not None:  # langchain-aws wraps some of boto3's errors
+        known = failure(cause, name)
+        if known is not None:
+            return known
+        cause = cause.__cause__ or cause.__context__
+    response = getattr(error, "response", None)
+    status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
+    words = [kind.__name__ for kind in type(error).__mro__]
+    if status == 404:
+        fix = "check the name, and that your account may use the model"
+        return HiveError.of("HIVE-401", f"{name}: {error}", file="hive.toml", path="models", fix=fix, exit_code=3)
+    if isinstance(status, int):
+        kind: ErrorKind = "server"
+        if status == 429:
+            kind = "throttling"
+        elif status in (401, 403):
+            kind = "authentication"
+        elif status in (408, 504):
+            kind = "timeout"
+        return ModelError(kind, f"{name}: {error}")
+    if any("Timeout" in word for word in words):
+        return ModelError("timeout", f"{name}: {error}")
+    if isinstance(error, OSError) or any(word in ("TransportError", "APIConnectionError") for word in words):
+        return ModelError("server", f"{name}: {error}")
+    if isinstance(error, LookupError | ValueError | TypeError):
+        return ModelError("garbage", f"{name} answered what cannot be read: {type(error).__name__}: {error}")
+    return None

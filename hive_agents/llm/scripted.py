@@ -1,0 +1,130 @@
+"""A model that reads its answers from a file, for tests and demos: one JSON line a call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from hive_agents import jsontext
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.formats import Format, load_value
+from hive_agents.llm.model import ChatResult, Message, ModelError, Tool, ToolCall, within
+from hive_agents.llm.prices import usage_of
+from hive_agents.llm.structured import validated
+
+Failure = Literal["throttling", "timeout", "server", "authentication", "garbage"]
+
+
+class When(Format):
+    contains: str
+
+
+class Tokens(Format):
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+
+
+class Line(Format):
+    """One answer. With `when` it is passed over until its text is in the prompt."""
+
+    content: str | None = None
+    tool_calls: list[ToolCall] = []
+    structured: dict[str, Any] | None = None
+    error: Failure | None = None
+    delay_seconds: float = Field(default=0.0, ge=0)
+    when: When | None = None
+    repeat: bool = False
+    usage: Tokens = Tokens()
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Line:
+        answers = self.content is not None or self.structured is not None or bool(self.tool_calls)
+        if answers == (self.error is not None):
+            raise ValueError("a line holds content, tool_calls or structured, or else error")
+        return self
+
+
+class Script:
+    """The lines of a file and how far they are used; models of one run share it."""
+
+    def __init__(self, path: Path, shown: str | None = None) -> None:
+        self.name = shown or str(path)
+        self._left = _lines(path, self.name)
+        self._taken = 0
+
+    def take(self, prompt: str) -> Line:
+        for position, line in enumerate(self._left):
+            if line.when is None or line.when.contains in prompt:
+                self._taken += 1
+                return line if line.repeat else self._left.pop(position)
+        why = f"scripted:{self.name} has run out: {self._taken} answers were taken"
+        waiting = [line.when.contains for line in self._left if line.when]
+        if waiting:
+            why += f", and {len(waiting)} wait for a prompt that contains {json.dumps(waiting[0], ensure_ascii=False)}"
+        raise ModelError("exhausted", why)
+
+
+class ScriptedModel:
+    def __init__(self, script: Script) -> None:
+        self.name = f"scripted:{script.name}"
+        self._script = script
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: dict[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
+        deadline: float,
+    ) -> ChatResult:
+        line = self._script.take("\n".join(message.content for message in messages))
+        async with within(deadline, self.name):
+            await asyncio.sleep(line.delay_seconds)
+        usage = usage_of(self.name, line.usage.input_tokens, line.usage.output_tokens)
+        if line.error is not None:
+            raise ModelError(line.error, f"{self.name}: scripted {line.error}", usage=usage)
+        structured = line.structured
+        if schema is not None and not (line.tool_calls and structured is None):
+            answer = structured if structured is not None else line.content or ""
+            structured = validated(answer, schema, usage=usage)
+        text = line.content
+        if text is None:
+            text = json.dumps(structured, ensure_ascii=False) if structured is not None else ""
+        return ChatResult(text=text, structured=structured, tool_calls=line.tool_calls, usage=usage, model=self.name)
+
+
+def _lines(path: Path, shown: str) -> list[Line]:
+    """Raises: HIVE-401 for a file that can't be read, else every fault with its line."""
+    try:
+        text = jsontext.decode(path.read_bytes(), shown)
+    except OSError as error:
+        why = f"the script cannot be read: {error.strerror}"
+        raise HiveError.of(
+            "HIVE-401", why, file=shown, path="$", fix="name a file of JSON lines", exit_code=3
+        ) from None
+    lines: list[Line] = []
+    wrong: list[Diagnostic] = []
+    numbered = [(number, raw) for number, raw in enumerate(text.split("\n"), start=1) if raw.strip()]
+    for number, raw in numbered:
+        try:
+            line = load_value(Line, jsontext.parse(raw, shown), shown)
+        except HiveError as error:
+            wrong += [_at(found, number) for found in error.diagnostics]
+            continue
+        lines.append(line)
+        if line.repeat and line.when is None and number != numbered[-1][0]:
+            fix = "move it to the end, or give it a when"
+            message = "a line that repeats keeps the lines below it from being reached"
+            wrong.append(Diagnostic("HIVE-105", message, shown, "repeat", fix, number))
+    if wrong:
+        raise HiveError(wrong)
+    return lines
+
+
+def _at(found: Diagnostic, line: int) -> Diagnostic:
+    return Diagnostic(found.code, found.message, found.file, found.path, found.fix, line, found.severity)

@@ -1,0 +1,62 @@
+"""A model's structured answer, checked against what was asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from hive_agents import jsontext
+from hive_agents.errors import HiveError
+from hive_agents.llm.json_schema import faults
+from hive_agents.llm.model import ModelError, Usage
+
+Schema = Mapping[str, Any] | type[BaseModel]
+_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.S)
+_SHOWN = 200
+
+
+def validated(answer: str | Mapping[str, Any], schema: Schema, *, usage: Usage | None = None) -> dict[str, Any]:
+    """The answer as an object that fits `schema`; a text may wrap its JSON in one code fence.
+
+    >>> validated('{"n": 1}', {"type": "object", "properties": {"n": {"type": "integer"}}})
+    {'n': 1}
+
+    Raises: ModelError of kind garbage.
+    """
+    value = _parsed(answer, usage) if isinstance(answer, str) else answer
+    if not isinstance(value, Mapping):
+        raise ModelError("garbage", f"the answer is not an object: {_shown(value)}", usage=usage)
+    wrong = _model_faults(value, schema) if isinstance(schema, type) else faults(value, schema)
+    if wrong:
+        raise ModelError("garbage", f"the answer doesn't fit: {'; '.join(wrong[:5])}: {_shown(value)}", usage=usage)
+    return dict(value)
+
+
+def json_schema(schema: Schema) -> dict[str, Any]:
+    return schema.model_json_schema() if isinstance(schema, type) else dict(schema)
+
+
+def _parsed(text: str, usage: Usage | None) -> Any:
+    fenced = _FENCED.search(text)
+    try:
+        return jsontext.parse(fenced[1] if fenced else text, "answer")
+    except HiveError as error:
+        why = error.diagnostics[0].message
+        raise ModelError("garbage", f"the answer is {why}: {_shown(text)}", usage=usage) from None
+
+
+def _model_faults(value: Mapping[str, Any], model: type[BaseModel]) -> list[str]:
+    try:
+        model.model_validate_json(json.dumps(value))  # the JSON rules: a strict model takes "accept" for an enum
+    except ValidationError as error:
+        return [f"{jsontext.show_path(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+    return []
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

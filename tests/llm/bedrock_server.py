@@ -1,0 +1,146 @@
+"""Bedrock's wire format over HTTP on loopback: Converse, InvokeModel of Titan and Cohere, Rerank.
+
+`server.fail(…)` queues failures that are served before the next success: a status with an error type,
+`Slow(seconds)` or `GARBAGE`, a body that is not JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+GARBAGE = "garbage"
+THROTTLED = (429, "ThrottlingException")
+UNAVAILABLE = (503, "ServiceUnavailableException")
+DENIED = (403, "AccessDeniedException")
+
+
+@dataclass
+class Slow:
+    seconds: float
+
+
+@dataclass
+class Request:
+    path: str
+    body: dict[str, Any]
+    authorization: str
+
+
+@dataclass
+class BedrockServer:
+    url: str = ""
+    requests: list[Request] = field(default_factory=list)
+    failures: list[Any] = field(default_factory=list)
+    answer: dict[str, Any] = field(default_factory=dict)
+    """What a forced tool is called with."""
+
+    def fail(self, *failures: Any) -> None:
+        self.failures += failures
+
+    def paths(self) -> list[str]:
+        return [request.path for request in self.requests]
+
+
+@contextmanager
+def bedrock_server() -> Iterator[BedrockServer]:
+    state = BedrockServer()
+    http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"state": state}))
+    http.daemon_threads = True
+    state.url = f"http://127.0.0.1:{http.server_port}"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        http.shutdown()
+        http.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    state: BedrockServer
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        path = urllib.parse.unquote(self.path)
+        self.state.requests.append(Request(path, body, self.headers.get("Authorization", "")))
+        failure = self.state.failures.pop(0) if self.state.failures else None
+        if isinstance(failure, Slow):
+            time.sleep(failure.seconds)
+            self.close_connection = True
+        elif failure == GARBAGE:
+            self._send(200, b"<html>not what you asked for")
+        elif failure is not None:
+            status, kind, *message = failure
+            said = {"message": message[0] if message else f"served {kind}"}
+            self._send(status, json.dumps(said).encode(), {"x-amzn-ErrorType": kind})
+        elif path.endswith("/converse"):
+            self._send(200, json.dumps(converse(body, self.state.answer)).encode())
+        elif path.endswith("/invoke") and "/model/amazon.titan-embed" in path:
+            vector = embed(body["inputText"], body["dimensions"])
+            self._send(200, json.dumps({"embedding": vector, "inputTextTokenCount": 1}).encode())
+        elif path.endswith("/invoke") and "/model/cohere.embed" in path:
+            vectors = [embed(text, body.get("output_dimension", 1024)) for text in body["texts"]]
+            found: Any = {"float": vectors} if "embedding_types" in body else vectors
+            self._send(200, json.dumps({"id": "x", "embeddings": found, "texts": body["texts"]}).encode())
+        elif path == "/rerank":
+            self._send(200, json.dumps(rerank(body)).encode())
+        else:
+            self._send(404, json.dumps({"message": path}).encode(), {"x-amzn-ErrorType": "ResourceNotFoundException"})
+
+    def _send(self, status: int, data: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        for key, value in (headers or {}).items():
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def converse(body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    choice = body.get("toolConfig", {}).get("toolChoice", {})
+    content: list[dict[str, Any]]
+    if "tool" in choice or "any" in choice:
+        tools = [tool["toolSpec"]["name"] for tool in body["toolConfig"]["tools"]]
+        name = choice.get("tool", {}).get("name", tools[0])
+        content, stop = [{"toolUse": {"toolUseId": "call_1", "name": name, "input": answer}}], "tool_use"
+    else:
+        content, stop = [{"text": "echo: " + body["messages"][-1]["content"][0]["text"]}], "end_turn"
+    return {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": stop,
+        "usage": {"inputTokens": 1000, "outputTokens": 100, "totalTokens": 1100},
+        "metrics": {"latencyMs": 5},
+    }
+
+
+def embed(text: str, dimensions: int) -> list[float]:
+    """Words counted by the sum of their letters: equal texts get equal vectors, which have no unit length."""
+    vector = [0.0] * dimensions
+    for word in re.findall(r"\w+|\S", text.lower()) or ["."]:
+        vector[sum(map(ord, word)) % dimensions] += 1.0
+    return vector
+
+
+def rerank(body: dict[str, Any]) -> dict[str, Any]:
+    def words(text: str) -> set[str]:
+        return set(re.findall(r"\w+", text.lower()))
+
+    query = words(body["queries"][0]["textQuery"]["text"])
+    texts = [source["inlineDocumentSource"]["textDocument"]["text"] for source in body["sources"]]
+    scored = [(len(query & words(text)) / max(1, len(query)), index) for index, text in enumerate(texts)]
+    return {"results": [{"index": index, "relevanceScore": score} for score, index in sorted(scored, reverse=True)]}
