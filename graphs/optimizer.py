@@ -1,5 +1,6 @@
 """The optimizer: diagnose → propose → validate → evaluate → judge, again and again; then certify → deploy | escalate.
 
+What the gate doesn't let pass waits for a person: escalate asks, decide takes the answer, deploy acts on it.
 State holds JSON only and survives a crash between any two nodes. The session in the context holds what
 can be computed again: cached rankings, the baseline's scores.
 """
@@ -12,6 +13,7 @@ from typing import Any, Literal, TypedDict
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
+from langgraph.types import interrupt
 
 from hive_agents.optimizer import steps
 from hive_agents.optimizer.session import OptimizerSession
@@ -69,6 +71,12 @@ def node(step: Step) -> Any:
     return run
 
 
+def decide(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
+    """Pause until the request is decided. Nothing comes before the interrupt: a resumed node starts from its top."""
+    interrupt({"approval_id": state["approval_id"]})
+    return steps.decide(HiveContext.of(runtime).place, state)
+
+
 def again(state: OptimizerState) -> Literal["diagnose", "finish"]:
     return "finish" if state.get("stopped_by") else "diagnose"
 
@@ -84,10 +92,17 @@ def outcome(state: OptimizerState) -> Literal["deploy", "escalate", "__end__"]:
     return "deploy" if certificate and certificate["decision"] == "passed" else "escalate"
 
 
+def answered(state: OptimizerState) -> Literal["deploy", "decide", "__end__"]:
+    if state["status"] == "escalated":  # woken before anybody decided
+        return "decide"
+    return "deploy" if state["status"] == "approved" else "__end__"
+
+
 def build() -> StateGraph[OptimizerState, HiveContext, OptimizerState, OptimizerState]:
     builder = StateGraph(OptimizerState, context_schema=HiveContext)
     for step in STEPS:
         builder.add_node(step.__name__, node(step))
+    builder.add_node("decide", decide)
     builder.add_edge(START, "diagnose")
     builder.add_edge("diagnose", "propose")
     builder.add_edge("propose", "validate")
@@ -97,7 +112,8 @@ def build() -> StateGraph[OptimizerState, HiveContext, OptimizerState, Optimizer
     builder.add_conditional_edges("finish", worth_certifying)
     builder.add_conditional_edges("certify", outcome)
     builder.add_edge("deploy", END)
-    builder.add_edge("escalate", END)
+    builder.add_edge("escalate", "decide")
+    builder.add_conditional_edges("decide", answered)
     return builder
 
 

@@ -9,35 +9,71 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hive_agents.approvals import ApprovalRequest
     from hive_agents.errors import Diagnostic, HiveError
     from hive_agents.evaluation import Evaluation, evaluate  # type: ignore[no-redef]
+    from hive_agents.goals import Constraint, Goal, SuccessCriterion
+    from hive_agents.judging import (
+        CapabilityLevel,
+        EvaluationRule,
+        FeedbackContext,
+        HybridJudge,
+        JudgeProtocol,
+        Judgment,
+        JudgmentAction,
+        Signal,
+    )
     from hive_agents.retrieval import Collection, Hit, IndexReport, Ranking, RetrievalConfig, SearchEngine
     from hive_agents.workspace import Workspace
 
 _HOMES = {
+    "ApprovalRequest": "approvals",
+    "CapabilityLevel": "judging",
     "Collection": "retrieval",
+    "Constraint": "goals",
     "Diagnostic": "errors",
     "Evaluation": "evaluation",
+    "EvaluationRule": "judging",
+    "FeedbackContext": "judging",
+    "Goal": "goals",
     "Hit": "retrieval",
     "HiveError": "errors",
+    "HybridJudge": "judging",
     "IndexReport": "retrieval",
+    "JudgeProtocol": "judging",
+    "Judgment": "judging",
+    "JudgmentAction": "judging",
     "Ranking": "retrieval",
     "RetrievalConfig": "retrieval",
     "SearchEngine": "retrieval",
+    "Signal": "judging",
+    "SuccessCriterion": "goals",
     "Workspace": "workspace",
     "evaluate": "evaluation",
 }
 
 __all__ = [
+    "ApprovalRequest",
+    "CapabilityLevel",
     "Collection",
+    "Constraint",
     "Diagnostic",
     "Evaluation",
+    "EvaluationRule",
+    "FeedbackContext",
+    "Goal",
     "Hit",
     "HiveError",
+    "HybridJudge",
     "IndexReport",
+    "JudgeProtocol",
+    "Judgment",
+    "JudgmentAction",
     "Ranking",
     "RetrievalConfig",
     "SearchEngine",
+    "Signal",
+    "SuccessCriterion",
     "Workspace",
     "evaluate",
 ]

@@ -12,6 +12,7 @@ from hive_agents.cli.surface import (
     Surface,
     WorkspaceOption,
     open_workspace,
+    styled,
 )
 
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ def command(
     quiet: QuietOption = False,
 ) -> None:
     """Put a config through the gate, and switch to it if it passes."""
-    from hive_agents.approvals import file_request
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import load_golden
+    from hive_agents.runtime.decisions import ask_for_override
     from hive_agents.verification import deploy, named_config
 
-    if override and not reason:
+    if override and not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "--override needs a reason", fix='add --reason "…"')
     surface = Surface(json, quiet)
     place = open_workspace(workspace)
@@ -57,12 +58,7 @@ def command(
             f"{outcome.previous} stays active; `hive compare {outcome.previous} {stored.name}` shows the queries"
         )
         if override:
-            approval = file_request(
-                place,
-                kind="deploy",
-                title=f"deploy {stored.name} in spite of the gate",
-                context={"config": stored.text, "config_hash": stored.hash, "reason": reason, **value},
-            )
+            approval = ask_for_override(place, stored, outcome, str(reason))
             value |= {"approval_id": approval, "override": {"reason": reason}}
             parts.append(f"approval request {approval} waits for another person")
     surface.show(value, *parts)
@@ -73,7 +69,7 @@ def gate_parts(result: GateResult) -> list[Any]:
     """The gate's decision with its figures, as lines."""
     style = _STYLES[result.decision]
     word = "PASSED" if result.decision == "first" else result.decision.upper()
-    lines: list[Any] = [f"[bold {style}]{word}[/bold {style}] {result.candidate.config}"]
+    lines: list[Any] = [styled(word, f"bold {style}") + f" {result.candidate.config}"]
     lines += [f"  {reason.code}: {reason.message}" for reason in result.reasons]
     if result.difference is None or result.active is None:
         lines.append("  there is no active config: nothing to compare with")

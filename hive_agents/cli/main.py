@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hive_agents.cli import (
+    approvals,
     compare,
     demo,
     deploy,
@@ -20,6 +21,7 @@ from hive_agents.cli import (
     import_,
     index,
     init,
+    judge,
     label,
     optimize,
     query,
@@ -62,6 +64,8 @@ COMMANDS = {
 }
 for name, module in COMMANDS.items():
     app.command(name)(module.command)
+app.add_typer(judge.app, name="judge")
+app.add_typer(approvals.app, name="approvals")
 
 
 def _version(asked: bool) -> None:

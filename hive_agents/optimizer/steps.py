@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hive_agents.approvals import file_request
+from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
+from hive_agents.errors import HiveError
 from hive_agents.optimizer.budget import BudgetExhausted
 from hive_agents.optimizer.proposal import merged
 from hive_agents.optimizer.session import UNNAMED, OptimizerSession, next_data
 from hive_agents.optimizer.space import Edit, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.trial import Measured, judge_trial
+from hive_agents.workspace import Workspace
 
 State = Mapping[str, Any]
 Update = dict[str, Any]
@@ -145,30 +147,70 @@ def certify(session: OptimizerSession, state: State) -> Update:
 
 
 def deploy(session: OptimizerSession, state: State) -> Update:
+    """Switch to what the gate certified, or to what a person approved in spite of it."""
     from hive_agents.optimizer.certify import deploy_certified
 
+    if state.get("approval_id"):
+        return _deploy_approved(session.workspace, state["approval_id"])
     deploy_certified(session, state["best"]["name"], state["evaluation"], state["run_id"])
     return {"status": "deployed"}
 
 
 def escalate(session: OptimizerSession, state: State) -> Update:
     """Ask a person: the diff, the figures, the diagnosis."""
-    best = state["best"]
-    approval = file_request(
-        session.workspace,
+    best, evaluation = state["best"], state["evaluation"]
+    stored = session.stored(best["name"])
+    bound = evaluation["certificate"]
+    before = session.baseline.model_dump(mode="json", exclude_unset=True)
+    filing = Filing(
         kind="deploy",
         title=f"deploy {best['name']}: {state['certificate']['decision']} by the gate",
+        requester="agent:optimizer",
         context={
             "config": best["name"],
+            "file": stored.file,
+            "via": "approval",
             "changes": session.changes(best),
             "certificate": state["certificate"],
-            "evaluation": state["evaluation"],
+            "evaluation": evaluation,
             "diagnosis": state["diagnosis"]["summary"],
         },
+        diff=Diff(
+            json_patch=json_patch(before, stored.config.model_dump(mode="json", exclude_unset=True)),
+            before_hash=bound["active_hash"],
+            after_hash=bound["config_hash"],
+        ),
+        risk="high",
         run_id=state["run_id"],
-        requester="agent:optimizer",
     )
-    return {"status": "escalated", "approval_id": approval}
+    return {"status": "escalated", "approval_id": ApprovalStore(session.workspace).file(filing).id}
+
+
+def decide(workspace: Workspace, state: State) -> Update:
+    """What the store says of the request: whoever resumes a run can't approve by doing so."""
+    request = ApprovalStore(workspace).get(state["approval_id"])
+    if not request.decided:
+        return {"status": "escalated"}
+    if request.status == "approved":
+        return {"status": "approved"}
+    return {"status": "stopped", "stopped_by": request.status}
+
+
+def _deploy_approved(workspace: Workspace, approval_id: str) -> Update:
+    from hive_agents.verification.approved import deploy_approved
+
+    store = ApprovalStore(workspace)
+    request = store.get(approval_id)
+    if request.status != "approved":
+        return {"status": "stopped", "stopped_by": request.status}
+    try:
+        deploy_approved(workspace, request.id, request.context, request.decisions[-1].model_dump())
+    except HiveError as error:
+        if error.diagnostics[0].code != "HIVE-307":
+            raise
+        store.supersede(request.id, error.diagnostics[0].message)
+        return {"status": "stopped", "stopped_by": "superseded"}
+    return {"status": "deployed"}
 
 
 def _spent(session: OptimizerSession) -> Update:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,6 +12,10 @@ import numpy as np
 
 from hive_agents.evaluation.evaluate import mean
 from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.goals import Goal
+from hive_agents.judging.hybrid import HybridJudge
+from hive_agents.judging.rules import EvaluationRule
+from hive_agents.judging.verdict import FeedbackContext, Judgment, JudgmentAction, Signal
 from hive_agents.optimizer.lane_cache import Floats, Scores
 from hive_agents.settings import Gate
 
@@ -36,22 +42,63 @@ class Measured:
         return float(self.train.distractors.mean())
 
 
+GOAL = Goal(id="trial", name="A better config", goal_type="retrieval")
+RULES = (
+    EvaluationRule(
+        id="tag_falls",
+        condition="result['tag'] is not None and result['tag']['after'] < result['tag']['before'] - result['tag_drop']",
+        action=JudgmentAction.RETRY,
+        priority=2,
+        description='tag "{tag[name]}" falls from {tag[before]:.2f} to {tag[after]:.2f}',
+    ),
+    EvaluationRule(
+        id="distractors_rise",
+        condition="result['distractors'] > result['distractors_before'] + 1e-9",
+        action=JudgmentAction.RETRY,
+        priority=1,
+        description="distractors rise from {distractors_before:.2f} to {distractors:.2f}",
+    ),
+)
+
+
 def judge_trial(
     new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
 ) -> tuple[Verdict, str]:
     """Rules first (what the gate would block), then evidence; the feedback says what to do better."""
-    for tag, before, after in _tags(tuning, baseline, new):
-        if after < before - gate.tag_drop:
-            return "retry", f'tag "{tag}" falls from {before:.2f} to {after:.2f}'
-    if new.distractors > baseline.distractors + 1e-9:
-        return "retry", f"distractors rise from {baseline.distractors:.2f} to {new.distractors:.2f}"
-    gain = new.train_nudcg - incumbent.train_nudcg
-    if gain <= 1e-9:
-        return "retry", "no gain on the training queries" if gain > -1e-9 else f"{gain:+.3f} on the training queries"
     difference, error = paired_error(new.validation.nudcg, incumbent.validation.nudcg)
-    if difference < -error:
-        return "retry", f"gains on the training queries, and loses {-difference:.3f} on the validation queries"
-    return "accept", f"{gain:+.3f} on the training queries"
+    falling = [
+        {"name": tag, "before": before, "after": after}
+        for tag, before, after in _tags(tuning, baseline, new)
+        if after < before - gate.tag_drop
+    ]
+    figures = {
+        "tag": falling[0] if falling else None,
+        "tag_drop": gate.tag_drop,
+        "distractors": new.distractors,
+        "distractors_before": baseline.distractors,
+        "gain": new.train_nudcg - incumbent.train_nudcg,
+        "validation": difference,
+        "validation_error": error,
+    }
+    with ThreadPoolExecutor(1) as thread:  # the caller's own may have a running loop, as in a notebook
+        judgment = thread.submit(asyncio.run, HybridJudge(RULES, evidence).evaluate(GOAL, figures)).result()
+    by_rule = judgment.rule_id is not None and not judgment.escalated
+    told = judgment.reasoning.format_map(figures) if by_rule else judgment.reasoning
+    return ("accept" if judgment.action is JudgmentAction.ACCEPT else "retry"), told
+
+
+async def evidence(_: Goal, result: Any, __: FeedbackContext | None) -> Judgment:
+    """What the measured figures say: a gain on the training queries that the validation queries don't gainsay."""
+    gain, difference = result["gain"], result["validation"]
+    action, why = JudgmentAction.RETRY, f"{gain:+.3f} on the training queries"
+    if abs(gain) <= 1e-9:
+        why = "no gain on the training queries"
+    elif gain > 0 and difference < -result["validation_error"]:
+        why = f"gains on the training queries, and loses {-difference:.3f} on the validation queries"
+    elif gain > 0:
+        action = JudgmentAction.ACCEPT
+    signal = Signal(source="evidence", action=action, confidence=1.0, detail=why)
+    return Judgment(action=action, confidence=1.0, reasoning=why, signals=[signal])
 
 
 def paired_error(a: Floats, b: Floats) -> tuple[float, float]:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hive_agents.files import atomic_write
+from hive_agents.approvals import ApprovalStore
+from hive_agents.files import atomic_write, locked
 from hive_agents.optimizer.page import page
 from hive_agents.optimizer.report import result_of
 from hive_agents.retrieval.deployed import active_config
@@ -42,35 +43,75 @@ class OptimizeRun:
         """Raises: HIVE-409 for an unknown run."""
         return cls(workspace, find_run(workspace, run_id, "optimizer"))
 
-    def go(self, on_update: OnUpdate | None = None) -> dict[str, Any]:
+    def go(self, on_update: OnUpdate | None = None, *, wait: float = 30.0) -> dict[str, Any]:
         """Run to the end, or go on from the last checkpoint; a run that has ended gives its result again.
 
-        Ctrl-C ends it with `stopped_by: interrupted` and what was found so far.
+        A run that waits for a person gives what it has, and goes on once the request is decided. Ctrl-C ends it
+        with `stopped_by: interrupted` and what was found so far.
+        Raises: HIVE-402 where another process still works on it after `wait` seconds.
         """
-        if self.run.status == "done" and self.run.result is not None:
-            return self.run.result
+        self.workspace.state_folder("runs")
+        folder = self.workspace.state_folder(f"runs/{self.run.run_id}")
+        with locked(folder / "run.lock", f"working on run {self.run.run_id}", wait):
+            self.run = find_run(self.workspace, self.run.run_id, "optimizer")
+            if self.run.status == "done" and self.run.result is not None:
+                return self.run.result
+            return self._go(folder, on_update)
+
+    def _go(self, folder: Path, on_update: OnUpdate | None) -> dict[str, Any]:
         value = self.run.input
         context = HiveContext(str(self.workspace.root), value["golden"], {"optimizer": value["settings"]})
         config: Any = {"configurable": {"thread_id": self.run.thread_id}, "recursion_limit": 10_000}
         interrupted = False
         with checkpointer(self.workspace) as saver:
             graph = load_graph("optimizer", saver)
-            known = graph.get_state(config)
-            fresh = None if known.next else {"run_id": self.run.run_id, "deploy": value["deploy"]}
+            now = graph.get_state(config)
+            answer = self._answer(now)
+            if now.interrupts and answer is None and self.run.result is not None:
+                return self.run.result
+            # Not `next`: it is empty, too, where a process died after a node's writes and before the checkpoint.
+            fresh = None if now.tasks else {"run_id": self.run.run_id, "deploy": value["deploy"]}
             try:
-                for update in graph.stream(fresh, config, context=context, stream_mode="updates", durability="sync"):
-                    if on_update is not None and {"judge", "diagnose"} & update.keys():
-                        on_update(dict(graph.get_state(config).values))
+                while not _rests(now, answer):
+                    for update in graph.stream(
+                        answer or fresh, config, context=context, stream_mode="updates", durability="sync"
+                    ):
+                        if on_update is not None and {"judge", "diagnose"} & update.keys():
+                            on_update(dict(graph.get_state(config).values))
+                    now = graph.get_state(config)
+                    answer = self._answer(now)  # it may have been decided before the run came to ask
             except KeyboardInterrupt:
                 interrupted = True
-            state = dict(graph.get_state(config).values)
+            now = graph.get_state(config)
+        state = dict(now.values)
+        if self.run.status == "waiting" and self.run.result is not None and state["status"] == "stopped":
+            # Nothing was measured since: the session may not even open any more.
+            result = self.run.result | {"status": state["status"], "stopped_by": state["stopped_by"]}
+        else:
+            result = self._result(context, state, folder, interrupted)
+        status = "stopped" if interrupted else "waiting" if now.interrupts else "done"
+        end_run(self.workspace, self.run.run_id, status, result)
+        return result
+
+    def _answer(self, known: Any) -> Any:
+        """What wakes a run that waits for a person; None while nobody has decided."""
+        if not known.interrupts:
+            return None
+        from langgraph.types import Command
+
+        request = ApprovalStore(self.workspace).get(known.values["approval_id"])
+        return Command(resume={one.id: request.status for one in known.interrupts}) if request.decided else None
+
+    def _result(self, context: HiveContext, state: dict[str, Any], folder: Path, interrupted: bool) -> dict[str, Any]:
         session = context.optimizer(
             self.run.run_id, state.get("baseline"), state.get("evaluations", 0), state.get("seconds", 0.0)
         )
         result = result_of(session, state, self.run.run_id, interrupted=interrupted)
-        self.workspace.state_folder("runs")
-        folder = self.workspace.state_folder(f"runs/{self.run.run_id}")
         atomic_write(folder / "report.html", page(result, session).encode(), mode=0o600)
         result["report"] = self.workspace.relative(folder / "report.html")
-        end_run(self.workspace, self.run.run_id, "stopped" if interrupted else "done", result)
         return result
+
+
+def _rests(now: Any, answer: Any) -> bool:
+    """Whether a run is at its end, or waits for a person who hasn't answered."""
+    return bool(now.values) and (not now.tasks or (bool(now.interrupts) and answer is None))

@@ -53,9 +53,10 @@ def find_run(workspace: Workspace, run_id: str, graph: str) -> Run:
 
 
 def end_run(workspace: Workspace, run_id: str, status: str, result: dict[str, Any] | None) -> None:
-    """Record how a run stands; a run that was stopped or is still running can be resumed."""
+    """Record how a run stands; a run that was stopped, waits or is still running can be resumed."""
+    ended_at = None if status == "waiting" else audit.now()
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
         connection.execute(
             "UPDATE runs SET status = ?, ended_at = ?, result = ? WHERE run_id = ?",
-            (status, audit.now(), json.dumps(result) if result is not None else None, run_id),
+            (status, ended_at, json.dumps(result) if result is not None else None, run_id),
         )

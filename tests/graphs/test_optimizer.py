@@ -69,7 +69,8 @@ def test_the_graph_reads_like_its_diagram() -> None:
         "__end__",
     ]
     assert edges >= set(pairwise(loop))
-    assert {("judge", "diagnose"), ("certify", "escalate"), ("escalate", "__end__"), ("finish", "__end__")} <= edges
+    assert {("judge", "diagnose"), ("finish", "__end__"), ("certify", "escalate")} <= edges
+    assert {("escalate", "decide"), ("decide", "deploy"), ("decide", "decide"), ("decide", "__end__")} <= edges
 
 
 def test_a_run_ends_with_a_certificate_and_a_decision(finished: tuple[Workspace, dict[str, Any]]) -> None:

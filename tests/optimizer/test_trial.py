@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
+from hive_agents.judging.verdict import JudgmentAction
 from hive_agents.optimizer.lane_cache import Scores
-from hive_agents.optimizer.trial import Measured, by_folds, judge_trial, simplest
+from hive_agents.optimizer.trial import GOAL, Measured, by_folds, evidence, judge_trial, simplest
 from hive_agents.settings import Gate
 
 
@@ -65,3 +66,13 @@ def test_cross_validated_selection_does_not_hang_on_one_query() -> None:
     lucky = np.full(20, 0.5)
     lucky[3] = 3.0
     assert by_folds([(1, steady, "steady"), (2, lucky, "lucky")]) == "steady"
+
+
+async def test_a_trial_is_judged_under_a_running_loop_too() -> None:
+    assert judge_trial(BASE, BASE, BASE, TAGS, Gate()) == ("retry", "no gain on the training queries")
+
+
+async def test_the_verdict_without_a_rule_is_one_of_evidence() -> None:
+    figures = {"gain": 0.1, "validation": 0.0, "validation_error": 0.0}
+    judgment = await evidence(GOAL, figures, None)
+    assert [(signal.source, signal.action) for signal in judgment.signals] == [("evidence", JudgmentAction.ACCEPT)]

@@ -1,0 +1,55 @@
+"""Whether a person may decide a request now; every refusal says why and what to do."""
+
+from __future__ import annotations
+
+from hive_agents.approvals.people import same_person
+from hive_agents.approvals.request import ApprovalRequest, Verb
+from hive_agents.errors import HiveError
+
+
+def refused(code: str, message: str, fix: str) -> HiveError:
+    return HiveError.of(code, message, fix=fix, exit_code=1)
+
+
+def require_open(request: ApprovalRequest, now: str) -> None:
+    """Raises: HIVE-414 for a request that nobody can decide any more."""
+    show = f"see `hive approvals show {request.id}`"
+    if request.decided:
+        last = request.decisions[-1].by if request.decisions else None
+        by = f" by {last}" if last and request.status not in ("expired", "superseded") else ""
+        raise refused("HIVE-414", f"{request.id} is already decided: {request.status}{by}", show)
+    if request.due_at is not None and request.due_at <= now and request.on_timeout == "reject":
+        raise refused("HIVE-414", f"{request.id} expired at {request.due_at}", show)
+
+
+def require_permitted(request: ApprovalRequest, verb: Verb, by: str, authn: str, *, require_token: bool) -> None:
+    """Raises: HIVE-415."""
+    if require_token and authn == "local":
+        raise refused(
+            "HIVE-415",
+            "this workspace wants a signed token (approvals.require_token), and a plain local name is none",
+            "tokens come with a later release; until then, set approvals.require_token = false to decide locally",
+        )
+    if verb not in request.allowed_decisions:
+        allowed = ", ".join(request.allowed_decisions)
+        raise refused("HIVE-415", f"{request.id} can't be decided by {verb}", f"it allows: {allowed}")
+    if request.approvers.exclude_requester and same_person(by, request.requester):
+        raise refused("HIVE-415", f"{by} asked for {request.id}", "another person must decide it: four eyes")
+    if not by.startswith("user:"):
+        raise refused("HIVE-415", f"{by} is no person", "only people decide requests")
+    delegated = next((one for one in request.delegations if same_person(one.by, by)), None)
+    if delegated is not None:
+        raise refused("HIVE-415", f"{by} delegated {request.id} to {delegated.to}", f"{delegated.to} decides it")
+    if any(same_person(decision.by, by) for decision in request.approvals) and verb != "reject":
+        raise refused("HIVE-414", f"{by} agreed to {request.id} before", "other people's approvals are missing")
+
+
+def require_current(request: ApprovalRequest, version: int | None, content_hash: str | None) -> None:
+    """Raises: HIVE-416 where the content is not the one that was read."""
+    if version not in (None, request.version) or content_hash not in (None, request.content_hash):
+        read = f"version {version}" if version is not None else "another content"
+        raise refused(
+            "HIVE-416",
+            f"{request.id} was changed since it was read: it is version {request.version}, the decision is on {read}",
+            f"read it again with `hive approvals show {request.id}`, then decide",
+        )

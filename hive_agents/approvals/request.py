@@ -1,0 +1,176 @@
+"""What a person is asked: the filing that a run or a command makes, and the request that it becomes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from hive_agents.approvals.args_schema import check_schema
+from hive_agents.formats import AnyCase, Format
+
+Kind = Literal["judgment", "deploy", "tool_call", "rule", "threshold", "question", "ticket", "audit"]
+Status = Literal["pending", "approved", "rejected", "edited", "responded", "expired", "superseded"]
+Verb = Literal["approve", "edit", "reject", "respond"]
+Risk = Literal["low", "medium", "high"]
+OnTimeout = Annotated[Literal["reject", "escalate"], AnyCase]
+
+RESULT: Mapping[Verb, Status] = {
+    "approve": "approved",
+    "edit": "edited",
+    "reject": "rejected",
+    "respond": "responded",
+}
+GOLDEN = "evals/"
+
+
+class Approvers(Format):
+    """`min` different people have to agree; with `exclude_requester` none of them is who asked."""
+
+    min: Annotated[int, Field(ge=1)] = 1
+    exclude_requester: bool = False
+
+
+class Diff(Format):
+    """What an approval would change: RFC 6902 operations between two contents, named by their hashes."""
+
+    json_patch: list[dict[str, Any]]
+    before_hash: str | None = None
+    after_hash: str | None = None
+
+
+class Decision(Format):
+    """One person's answer; it counts for the `version` of the content that it names."""
+
+    verb: Verb
+    by: str
+    authn: str
+    at: str
+    version: int
+    reason: str | None = None
+    message: str | None = None
+    args: dict[str, Any] | None = None
+
+
+class Delegation(Format):
+    """`by` handed a request to `to`, and decides it no more."""
+
+    by: str
+    to: str
+    at: str
+
+
+class Filing(Format):
+    """What is asked, and who may answer how. `context` holds all that a person needs to decide.
+
+    `context["args"]` are what an edit changes, as `args_schema` allows. Rules and judgements may be decided
+    in bulk by their `context["rule_id"]`.
+    """
+
+    kind: Kind
+    title: str
+    requester: str
+    tenant: str = "local"
+    context: dict[str, Any] = {}
+    signals: list[dict[str, Any]] = []
+    diff: Diff | None = None
+    risk: Risk = "medium"
+    allowed_decisions: Annotated[list[Verb], Field(min_length=1)] = ["approve", "reject"]
+    args_schema: dict[str, Any] | None = None
+    approvers: Approvers = Approvers()
+    on_timeout: OnTimeout | None = None
+    idempotency_key: str | None = None
+    run_id: str | None = None
+    thread_id: str | None = None
+
+    @field_validator("args_schema")
+    @classmethod
+    def _known_schema(cls, schema: dict[str, Any] | None, _: ValidationInfo) -> dict[str, Any] | None:
+        if schema is not None:
+            check_schema(schema)
+        return schema
+
+    @model_validator(mode="after")
+    def _editable(self) -> Filing:
+        if "edit" in self.allowed_decisions and (self.args_schema is None or "args" not in self.context):
+            raise ValueError('a request that may be edited needs an args_schema and context["args"]')
+        return self
+
+    @property
+    def key(self) -> str | None:
+        """What makes a filing the same filing: its own key, else its run and kind."""
+        if self.idempotency_key is not None:
+            return self.idempotency_key
+        return f"run:{self.run_id}:{self.kind}" if self.run_id is not None else None
+
+    @property
+    def hash(self) -> str:
+        """The identity of what would be approved, and by whom it may be."""
+        names = ("kind", "title", "requester", "tenant", "context", "signals", "diff", "risk", "allowed_decisions")
+        value = self.model_dump(mode="json", include={*names, "args_schema", "approvers", "run_id", "thread_id"})
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class ApprovalRequest(Filing):
+    """A filing in the store. `step` counts its entries in the audit log; `outcome` says what its decision did.
+
+    `version` grows with every change of the content; `due_at` and `remind_at` are null where nothing is due;
+    `note` says why it was superseded.
+    """
+
+    id: str
+    status: Status
+    decisions: list[Decision] = []
+    created_at: str
+    due_at: str | None
+    remind_at: str | None
+    version: int
+    content_hash: str
+    delegations: list[Delegation] = []
+    escalations: int = 0
+    step: int = 1
+    note: str | None = None
+    outcome: dict[str, Any] | None = None
+
+    @property
+    def approvals(self) -> list[Decision]:
+        """Who agreed to the content as it is now."""
+        return [d for d in self.decisions if d.verb in ("approve", "edit") and d.version == self.version]
+
+    @property
+    def remaining_approvals(self) -> int:
+        return max(0, self.approvers.min - len(self.approvals)) if self.status == "pending" else 0
+
+    @property
+    def decided(self) -> bool:
+        return self.status != "pending"
+
+    def to_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json") | {"remaining_approvals": self.remaining_approvals}
+
+    def summary(self) -> dict[str, Any]:
+        """The row of a list."""
+        names = "id kind title tenant status risk requester created_at due_at allowed_decisions version"
+        return self.model_dump(mode="json", include=set(names.split()))
+
+
+def needs_four_eyes(filing: Filing) -> bool:
+    """Whether somebody other than the requester must decide, whatever the filing says.
+
+    Deployments that the gate kept back, rules that reach security goals, thresholds not shown to rise, edits
+    of a golden set. What can't be told from the context counts as one of them.
+    """
+    context = filing.context
+    if filing.kind == "deploy":
+        return True
+    if filing.kind == "rule":
+        types = context.get("goal_types") or ([context["goal_type"]] if context.get("goal_type") else [])
+        return not types or not isinstance(types, list) or "security" in [str(one).casefold() for one in types]
+    if filing.kind == "threshold":
+        before, after = context.get("previous"), context.get("threshold")
+        return not (isinstance(before, int | float) and isinstance(after, int | float) and after >= before)
+    return bool(context.get("golden")) or str(context.get("file", "")).replace("\\", "/").startswith(GOLDEN)

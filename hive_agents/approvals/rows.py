@@ -1,0 +1,45 @@
+"""Requests as rows of the `approvals` table."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+from hive_agents.approvals.request import ApprovalRequest
+
+_COLUMNS = (
+    "id tenant kind status title requester risk created_at due_at remind_at version content_hash run_id thread_id"
+).split()
+_SELECT = f"SELECT {', '.join(_COLUMNS)}, request, decisions FROM approvals"
+
+
+def insert(connection: sqlite3.Connection, request: ApprovalRequest, key: str | None) -> None:
+    names = [*_COLUMNS, "request", "decisions", "idempotency_key"]
+    marks = ", ".join("?" * len(names))
+    connection.execute(f"INSERT INTO approvals ({', '.join(names)}) VALUES ({marks})", (*_values(request), key))
+
+
+def update(connection: sqlite3.Connection, request: ApprovalRequest) -> None:
+    names = ", ".join(f"{name} = ?" for name in [*_COLUMNS, "request", "decisions"])
+    connection.execute(f"UPDATE approvals SET {names} WHERE id = ?", (*_values(request), request.id))
+
+
+def select(connection: sqlite3.Connection, where: str = "1", values: Iterable[Any] = ()) -> list[ApprovalRequest]:
+    """Newest first."""
+    found = connection.execute(f"{_SELECT} WHERE {where} ORDER BY created_at DESC, rowid DESC", tuple(values))
+    return [_request(row) for row in found]
+
+
+def _values(request: ApprovalRequest) -> list[Any]:
+    value = request.model_dump(mode="json")
+    decisions = value.pop("decisions")
+    columns = [value.pop(name) for name in _COLUMNS]
+    return [*columns, json.dumps(value, ensure_ascii=False), json.dumps(decisions, ensure_ascii=False)]
+
+
+def _request(row: tuple[Any, ...]) -> ApprovalRequest:
+    *columns, request, decisions = row
+    value = json.loads(request) | dict(zip(_COLUMNS, columns, strict=True)) | {"decisions": json.loads(decisions)}
+    return ApprovalRequest.model_validate(value)

@@ -1,0 +1,351 @@
+"""The requests of a workspace: filed once, decided once, never approved by time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from typing import Any
+
+from hive_agents import audit
+from hive_agents.approvals import log, rows
+from hive_agents.approvals.args_schema import faults
+from hive_agents.approvals.notify import Occasion, notify
+from hive_agents.approvals.patch import PatchError, patched
+from hive_agents.approvals.people import person, same_person
+from hive_agents.approvals.permission import refused, require_current, require_open, require_permitted
+from hive_agents.approvals.request import (
+    RESULT,
+    ApprovalRequest,
+    Decision,
+    Delegation,
+    Filing,
+    Kind,
+    Status,
+    Verb,
+    needs_four_eyes,
+)
+from hive_agents.database import connect, database_errors, transaction
+from hive_agents.errors import HiveError
+from hive_agents.workspace import Workspace
+
+Recheck = Callable[[ApprovalRequest], Sequence[str]]
+
+
+class ApprovalStore:
+    """`recheck` says what rules and permissions have against an edited request; empty lets it pass.
+
+    Every change is one transaction: entry in the audit log, then the row. What a crash leaves in between is
+    caught up by the next reader.
+    """
+
+    def __init__(
+        self, workspace: Workspace, *, recheck: Recheck | None = None, now: Callable[[], str] = audit.now
+    ) -> None:
+        self.workspace = workspace
+        self.recheck = recheck
+        self.now = now
+        self.settings = workspace.settings.approvals
+
+    def file(self, filing: Filing) -> ApprovalRequest:
+        """A pending request; the same filing again, by its key or its run and kind, is the same request.
+
+        Raises: HIVE-416 where an idempotency key comes back with another content.
+        """
+        if needs_four_eyes(filing) and not filing.approvers.exclude_requester:
+            approvers = filing.approvers.model_copy(update={"exclude_requester": True})
+            filing = filing.model_copy(update={"approvers": approvers})
+        key = None if filing.key is None else f"{filing.tenant}/{filing.key}"
+        with self._transaction() as connection:
+            found = rows.select(connection, "idempotency_key = ?", [key]) if key is not None else []
+            if found:
+                if filing.idempotency_key is not None and self._first_hash(found[0]) != filing.hash:
+                    message = f"{found[0].id} was filed under the same idempotency key with another content"
+                    raise refused("HIVE-416", message, "give the new content a key of its own")
+                return log.caught_up(self.workspace, found[0])
+            at = self.now()
+            request = ApprovalRequest(
+                **{name: getattr(filing, name) for name in Filing.model_fields if name != "on_timeout"},
+                on_timeout=filing.on_timeout or self.settings.on_timeout,
+                id=f"a{uuid.uuid4().hex[:10]}",
+                status="pending",
+                created_at=at,
+                due_at=_later(at, self.settings.due_hours),
+                remind_at=_later(at, self.settings.remind_hours),
+                version=1,
+                content_hash=filing.hash,
+            )
+            log.append(self.workspace, "requested", request, {})
+            rows.insert(connection, request, key)
+        self._tell("requested", request)
+        return request
+
+    def list(self, status: Status | None = None, rule_id: str | None = None) -> list[ApprovalRequest]:
+        """Newest first; `rule_id` narrows to what one rule asked for."""
+        self.sweep()
+        with self._connection() as connection:
+            found = [log.caught_up(self.workspace, request) for request in rows.select(connection)]
+        return [
+            request
+            for request in found
+            if status in (None, request.status) and (rule_id is None or request.context.get("rule_id") == rule_id)
+        ]
+
+    def get(self, request_id: str) -> ApprovalRequest:
+        """Raises: HIVE-409 for an unknown id, HIVE-413 for one that was altered outside the store."""
+        self.sweep()
+        with self._connection() as connection:
+            return self._find(connection, request_id, trusted=True)
+
+    def decide(
+        self,
+        request_id: str,
+        verb: Verb,
+        *,
+        by: str,
+        authn: str = "local",
+        reason: str | None = None,
+        message: str | None = None,
+        patch: Any = None,
+        version: int | None = None,
+        content_hash: str | None = None,
+        check: Callable[[ApprovalRequest], None] | None = None,
+    ) -> ApprovalRequest:
+        """Answer a request; the same answer by the same person again changes nothing.
+
+        With several approvers it stays pending until the last of them. `version` or `content_hash` name the
+        content that was read. `check` is called before an answer that is allowed counts, and raises to refuse it.
+        Raises: HIVE-414 decided otherwise, by somebody else or too late, HIVE-415 not
+        allowed, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid.
+        """
+        by = person(by)
+        seen = self.get(request_id)
+        if self._repeats(seen, verb, by, message, patch):
+            return seen
+        self._require(seen, verb, by, authn, version, content_hash)
+        if verb == "respond" and not message:
+            raise HiveError.of("HIVE-409", "a response needs a text", fix='add --message "…"')
+        args = self._edited_args(seen, patch) if verb == "edit" else None
+        if check is not None:
+            check(seen)
+        with self._transaction() as connection:
+            request = self._find(connection, request_id, trusted=True)
+            if self._repeats(request, verb, by, message, patch):
+                return request
+            self._require(request, verb, by, authn, version, content_hash or seen.content_hash)
+            decision = Decision(
+                verb=verb,
+                by=by,
+                authn=authn,
+                at=self.now(),
+                version=request.version + (args is not None),
+                reason=reason,
+                message=message,
+                args=args,
+            )
+            decided = self._write(connection, "decided", request, _effect(request, decision))
+        if decided.decided:
+            self._tell("decided", decided)
+        return decided
+
+    def revise(self, request_id: str, *, title: str | None = None, context: dict[str, Any]) -> ApprovalRequest:
+        """Change what a pending request asks; what was agreed to before counts no more."""
+        with self._transaction() as connection:
+            request = self._find(connection, request_id)
+            require_open(request, self.now())
+            return self._write(connection, "revised", request, _content(request, context, title))
+
+    def supersede(self, request_id: str, why: str) -> ApprovalRequest:
+        """Close a request that the world has overtaken: pending, or approved and not carried out."""
+        with self._transaction() as connection:
+            request = self._find(connection, request_id)
+            if request.status == "superseded":
+                return request
+            if request.status not in ("pending", "approved", "edited") or request.outcome is not None:
+                require_open(request, self.now())
+            closed = self._write(connection, "superseded", request, {"status": "superseded", "note": why})
+        self._tell("superseded", closed)
+        return closed
+
+    def delegate(self, request_id: str, *, by: str, to: str, authn: str = "local") -> ApprovalRequest:
+        """Hand a request to another person, who then decides in place of `by`."""
+        by, to = person(by), person(to)
+        with self._transaction() as connection:
+            request = self._find(connection, request_id)
+            require_open(request, self.now())
+            verb = request.allowed_decisions[0]
+            for one in (by, to):
+                require_permitted(request, verb, one, authn, require_token=self.settings.require_token)
+            if same_person(by, to):
+                raise refused("HIVE-415", f"{by} can't delegate to themselves", "name another person")
+            delegations = [*request.delegations, Delegation(by=by, to=to, at=self.now())]
+            changes = {"delegations": [one.model_dump() for one in delegations]}
+            delegated = self._write(connection, "delegated", request, changes)
+        self._tell("delegated", delegated)
+        return delegated
+
+    def record_outcome(self, request_id: str, outcome: dict[str, Any]) -> None:
+        """Remember that a decision was carried out, so that nothing looks for it again."""
+        with self._transaction() as connection:
+            request = self._find(connection, request_id)
+            rows.update(connection, request.model_copy(update={"outcome": outcome}))
+
+    def sweep(self) -> None:
+        """Remind, escalate and expire whatever is due. Time rejects or asks louder; it never approves."""
+        now = self.now()
+        where = "status = 'pending' AND (due_at <= ? OR remind_at <= ?)"
+        if not self.workspace.database.exists():
+            return
+        with self._connection() as connection:
+            due = [request.id for request in rows.select(connection, where, [now, now])]
+        for request_id in due:
+            with self._transaction() as connection:
+                request = self._find(connection, request_id)
+                occasion, changes = _overdue(request, now, self.settings.due_hours, self.settings.remind_hours)
+                if occasion is not None:
+                    request = self._write(connection, occasion, request, changes)
+            if occasion is not None:
+                self._tell(occasion, request)
+
+    def _require(
+        self,
+        request: ApprovalRequest,
+        verb: Verb,
+        by: str,
+        authn: str,
+        version: int | None,
+        content_hash: str | None,
+    ) -> None:
+        require_open(request, self.now())
+        require_permitted(request, verb, by, authn, require_token=self.settings.require_token)
+        require_current(request, version, content_hash)
+
+    def _repeats(self, request: ApprovalRequest, verb: Verb, by: str, message: str | None, patch: Any) -> bool:
+        """Whether `by` gave this very answer to the content as it is now."""
+        mine = [one for one in request.decisions if same_person(one.by, by) and one.version == request.version]
+        if not mine or (mine[-1].verb, mine[-1].message) != (verb, message):
+            return False
+        if request.decided and request.status != RESULT[verb] and request.status != "edited":
+            return False
+        if verb != "edit":
+            return True
+        try:
+            return bool(patched(request.context.get("args"), patch) == mine[-1].args)
+        except PatchError:
+            return False
+
+    def _edited_args(self, request: ApprovalRequest, patch: Any) -> dict[str, Any]:
+        """Raises: HIVE-105 with everything that schema, rules and permissions have against the edit."""
+        try:
+            args = patched(request.context["args"], patch)
+        except PatchError as error:
+            raise refused("HIVE-105", f"the patch can't be applied: {error}", "patch context.args as shown") from None
+        found = faults(args, request.args_schema or {})
+        if not found and not isinstance(args, dict):
+            found = ["$ is no object"]
+        if not found and self.recheck is not None:
+            edited = ApprovalRequest.model_validate(
+                request.model_dump(mode="json") | _content(request, request.context | {"args": args})
+            )
+            found = list(self.recheck(edited))
+        if found:
+            raise refused("HIVE-105", f"the edit is not allowed: {'; '.join(found)}", "change the patch")
+        return dict(args)
+
+    def _first_hash(self, request: ApprovalRequest) -> str:
+        """The hash of what was filed, before anybody edited or revised it."""
+        entries = (one for one in audit.recorded(self.workspace, log.KIND) if one.get("approval") == request.id)
+        return next((str(one["content_hash"]) for one in entries), request.content_hash)
+
+    def _write(
+        self, connection: sqlite3.Connection, event: str, request: ApprovalRequest, changes: dict[str, Any]
+    ) -> ApprovalRequest:
+        after = log.changed(request, changes)
+        log.append(self.workspace, event, after, changes)
+        rows.update(connection, after)
+        return after
+
+    def _find(self, connection: sqlite3.Connection, request_id: str, *, trusted: bool = False) -> ApprovalRequest:
+        found = rows.select(connection, "id = ?", [request_id])
+        if not found:
+            fix = "`hive approvals list` shows all of them"
+            raise HiveError.of("HIVE-409", f"there is no approval request {request_id}", fix=fix)
+        return log.caught_up(self.workspace, found[0], trusted=trusted)
+
+    def _tell(self, occasion: Occasion, request: ApprovalRequest) -> None:
+        notify(self.workspace, occasion, request)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        path = self.workspace.database
+        self.workspace.state  # noqa: B018 - makes the folder
+        with closing(connect(path)) as connection, database_errors(path):
+            yield connection
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._connection() as connection, transaction(connection):
+            yield connection
+
+
+def file_request(
+    workspace: Workspace,
+    *,
+    kind: Kind,
+    title: str,
+    context: Mapping[str, Any],
+    run_id: str | None = None,
+    requester: str = "user:local",
+) -> str:
+    """File a plain yes-or-no request of high risk; returns its id."""
+    filing = Filing(kind=kind, title=title, context=dict(context), run_id=run_id, requester=requester, risk="high")
+    return ApprovalStore(workspace).file(filing).id
+
+
+def _effect(request: ApprovalRequest, decision: Decision) -> dict[str, Any]:
+    """What a decision changes."""
+    changes: dict[str, Any] = {"decisions": [one.model_dump() for one in [*request.decisions, decision]]}
+    if decision.args is not None:
+        changes |= _content(request, request.context | {"args": decision.args})
+    if decision.verb in ("reject", "respond"):
+        return changes | {"status": RESULT[decision.verb]}
+    agreed = 1 if decision.verb == "edit" else len(request.approvals) + 1
+    if agreed >= request.approvers.min:
+        edited = decision.verb == "edit" or any(one.verb == "edit" for one in request.approvals)
+        changes["status"] = "edited" if edited else "approved"
+    return changes
+
+
+def _content(request: ApprovalRequest, context: dict[str, Any], title: str | None = None) -> dict[str, Any]:
+    """The changes that give a request another content: the next version, under its own hash."""
+    changed = request.model_copy(update={"context": context, "title": title or request.title})
+    return {
+        "context": context,
+        "title": changed.title,
+        "version": request.version + 1,
+        "content_hash": changed.hash,
+    }
+
+
+def _overdue(
+    request: ApprovalRequest, now: str, due_hours: float, remind_hours: float
+) -> tuple[Occasion | None, dict[str, Any]]:
+    if request.decided:
+        return None, {}
+    if request.due_at is not None and request.due_at <= now:
+        if request.on_timeout == "reject":
+            return "expired", {"status": "expired"}
+        again = {"due_at": _later(now, due_hours), "remind_at": _later(now, remind_hours)}
+        return "escalated", again | {"escalations": request.escalations + 1}
+    if request.remind_at is not None and request.remind_at <= now:
+        return "reminder", {"remind_at": _later(now, remind_hours)}
+    return None, {}
+
+
+def _later(at: str, hours: float) -> str | None:
+    """None for 0 hours: nothing is due."""
+    if not hours:
+        return None
+    return (dt.datetime.fromisoformat(at) + dt.timedelta(hours=hours)).isoformat(timespec="seconds")

@@ -1,0 +1,190 @@
+"""Goals: what a result is for, how its success is measured, and what it must never do."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from hive_agents import jsontext
+from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.formats import AnyCase, FileFormat, Format, Name, load_value
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hive_agents.workspace import Workspace
+
+Metric = Literal[
+    "llm_judge",
+    "output_contains",
+    "output_equals",
+    "output_matches",
+    "numeric_at_least",
+    "numeric_at_most",
+    "custom",
+]
+MAX_PATTERN = 1_000
+
+
+class SuccessCriterion(Format):
+    """One measure of success.
+
+    `target` is the text or value to find, the pattern, or the number to reach; for a number it may be
+    `{"field": "accuracy", "value": 0.9}`. For `custom` it names the registered callable, else the id does.
+    """
+
+    id: Name
+    description: str = ""
+    metric: Annotated[Metric, AnyCase] = "llm_judge"
+    target: Any = None
+    weight: Annotated[float, Field(gt=0)] = 1.0
+
+    @model_validator(mode="after")
+    def _target_fits(self) -> Self:
+        if self.metric.startswith(("output", "numeric")) and "target" not in self.model_fields_set:
+            raise ValueError(f'metric "{self.metric}" needs a "target"')
+        if self.metric == "output_matches":
+            _check_pattern(self.target)
+        if self.metric.startswith("numeric"):
+            target = self.target
+            if isinstance(target, dict) and set(target) == {"field", "value"} and isinstance(target["field"], str):
+                target = target["value"]
+            if isinstance(target, bool) or not isinstance(target, int | float):
+                raise ValueError('"target" has to be a number, or {"field": …, "value": number}')
+        if self.metric == "custom" and not isinstance(self.target, str | None):
+            raise ValueError('"target" names a registered callable')
+        return self
+
+
+class Constraint(Format):
+    """What must hold: a violated hard one escalates, a soft one lowers the satisfaction by `penalty`.
+
+    `check` is a condition that is true when all is well; without one the model judges the description.
+    """
+
+    id: Name
+    description: str = ""
+    constraint_type: Annotated[Literal["hard", "soft"], AnyCase] = "hard"
+    check: str | None = None
+    penalty: Annotated[float, Field(ge=0, le=1)] = 0.1
+
+    @field_validator("check")
+    @classmethod
+    def _check_is_a_condition(cls, check: str | None) -> str | None:
+        from hive_agents.judging.expressions import parse
+
+        if check is not None:
+            parse(check)
+        return check
+
+
+class EvalCase(Format):
+    """An input whose result is known: `expect` gives values by key, or criteria of its own."""
+
+    id: Name
+    input: Any = None
+    expect: dict[str, Any] | list[SuccessCriterion]
+
+
+class Goal(FileFormat):
+    """What is to be reached; `context` holds domain knowledge and preferences.
+
+    >>> goal = Goal(id="greet", name="Greet", description="Say hello",
+    ...             success_criteria=[SuccessCriterion(id="hello", metric="output_contains", target="hello")])
+    >>> goal.success_criteria[0].weight
+    1.0
+    """
+
+    id: Name
+    name: str
+    description: str = ""
+    goal_type: str | None = None
+    success_criteria: list[SuccessCriterion] = []
+    constraints: list[Constraint] = []
+    context: dict[str, Any] = {}
+    eval_cases: list[EvalCase] = []
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> Self:
+        for key in _LISTS:
+            ids = [entry.id for entry in getattr(self, key)]
+            twice = next((name for name in ids if ids.count(name) > 1), None)
+            if twice is not None:
+                raise ValueError(f'"{twice}" stands twice in {key}')
+        return self
+
+
+_LISTS = ("success_criteria", "constraints", "eval_cases")
+
+
+def load_goal(workspace: Workspace, id: str) -> Goal:
+    """The goal in `goals/<id>.json`.
+
+    Raises: HIVE-107 without such a file, else every fault of it (HIVE-101 to HIVE-113).
+    """
+    path = _path(workspace, id)
+    file = workspace.relative(path)
+    try:
+        text = jsontext.decode(path.read_bytes(), file)
+    except OSError as error:
+        why = f"{file} cannot be read: {error.strerror}"
+        raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+    value = jsontext.parse(text, file)
+    twice = [_twice(key, number, name, file, text) for key, number, name in _repeated(value)]
+    if twice:
+        raise HiveError(twice)
+    goal = load_value(Goal, value, file, text)
+    if goal.id != id:
+        line = jsontext.line_of(text, ["id"])
+        raise HiveError.of(
+            "HIVE-113", f'the goal in {file} calls itself "{goal.id}"', file=file, path="id", line=line,
+            fix=f'write "id": "{id}", or rename the file',
+        )  # fmt: skip
+    return goal
+
+
+def goal_ids(workspace: Workspace) -> list[str]:
+    return sorted(path.stem for path in (workspace.root / "goals").glob("*.json"))
+
+
+def _path(workspace: Workspace, id: str) -> Path:
+    known = goal_ids(workspace)
+    if id not in known:
+        guess = closest(id, known)
+        fix = f'did you mean "{guess}"?' if guess else f"write goals/{id}.json"
+        raise HiveError.of("HIVE-107", f'there is no goal "{id}"', file=f"goals/{id}.json", path="$", fix=fix)
+    return workspace.root / "goals" / f"{id}.json"
+
+
+def _repeated(value: Any) -> list[tuple[str, int, str]]:
+    """(list, place, id) of every id that its list has before."""
+    found = []
+    for key in _LISTS:
+        entries = value.get(key) if isinstance(value, dict) else None
+        seen: set[str] = set()
+        for number, entry in enumerate(entries if isinstance(entries, list) else []):
+            name = entry.get("id") if isinstance(entry, dict) else None
+            if isinstance(name, str):
+                if name in seen:
+                    found.append((key, number, name))
+                seen.add(name)
+    return found
+
+
+def _twice(key: str, number: int, name: str, file: str, text: str) -> Diagnostic:
+    line = jsontext.line_of(text, [key, number, "id"])
+    return Diagnostic("HIVE-111", f'"{name}" stands twice', file, f"{key}[{number}].id", "give it another id", line)
+
+
+def _check_pattern(pattern: Any) -> None:
+    if not isinstance(pattern, str) or len(pattern) > MAX_PATTERN:
+        raise ValueError(f'"target" has to be a regular expression of at most {MAX_PATTERN} characters')
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError, MemoryError) as error:
+            raise ValueError(f"not a regular expression: {error}") from None

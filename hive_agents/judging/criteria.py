@@ -1,0 +1,161 @@
+"""Scores of the criteria that need no model. One that cannot be evaluated has no score: it is absent, not 0."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from hive_agents.goals import Goal, SuccessCriterion
+
+PATTERN_SECONDS = 1.0
+MAX_TEXT = 1_000_000
+MAX_PARTS = 100_000
+
+# Python's re can't be stopped, and holds the interpreter's lock: a process of its own can be killed from any thread.
+_SEARCH = """
+import json, re, sys, warnings
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+except (ImportError, OSError, ValueError):
+    pass
+warnings.simplefilter("ignore")
+pattern, texts = json.load(sys.stdin)
+found = re.compile(pattern)
+print(int(any(found.search(text) for text in texts)))
+"""
+
+Custom = Callable[[Goal, Any], Any]
+_registered: dict[str, Custom] = {}
+
+
+def register_criterion(name: str, score: Custom) -> None:
+    """Make `score(goal, result)` the measure of `custom` criteria of that target or id.
+
+    It gives a number from 0 to 1, or a bool, or an awaitable of one; the last registration of a name holds.
+    """
+    _registered[name] = score
+
+
+async def score_criteria(goal: Goal, result: Any) -> dict[str, float]:
+    """Criterion id → score from 0 to 1, without `llm_judge` and without those that could not be evaluated."""
+    scores = {}
+    for criterion in goal.success_criteria:
+        try:
+            score = await _score(criterion, goal, result)
+        except (ValueError, RecursionError):
+            continue
+        if score is not None:
+            scores[criterion.id] = score
+    return scores
+
+
+async def _score(criterion: SuccessCriterion, goal: Goal, result: Any) -> float | None:
+    target = criterion.target
+    match criterion.metric:
+        case "llm_judge":
+            return None
+        case "custom":
+            return await _custom(criterion, goal, result)
+        case "output_contains":
+            return float(_contains(_output(result), target))
+        case "output_equals":
+            return float(_same(_output(result), target))
+        case "output_matches":
+            found = await asyncio.to_thread(_matches, target, _texts(_output(result)))
+            return None if found is None else float(found)
+    number = _number(criterion, result)
+    limit = target["value"] if isinstance(target, dict) else target
+    if number is None:
+        return None
+    return float(number >= limit if criterion.metric == "numeric_at_least" else number <= limit)
+
+
+async def _custom(criterion: SuccessCriterion, goal: Goal, result: Any) -> float | None:
+    name = criterion.id if criterion.target is None else criterion.target
+    try:
+        score = _registered[name](goal, result)
+        if inspect.isawaitable(score):
+            score = await score
+        value = float(score)
+    except Exception:
+        return None
+    return value if 0 <= value <= 1 else None  # NaN is neither
+
+
+def _output(result: Any) -> Any:
+    """What a result is about: its `output` when it has one."""
+    return result["output"] if isinstance(result, dict) and "output" in result else result
+
+
+def _texts(value: Any) -> list[str]:
+    """Every text in the value, other values as JSON. Raises: ValueError for more than `MAX_PARTS`."""
+    texts, level, parts = [], [value], 0
+    while level:
+        found = level.pop()
+        parts += 1
+        if parts > MAX_PARTS:
+            raise ValueError("too large, or holds itself")
+        if isinstance(found, dict | list | tuple):
+            level += list(reversed(list(found.values()) if isinstance(found, dict) else found))
+        elif found is not None:
+            texts.append(found if isinstance(found, str) else json.dumps(found, default=str))
+    return texts
+
+
+def _contains(output: Any, target: Any) -> bool:
+    """A text in any of the output's texts, or another value among those of a list or dict."""
+    if isinstance(target, str):
+        return any(target in text for text in _texts(output))
+    inner = output.values() if isinstance(output, dict) else output if isinstance(output, list | tuple) else [output]
+    return any(_same(value, target) for value in inner)
+
+
+def _same(value: Any, target: Any) -> bool:
+    """As JSON sees it: true is not 1, and a tuple is a list."""
+    try:
+        return json.dumps(value, sort_keys=True) == json.dumps(target, sort_keys=True) or (
+            value == target and not isinstance(value, bool) and isinstance(target, int | float)
+            and not isinstance(target, bool)
+        )  # fmt: skip
+    except TypeError:
+        return False
+
+
+def _number(criterion: SuccessCriterion, result: Any) -> float | None:
+    """The result's number: of the target's field, of the output, or of the key that is called as the criterion."""
+    value: Any = _output(result)
+    if isinstance(criterion.target, dict):
+        value = result.get(criterion.target["field"]) if isinstance(result, dict) else None
+    elif isinstance(result, dict) and criterion.id in result:
+        value = result[criterion.id]
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return None if math.isnan(number) else number
+
+
+def _matches(pattern: str, texts: list[str]) -> bool | None:
+    """Whether the pattern is in one of the texts; None when that takes too long, or too much room."""
+    if sum(map(len, texts)) > MAX_TEXT:
+        return None
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", _SEARCH],
+            input=json.dumps([pattern, texts]).encode(),
+            capture_output=True,
+            timeout=PATTERN_SECONDS,
+            check=False,
+        )
+    except (subprocess.TimeoutExpired, OSError):
+        return None
+    return done.stdout.strip() == b"1" if done.returncode == 0 else None

@@ -1,0 +1,101 @@
+"""Drift: does the judge still agree with people as its certificate says?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hive_agents import audit
+from hive_agents.database import connect, database_errors, transaction
+from hive_agents.judging.decision_log import now
+from hive_agents.workspace import Workspace
+
+ALPHA = 0.05
+BET = 4.0
+ALARM = 20.0
+"""By Ville's inequality a judge within its target reaches it with a probability of 1/20 at most, ever."""
+
+PSI_LIMIT = 0.2
+_BINS = np.linspace(0.0, 1.0, 11)
+
+
+@dataclass(frozen=True, slots=True)
+class DriftState:
+    """`alarmed` stays until the type is calibrated again; `new` only for the audit that set it off."""
+
+    goal_type: str
+    e_value: float
+    alarmed_at: str | None
+    new: bool = False
+
+    @property
+    def alarmed(self) -> bool:
+        return self.alarmed_at is not None
+
+
+def e_value(errors: Iterable[bool], *, start: float = 1.0, alpha: float = ALPHA, bet: float = BET) -> float:
+    """The evidence that the error rate exceeds alpha: every audit multiplies it by 1 + bet · (error - alpha).
+
+    >>> round(e_value([True, True]), 2), round(e_value([False, True]), 2)
+    (23.04, 3.84)
+    """
+    value = start
+    for error in errors:
+        value *= 1.0 + bet * (float(error) - alpha)
+    return value
+
+
+def psi(before: ArrayLike, after: ArrayLike) -> float:
+    """The population stability index of two sets of confidences; above 0.2 they are not the same judge's.
+
+    >>> psi([0.9] * 50 + [0.6] * 50, [0.9] * 50 + [0.6] * 50)
+    0.0
+    """
+
+    def shares(values: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        counts, _ = np.histogram(np.asarray(values, dtype=np.float64), bins=_BINS)
+        # Half a decision in every bin: an empty one would make the index infinite.
+        smoothed: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = (counts + 0.5) / (counts.sum() + 5.0)
+        return smoothed
+
+    a, b = shares(before), shares(after)
+    return float(((b - a) * np.log(b / a)).sum())
+
+
+def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
+    """Enter one blind audit of an automatic decision; the caller opens a ticket when `new` is set."""
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        with transaction(connection):
+            row = connection.execute(
+                "SELECT e_value, alarmed_at FROM drift WHERE goal_type = ?", (goal_type,)
+            ).fetchone()
+            before, alarmed_at = row if row is not None else (1.0, None)
+            value = e_value([not agrees], start=before)
+            new = alarmed_at is None and value >= ALARM
+            alarmed_at = now() if new else alarmed_at
+            connection.execute(
+                "INSERT INTO drift (goal_type, e_value, alarmed_at) VALUES (?, ?, ?)"
+                " ON CONFLICT (goal_type) DO UPDATE SET e_value = excluded.e_value, alarmed_at = excluded.alarmed_at",
+                (goal_type, value, alarmed_at),
+            )
+    if new:
+        audit.append(workspace, "judge.drift", goal_type=goal_type, e_value=round(value, 3))
+    return DriftState(goal_type, value, alarmed_at, new)
+
+
+def states(workspace: Workspace) -> dict[str, DriftState]:
+    """What is known of every goal type that was ever audited."""
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        rows = connection.execute("SELECT goal_type, e_value, alarmed_at FROM drift ORDER BY goal_type").fetchall()
+    return {row[0]: DriftState(*row) for row in rows}
+
+
+def reset(workspace: Workspace, goal_types: Sequence[str]) -> None:
+    """Begin anew: a new certificate was issued for these types."""
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        with transaction(connection):
+            connection.executemany("DELETE FROM drift WHERE goal_type = ?", [(name,) for name in goal_types])

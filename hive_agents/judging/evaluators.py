@@ -1,0 +1,191 @@
+"""Evaluators: a chat model of ours, one of LangChain's or an async function, all asked in the same way."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import json
+import math
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hive_agents import prompts
+from hive_agents.goals import Goal
+from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
+
+if TYPE_CHECKING:
+    from hive_agents.llm import Usage
+    from hive_agents.workspace import Workspace
+
+DEADLINE = 8.0
+SCHEMA: dict[str, Any] = {
+    "title": "judgment",
+    "description": "The verdict on a result.",
+    "type": "object",
+    "properties": {
+        "action": {"type": "string", "enum": [action.value for action in JudgmentAction]},
+        "confidence": {"type": "number", "description": "from 0 to 1"},
+        "reasoning": {"type": "string"},
+        "feedback": {"type": "string", "description": "what to mend; for retry and replan"},
+        "violations": {"type": "array", "items": {"type": "string"}, "description": "ids of broken constraints"},
+    },
+    "required": ["action", "confidence", "reasoning"],
+}
+
+AsyncEvaluator = Callable[[Goal, Any, FeedbackContext | None], Awaitable[Judgment]]
+
+
+class EvaluatorFault(Exception):
+    """No verdict that can be used, and the reason for which a person decides instead."""
+
+    def __init__(self, reason: EscalationReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason: EscalationReason = reason
+        self.detail = detail
+
+
+class Evaluator(Protocol):
+    async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment: ...
+
+
+def evaluator(source: Any, workspace: Workspace | None = None) -> Evaluator:
+    """An evaluator of a chat model (`complete`), a LangChain model (`with_structured_output`) or an async function."""
+    if isinstance(source, ModelEvaluator | FunctionEvaluator):
+        return source
+    if hasattr(source, "complete") or hasattr(source, "with_structured_output"):
+        return ModelEvaluator(source, workspace=workspace)
+    if callable(source):
+        return FunctionEvaluator(source)
+    raise TypeError(f"{type(source).__name__} is neither a chat model nor an async function")
+
+
+class FunctionEvaluator:
+    """An async function (goal, result, context) -> Judgment; whatever it does wrong is a fault."""
+
+    def __init__(self, function: AsyncEvaluator) -> None:
+        self._function = function
+
+    async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
+        try:
+            found: Any = self._function(goal, result, context)
+            if inspect.isawaitable(found):
+                found = await found
+        except EvaluatorFault:
+            raise
+        except Exception as error:
+            raise EvaluatorFault("model_error", f"{type(error).__name__}: {error}") from error
+        if isinstance(found, Judgment):
+            found = found.model_dump()  # once more: model_construct checks nothing
+        return read_verdict(found)
+
+
+class ModelEvaluator:
+    """A chat model with the prompt `judge`; `on_usage` is told what each call cost."""
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        workspace: Workspace | None = None,
+        prompt: str = "judge",
+        deadline: float = DEADLINE,
+        on_usage: Callable[[Usage], None] | None = None,
+    ) -> None:
+        self._model, self._workspace, self._prompt, self._deadline = model, workspace, prompt, deadline
+        self._on_usage = on_usage
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the model's name, the prompt or the rubric: a calibration holds for one of these only."""
+        name = next((str(found) for key in ("name", "model_name", "model", "model_id")
+                     if (found := getattr(self._model, key, None))), type(self._model).__name__)  # fmt: skip
+        parts = [name, prompts.template(self._prompt, self._workspace), json.dumps(SCHEMA, sort_keys=True)]
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
+        text = self._asked(goal, result, context)
+        try:
+            async with asyncio.timeout(self._deadline):
+                answer = await (self._ours(text) if hasattr(self._model, "complete") else self._langchain(text))
+        except EvaluatorFault:
+            raise
+        except TimeoutError:
+            raise EvaluatorFault("model_error", f"no answer within {self._deadline:g} s") from None
+        except Exception as error:
+            if self._on_usage is not None and hasattr(error, "usage"):
+                self._on_usage(error.usage)
+            garbage = getattr(error, "kind", None) == "garbage" or type(error).__name__ == "OutputParserException"
+            reason: EscalationReason = "unparsable" if garbage else "model_error"
+            raise EvaluatorFault(reason, f"{type(error).__name__}: {error}"[:500]) from error
+        answer = answer.model_dump() if hasattr(answer, "model_dump") else answer
+        if isinstance(answer, Mapping):
+            answer = {key: answer[key] for key in SCHEMA["properties"] if key in answer}
+        return read_verdict(answer)
+
+    def _asked(self, goal: Goal, result: Any, context: FeedbackContext | None) -> str:
+        described = goal.model_dump(mode="json", exclude={"eval_cases"}, exclude_none=True)
+        return prompts.load(
+            self._prompt,
+            self._workspace,
+            goal=_shown(described),
+            context="Nothing." if context is None else _shown(context.model_dump(mode="json")),
+            result=_shown(result),
+            # Nothing in the result can close what it can't foresee.
+            fence=f"=====  {secrets.token_hex(8)}  =====",
+        )
+
+    async def _ours(self, text: str) -> Any:
+        from hive_agents.llm import Message
+
+        asked = [Message(role="user", content=text)]
+        answer = await self._model.complete(asked, schema=SCHEMA, deadline=self._deadline)
+        if self._on_usage is not None:
+            self._on_usage(answer.usage)
+        return answer.structured
+
+    async def _langchain(self, text: str) -> Any:
+        answer = await self._model.with_structured_output(SCHEMA, include_raw=True).ainvoke([("user", text)])
+        if not isinstance(answer, Mapping) or "parsed" not in answer:
+            return answer
+        self._count(answer.get("raw"))
+        if answer.get("parsing_error") is not None:
+            raise EvaluatorFault("unparsable", str(answer["parsing_error"])[:500])
+        return answer["parsed"]
+
+    def _count(self, raw: Any) -> None:
+        from hive_agents.llm import Usage
+
+        counted = getattr(raw, "usage_metadata", None)
+        if self._on_usage is not None and counted:
+            tokens = {key: counted.get(key, 0) for key in ("input_tokens", "output_tokens")}
+            self._on_usage(Usage(**tokens, priced=False))
+
+
+def read_verdict(answer: Any) -> Judgment:
+    """The judgment in an answer. Raises: EvaluatorFault, `unparsable` or `confidence_out_of_range`."""
+    if not isinstance(answer, Mapping):
+        raise EvaluatorFault("unparsable", f"the answer is a {type(answer).__name__} and no verdict")
+    confidence = answer.get("confidence")
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float):
+        raise EvaluatorFault("unparsable", f"the confidence is {str(confidence)[:40]!r}")
+    if math.isnan(confidence) or not 0 <= confidence <= 1:
+        raise EvaluatorFault("confidence_out_of_range", f"the confidence is {confidence}, not from 0 to 1")
+    known = {key: value for key, value in answer.items() if key in Judgment.model_fields and value is not None}
+    try:
+        return Judgment.model_validate(known)
+    except ValueError as error:
+        raise EvaluatorFault("unparsable", str(error)[:500]) from None
+
+
+def signals_of(judgment: Judgment) -> list[Signal]:
+    """The evaluator's own signals, else its verdict as a model's."""
+    if judgment.signals:
+        return list(judgment.signals)
+    detail = judgment.reasoning
+    return [Signal(source="llm", action=judgment.action, confidence=judgment.confidence, detail=detail)]
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, default=str)

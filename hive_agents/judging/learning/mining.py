@@ -1,0 +1,238 @@
+"""Mining: short conditions under which people always decided the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.judging.certify import binomial_cdf, lower_bound
+from hive_agents.judging.decision_log import Decision
+from hive_agents.judging.learning.predicates import Predicate, candidates
+from hive_agents.judging.learning.proposals import RuleProposal, proposed_rule
+
+SUPPORT = 10
+REVIEWERS = 2
+NEWEST = 0.3
+CONFIRMING = 3
+"""Matches that the newest 30 % must hold; none of them may contradict."""
+LIFT = 1.5
+"""How much more often a pattern must occur among escalations than in other traffic."""
+
+_BEAM = 50
+_SIMILAR = 0.9
+_EXAMPLES = 5
+_Bits = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Pattern:
+    predicates: tuple[Predicate, ...]
+    goal_type: str
+    action: str
+    old: _Bits
+    new: _Bits
+    p_value: float
+
+
+def mine(rows: Sequence[Decision], *, support: int = SUPPORT, reviewers: int = REVIEWERS) -> list[RuleProposal]:
+    """Proposals from labelled escalations, best first; an empty list where nothing holds.
+
+    Patterns are looked for in the older 70 % and must hold without contradiction in the newest 30 %.
+    Audited automatic decisions count as contradictions when people decided otherwise there.
+    """
+    found: list[RuleProposal] = []
+    for goal_type in sorted({row.goal_type for row in rows}):
+        found += _mine_type([row for row in rows if row.goal_type == goal_type], goal_type, support, reviewers)
+    return sorted(found, key=lambda proposal: (-proposal.confidence * proposal.coverage, proposal.id))
+
+
+def _mine_type(rows: Sequence[Decision], goal_type: str, support: int, reviewers: int) -> list[RuleProposal]:
+    escalated = [row for row in rows if not row.automatic and row.human_action() is not None]
+    others = [row for row in rows if row.automatic]
+    if len(escalated) < support:
+        return []
+    cut = round(len(escalated) * (1 - NEWEST))
+    older, newer = escalated[:cut], escalated[cut:]
+    patterns = _confirmed(older, newer, others, goal_type, support, reviewers)
+    return _decision_list(patterns, older, newer, others, support, reviewers)
+
+
+def _confirmed(
+    older: Sequence[Decision],
+    newer: Sequence[Decision],
+    others: Sequence[Decision],
+    goal_type: str,
+    support: int,
+    reviewers: int,
+) -> list[_Pattern]:
+    least = max(1, support - len(newer))
+    predicates = candidates([row.result for row in older], least)
+    before, after, beside = (_table(predicates, part) for part in (older, newer, others))
+    blind = [row.human_action(blind=True) if row.audit else None for row in others]
+    found = []
+    for action in sorted({str(row.human_action()) for row in older}):
+        same_old = np.array([row.human_action() == action for row in older])
+        same_new = np.array([row.human_action() == action for row in newer])
+        against = np.array([human is not None and human != action for human in blind], dtype=bool)
+        base = float(same_new.mean()) if len(newer) else 1.0
+        for chosen in _beam(before, same_old, least):
+            old, new, other = (np.all(bits[list(chosen)], axis=0) for bits in (before, after, beside))
+            if bool((old & ~same_old).any()) or bool((new & ~same_new).any()) or bool((other & against).any()):
+                continue
+            if int(new.sum()) < CONFIRMING or not _enough(old, new, older, newer, support, reviewers):
+                continue
+            rate = (int(old.sum()) + int(new.sum())) / (len(old) + len(new))
+            if len(others) and float(other.mean()) * LIFT > rate:
+                continue
+            n = int(new.sum())
+            p_value = 1.0 - binomial_cdf(n - 1, n, base)
+            found.append(_Pattern(tuple(predicates[i] for i in chosen), goal_type, action, old, new, p_value))
+    return _holm(found)
+
+
+def _table(predicates: Sequence[Predicate], rows: Sequence[Decision]) -> _Bits:
+    """Which predicate (row) holds for which decision (column)."""
+    cells = [[predicate.test(row.result) for row in rows] for predicate in predicates]
+    return np.array(cells, dtype=bool).reshape(len(predicates), len(rows))
+
+
+def _beam(bits: _Bits, same: _Bits, least: int) -> list[tuple[int, ...]]:
+    """Single predicates, and pairs of the most promising ones, that no label of the older part contradicts."""
+    hits, right = bits.sum(axis=1), (bits & same).sum(axis=1)
+    ranked = sorted(range(len(bits)), key=lambda i: (-lower_bound(int(right[i]), int(hits[i])), -int(hits[i]), i))
+    singles: list[tuple[int, ...]] = [(i,) for i in ranked if hits[i] >= least and hits[i] == right[i]]
+    impure = [i for i in ranked if hits[i] != right[i]][:_BEAM]
+    pairs: list[tuple[int, ...]] = []
+    for i, j in combinations(impure, 2):
+        both = bits[i] & bits[j]
+        if int(both.sum()) >= least and not bool((both & ~same).any()):
+            pairs.append((i, j))
+    return [*singles, *pairs]
+
+
+def _holm(patterns: Sequence[_Pattern]) -> list[_Pattern]:
+    """The same patterns with p-values adjusted for how many were confirmed."""
+    ranked = sorted(patterns, key=lambda pattern: pattern.p_value)
+    adjusted, highest = [], 0.0
+    for place, pattern in enumerate(ranked):
+        highest = max(highest, min(1.0, pattern.p_value * (len(ranked) - place)))
+        adjusted.append(
+            _Pattern(pattern.predicates, pattern.goal_type, pattern.action, pattern.old, pattern.new, highest)
+        )
+    return adjusted
+
+
+def _decision_list(
+    patterns: Sequence[_Pattern],
+    older: Sequence[Decision],
+    newer: Sequence[Decision],
+    others: Sequence[Decision],
+    support: int,
+    reviewers: int,
+) -> list[RuleProposal]:
+    """The best pattern, then the best of what it leaves open; near copies of a chosen one are dropped."""
+    open_old, open_new = np.ones(len(older), dtype=bool), np.ones(len(newer), dtype=bool)
+    left = list(patterns)
+    taken: list[_Bits] = []
+    found: list[RuleProposal] = []
+    while left:
+        best = max(left, key=lambda p: (_score(p, open_old, open_new), -len(p.predicates), -p.p_value, _condition(p)))
+        left.remove(best)
+        matches = np.concatenate([best.old, best.new])
+        if any(_jaccard(matches, other) > _SIMILAR for other in taken):
+            continue
+        if not _enough(best.old & open_old, best.new & open_new, older, newer, support, reviewers):
+            continue
+        taken.append(matches)
+        open_old &= ~best.old
+        open_new &= ~best.new
+        found.append(_proposal(best, older, newer, others))
+    return found
+
+
+def _proposal(
+    pattern: _Pattern, older: Sequence[Decision], newer: Sequence[Decision], others: Sequence[Decision]
+) -> RuleProposal:
+    matched = _matched(pattern.old, pattern.new, older, newer)
+    text = " and ".join(predicate.text for predicate in pattern.predicates)
+    examples = [row.id for row in matched[-_EXAMPLES:]]
+    rule = proposed_rule(_condition(pattern), pattern.action, [pattern.goal_type], text, examples)
+    runs = len({_run(row) for row in matched})
+    return RuleProposal(
+        id=rule["id"],
+        trigger_pattern=text,
+        human_action=pattern.action,
+        confidence=lower_bound(runs, runs),
+        coverage=len(matched) / (len(older) + len(newer)),
+        support=runs,
+        agreements=runs,
+        reviewers=sorted({label.by for row in matched for label in row.labels}),
+        examples=examples,
+        edge_cases=_edge_cases(pattern, matched, older, newer, others),
+        p_value=pattern.p_value,
+        proposed_rule=rule,
+    )
+
+
+def _edge_cases(
+    pattern: _Pattern,
+    matched: Sequence[Decision],
+    older: Sequence[Decision],
+    newer: Sequence[Decision],
+    others: Sequence[Decision],
+) -> list[str]:
+    cases = []
+    if split := [row.id for row in matched if len({label.action for label in row.labels}) > 1]:
+        cases.append(f"reviewers differed on {_named(split)}")
+    if len(pattern.predicates) > 1:
+        near = [
+            row.id
+            for row in (*older, *newer)
+            if sum(p.test(row.result) for p in pattern.predicates) == len(pattern.predicates) - 1
+            and row.human_action() != pattern.action
+        ]
+        if near:
+            cases.append(f"one condition short of matching, and decided otherwise: {_named(near)}")
+    if also := [row.id for row in others if all(p.test(row.result) for p in pattern.predicates)]:
+        cases.append(f"would also have decided {len(also)} results that nobody was asked about: {_named(also)}")
+    if pattern.p_value > 0.05:
+        cases.append(f"few confirming matches: chance alone explains them with p = {pattern.p_value:.2f}")
+    return cases
+
+
+def _enough(
+    old: _Bits, new: _Bits, older: Sequence[Decision], newer: Sequence[Decision], support: int, reviewers: int
+) -> bool:
+    matched = _matched(old, new, older, newer)
+    people = {label.by for row in matched for label in row.labels}
+    return len({_run(row) for row in matched}) >= support and len(people) >= reviewers
+
+
+def _matched(old: _Bits, new: _Bits, older: Sequence[Decision], newer: Sequence[Decision]) -> list[Decision]:
+    return [row for row, hit in zip((*older, *newer), (*old, *new), strict=True) if hit]
+
+
+def _condition(pattern: _Pattern) -> str:
+    return " and ".join(sorted(predicate.condition for predicate in pattern.predicates))
+
+
+def _score(pattern: _Pattern, open_old: _Bits, open_new: _Bits) -> float:
+    n = int((pattern.old & open_old).sum() + (pattern.new & open_new).sum())
+    return lower_bound(n, n) * n
+
+
+def _jaccard(a: _Bits, b: _Bits) -> float:
+    either = int((a | b).sum())
+    return int((a & b).sum()) / either if either else 1.0
+
+
+def _run(row: Decision) -> str:
+    return row.run_id or f"decision {row.id}"
+
+
+def _named(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids[:_EXAMPLES])) + (" …" if len(ids) > _EXAMPLES else "")

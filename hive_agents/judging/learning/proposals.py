@@ -1,0 +1,57 @@
+"""What mining hands to a person: a rule, what speaks for it, and where it may err."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from hive_agents.formats import Format
+
+PRIORITY = 150
+
+
+class RuleProposal(Format):
+    """A rule that nobody has approved yet.
+
+    `confidence` is the one-sided 95 % lower bound of its agreement with people, so 10 of 10 is 0.741;
+    `coverage` the share of the escalations that it would have decided; `edge_cases` say what to look at.
+    """
+
+    id: str
+    trigger_pattern: str
+    human_action: str
+    confidence: float
+    coverage: float
+    support: int
+    agreements: int
+    reviewers: list[str]
+    examples: list[int]
+    edge_cases: list[str]
+    p_value: float
+    proposed_rule: dict[str, Any]
+
+
+def rule_id(condition: str, action: str, goal_types: list[str]) -> str:
+    """The same pattern has the same id, however often it is mined.
+
+    >>> rule_id("'eval(' in str(result.get('code', ''))", "escalate", ["security"])
+    'learned_151a3321eb'
+    """
+    text = "\n".join([condition, action, *goal_types])
+    return f"learned_{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+
+
+def proposed_rule(
+    condition: str, action: str, goal_types: list[str], pattern: str, decisions: list[int]
+) -> dict[str, Any]:
+    """The fields of an `EvaluationRule`; a learned rule starts in the shadow and below every manual priority."""
+    return {
+        "id": rule_id(condition, action, goal_types),
+        "description": f"People decided {action} where {pattern}",
+        "condition": condition,
+        "action": action,
+        "priority": PRIORITY,
+        "goal_types": goal_types,
+        "mode": "shadow",
+        "metadata": {"source": "learned", "examples": decisions, "approved_by": []},
+    }

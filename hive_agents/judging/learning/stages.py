@@ -1,0 +1,244 @@
+"""The life of a learned rule: proposed, approved, in the shadow, then acting on more and more runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from sqlite3 import Connection
+from typing import Any
+
+from hive_agents import audit
+from hive_agents.database import connect, database_errors, transaction
+from hive_agents.errors import HiveError
+from hive_agents.judging.decision_log import SECURITY, now
+from hive_agents.judging.learning.proposals import RuleProposal
+from hive_agents.judging.learning.sequential import Evidence
+from hive_agents.workspace import Workspace
+
+STAGES = ("proposed", "approved", "shadow", "10", "50", "100")
+ENDED = ("rolled_back", "retired")
+_NEXT = {"shadow": "10", "10": "50", "50": "100"}
+_ACTING = ("10", "50", "100")
+
+
+@dataclass(frozen=True)
+class LearnedRule:
+    """A rule with its stage. `rule` holds an `EvaluationRule`'s fields, `steps` what happened to it and why."""
+
+    id: str
+    stage: str
+    rule: dict[str, Any]
+    proposal: dict[str, Any]
+    author: str
+    approved_by: tuple[str, ...] = ()
+    evidence: Evidence = field(default_factory=Evidence)
+    shadow_rate: float | None = None
+    steps: tuple[dict[str, Any], ...] = ()
+    updated_at: str = ""
+
+    @property
+    def mode(self) -> str:
+        return "active" if self.stage in _ACTING else "shadow" if self.stage == "shadow" else "off"
+
+    def acts_on(self, run_id: str) -> bool:
+        """Whether the rule decides in this run: always the same answer for a run, and more runs at each stage."""
+        return self.stage in _ACTING and place_of(run_id, self.id) < int(self.stage)
+
+    def for_run(self, run_id: str) -> dict[str, Any]:
+        """The `EvaluationRule` fields with the mode that holds in this run."""
+        metadata = {**self.rule["metadata"], "approved_by": list(self.approved_by)}
+        return {**self.rule, "mode": "active" if self.acts_on(run_id) else "shadow", "metadata": metadata}
+
+
+def place_of(run_id: str, rule_id: str) -> int:
+    """Where a run falls among a rule's hundred parts.
+
+    >>> place_of("r1", "learned_a") == place_of("r1", "learned_a"), 0 <= place_of("r2", "learned_a") < 100
+    (True, True)
+    """
+    return int.from_bytes(hashlib.sha256(f"{run_id}\0{rule_id}".encode()).digest()[:8], "big") % 100
+
+
+class RuleBook:
+    """The learned rules of a workspace; each step is in the audit log."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+
+    def propose(self, proposal: RuleProposal, author: str) -> LearnedRule:
+        """Enter a mined proposal. A rule that is known stays as it is: who retired it need not do so again."""
+        with self._changing() as connection:
+            known = _find(connection, proposal.id)
+            if known is not None:
+                return known
+            value = proposal.model_dump(mode="json")
+            rule = LearnedRule(proposal.id, "proposed", value.pop("proposed_rule"), value, author)
+            rule = _stepped(rule, "proposed", by=author)
+            _save(connection, rule)
+        self._audit(rule)
+        return rule
+
+    def approve(self, rule_id: str, by: str) -> LearnedRule:
+        """A person lets the rule into the shadow; for security goals it takes two, never the author.
+
+        Raises: HIVE-409 for an unknown rule, one that is past approval, or a person who may not approve.
+        """
+        with self._changing() as connection:
+            rule = _known(connection, rule_id)
+            if rule.stage != "proposed":
+                raise HiveError.of(
+                    "HIVE-409", f"{rule_id} is {rule.stage}, not proposed", fix="see `hive judge rules list`"
+                )
+            if by == rule.author:
+                raise HiveError.of("HIVE-409", "who proposed a rule can't approve it", fix="ask another person")
+            if by in rule.approved_by:
+                raise HiveError.of("HIVE-409", f"{by} has approved {rule_id} already", fix="ask a second person")
+            rule = replace(rule, approved_by=(*rule.approved_by, by))
+            goal_types = rule.rule.get("goal_types") or [SECURITY]  # a rule without types is for security goals too
+            complete = len(rule.approved_by) >= (2 if SECURITY in goal_types else 1)
+            rule = _stepped(rule, "approved" if complete else "proposed", by=by)
+            if complete:
+                rule = _stepped(rule, "shadow", by=by)
+            _save(connection, rule)
+        self._audit(rule, steps=2 if complete else 1)
+        return rule
+
+    def retire(self, rule_id: str, by: str, reason: str = "") -> LearnedRule:
+        """A person ends the rule for good. Raises: HIVE-409 for an unknown or ended rule."""
+        with self._changing() as connection:
+            rule = _known(connection, rule_id)
+            if rule.stage in ENDED:
+                raise HiveError.of("HIVE-409", f"{rule_id} is {rule.stage} already")
+            rule = _stepped(rule, "retired", by=by, reason=reason)
+            _save(connection, rule)
+        self._audit(rule)
+        return rule
+
+    def tried(self, rule_id: str, matched: bool) -> LearnedRule:
+        """Note that the rule was tried on a result, in the shadow or acting."""
+        return self._observe(rule_id, matched=matched, agrees=None)
+
+    def observe(self, rule_id: str, agrees: bool) -> LearnedRule:
+        """Note that a person decided a result that the rule matches; promotes or rolls back when that decides it."""
+        return self._observe(rule_id, matched=None, agrees=agrees)
+
+    def get(self, rule_id: str) -> LearnedRule:
+        """Raises: HIVE-409 for an unknown rule."""
+        with self._changing() as connection:
+            return _known(connection, rule_id)
+
+    def rules(self) -> list[LearnedRule]:
+        """All of them, also the ended ones, by id."""
+        path = self.workspace.database
+        with closing(connect(path)) as connection, database_errors(path):
+            rows = connection.execute("SELECT id, stage, rule, history, updated_at FROM learned_rules ORDER BY id")
+            return [_rule(row) for row in rows]
+
+    def for_run(self, run_id: str) -> list[dict[str, Any]]:
+        """The `EvaluationRule` fields of every rule that acts or watches in this run."""
+        return [rule.for_run(run_id) for rule in self.rules() if rule.mode != "off"]
+
+    def _observe(self, rule_id: str, *, matched: bool | None, agrees: bool | None) -> LearnedRule:
+        with self._changing() as connection:
+            rule = _known(connection, rule_id)
+            if rule.mode == "off":
+                return rule
+            before = rule.stage
+            evidence = rule.evidence
+            if matched is not None:
+                evidence = evidence.checked(matched)
+            if agrees is not None:
+                evidence = evidence.observed(agrees)
+            rule = _moved(replace(rule, evidence=evidence))
+            _save(connection, rule)
+        if rule.stage != before:
+            self._audit(rule)
+        return rule
+
+    def _audit(self, rule: LearnedRule, steps: int = 1) -> None:
+        for step in rule.steps[-steps:]:
+            audit.append(self.workspace, "judge.rule", rule=rule.id, **{k: v for k, v in step.items() if k != "at"})
+
+    @contextmanager
+    def _changing(self) -> Iterator[Connection]:
+        path = self.workspace.database
+        with closing(connect(path)) as connection, database_errors(path), transaction(connection):
+            yield connection
+
+
+def _moved(rule: LearnedRule) -> LearnedRule:
+    """The rule in the stage that its evidence asks for; the next stage begins with none."""
+    evidence, action = rule.evidence, str(rule.rule["action"])
+    reason = evidence.alarm(rule.shadow_rate) if rule.stage in _ACTING else None
+    if reason is None and evidence.fails():
+        reason = f"{evidence.n - evidence.k} of {evidence.n} decided otherwise by people"
+    if reason is not None:
+        return _stepped(rule, "rolled_back", by="system", reason=reason)
+    if rule.stage in _NEXT and evidence.passes(action):
+        rate = evidence.match_rate if rule.stage == "shadow" else rule.shadow_rate
+        shown = f"{evidence.k} of {evidence.n} agreed"
+        return replace(
+            _stepped(rule, _NEXT[rule.stage], by="system", reason=shown), evidence=Evidence(), shadow_rate=rate
+        )
+    return rule
+
+
+def _stepped(rule: LearnedRule, stage: str, *, by: str, reason: str = "") -> LearnedRule:
+    step = {"at": now(), "stage": stage, "by": by, "reason": reason}
+    return replace(rule, stage=stage, steps=(*rule.steps, step))
+
+
+def _find(connection: Connection, rule_id: str) -> LearnedRule | None:
+    row = connection.execute(
+        "SELECT id, stage, rule, history, updated_at FROM learned_rules WHERE id = ?", (rule_id,)
+    ).fetchone()
+    return _rule(row) if row is not None else None
+
+
+def _known(connection: Connection, rule_id: str) -> LearnedRule:
+    rule = _find(connection, rule_id)
+    if rule is None:
+        raise HiveError.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
+    return rule
+
+
+def _rule(row: tuple[Any, ...]) -> LearnedRule:
+    history = json.loads(row[3])
+    return LearnedRule(
+        id=row[0],
+        stage=row[1],
+        rule=json.loads(row[2]),
+        proposal=history["proposal"],
+        author=history["author"],
+        approved_by=tuple(history["approved_by"]),
+        evidence=Evidence.from_json(history["evidence"]),
+        shadow_rate=history["shadow_rate"],
+        steps=tuple(history["steps"]),
+        updated_at=row[4],
+    )
+
+
+def _save(connection: Connection, rule: LearnedRule) -> None:
+    history = {
+        "proposal": rule.proposal,
+        "author": rule.author,
+        "approved_by": list(rule.approved_by),
+        "evidence": rule.evidence.to_json(),
+        "shadow_rate": rule.shadow_rate,
+        "steps": list(rule.steps),
+    }
+    connection.execute(
+        "INSERT INTO learned_rules (id, stage, rule, history, updated_at) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET stage = excluded.stage, history = excluded.history,"
+        " updated_at = excluded.updated_at",
+        (
+            rule.id,
+            rule.stage,
+            json.dumps(rule.rule, ensure_ascii=False),
+            json.dumps(history, ensure_ascii=False),
+            now(),
+        ),
+    )

@@ -1,0 +1,171 @@
+"""Rules: definitive verdicts from conditions that people wrote, or approved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import PrivateAttr, ValidationError, field_validator, model_validator
+
+from hive_agents import formats, jsontext
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.formats import AnyCase, FileFormat, Name, diagnostics_of
+from hive_agents.judging.expressions import Expression, parse
+from hive_agents.judging.operations import Budget, ExpressionError, plain
+from hive_agents.judging.verdict import Action
+
+if TYPE_CHECKING:
+    from hive_agents.goals import Goal
+    from hive_agents.workspace import Workspace
+
+LEARNED = "learned_"
+LEARNED_BELOW = 200
+
+
+class InvalidRule(HiveError, ValueError):
+    """A rule that cannot be added; carries the diagnostics."""
+
+
+class EvaluationRule(FileFormat):
+    """When `condition` holds for a result, `action` is the verdict.
+
+    >>> rule = EvaluationRule(id="security_violation", condition="'eval(' in result.get('code', '')", action="escalate")
+    >>> rule.matches({"code": "eval(x)"})
+    True
+    """
+
+    id: Name
+    condition: str
+    action: Action
+    description: str = ""
+    priority: int = 0
+    goal_types: list[str] = []
+    metadata: dict[str, Any] = {}
+    mode: Annotated[Literal["active", "shadow"], AnyCase] = "active"
+    _expression: Expression = PrivateAttr()
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise InvalidRule(diagnostics_of(error, EvaluationRule, values, f"rule {values.get('id')}")) from None
+
+    @field_validator("condition")
+    @classmethod
+    def _parses(cls, condition: str) -> str:
+        parse(condition)
+        return condition
+
+    @model_validator(mode="after")
+    def _learned_stay_below(self) -> Self:
+        if self.learned and self.priority >= LEARNED_BELOW:
+            raise ValueError(f"the priority of a learned rule stays below {LEARNED_BELOW}")
+        return self
+
+    def model_post_init(self, context: Any) -> None:
+        self._expression = parse(self.condition)
+
+    @property
+    def learned(self) -> bool:
+        return self.id.startswith(LEARNED) or self.metadata.get("source") == "learned"
+
+    @property
+    def tier(self) -> int:
+        """0 for security rules that a person wrote: nothing that was learned comes before them."""
+        security = "security" in self.goal_types or self.metadata.get("tier") == "security"
+        return 0 if security and not self.learned else 1
+
+    def applies_to(self, goal_type: str | None) -> bool:
+        return not self.goal_types or goal_type in self.goal_types
+
+    def matches(self, result: Any, goal: Goal | dict[str, Any] | None = None, attempt: int = 1) -> bool:
+        """Whether the condition holds; without a goal `goal` is an empty dict, and goal types don't matter.
+
+        Raises: ExpressionError when the condition cannot be worked out on this result.
+        """
+        names = names_of(result, goal, attempt)
+        if goal is not None and not self.applies_to(names["goal"].get("goal_type")):
+            return False
+        return self.holds(names)
+
+    def holds(self, names: dict[str, Any]) -> bool:
+        """As `matches`, over what `names_of` made, whatever the goal's type."""
+        return bool(self._expression.evaluate_plain(names))
+
+
+def names_of(result: Any, goal: Goal | dict[str, Any] | None, attempt: int = 1) -> dict[str, Any]:
+    """What conditions see. Raises: ExpressionError for data that is not plain."""
+    try:
+        described = {} if goal is None else goal if isinstance(goal, dict) else goal.model_dump(mode="json")
+    except ValueError:
+        raise ExpressionError("the goal's context holds more than plain data") from None
+    budget = Budget()
+    return {"result": plain(result, "result", budget), "goal": plain(described, "goal", budget), "attempt": attempt}
+
+
+def in_order(rules: Iterable[EvaluationRule]) -> list[EvaluationRule]:
+    """As they are asked: people's security rules, then by priority, highest first, then by id."""
+    return sorted(rules, key=lambda rule: (rule.tier, -rule.priority, rule.id))
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The rule that decided, and why it could not when it raised."""
+
+    rule: EvaluationRule
+    error: str | None = None
+
+
+def decide(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> Decided | None:
+    """The first of `rules`, which are in order, that matches or raises. `names` as from `names_of`."""
+    goal_type = names["goal"].get("goal_type")
+    for rule in rules:
+        if not rule.applies_to(goal_type):
+            continue
+        try:
+            if rule.holds(names):
+                return Decided(rule)
+        except ExpressionError as error:
+            return Decided(rule, str(error))
+    return None
+
+
+def load_rules(workspace: Workspace) -> list[EvaluationRule]:
+    """The rules of `rules/*.json` in their order. Raises: HiveError with every fault of every file."""
+    rules: list[EvaluationRule] = []
+    faults: list[Diagnostic] = []
+    for path in sorted((workspace.root / "rules").glob("*.json")):
+        file = workspace.relative(path)
+        try:
+            rules.append(_load(path.read_bytes(), file, path.stem))
+        except OSError as error:
+            faults.append(Diagnostic("HIVE-403", f"{file} cannot be read: {error.strerror}", file, "$"))
+        except HiveError as error:
+            faults += error.diagnostics
+    if faults:
+        raise HiveError(faults)
+    return in_order(rules)
+
+
+def _load(data: bytes, file: str, name: str) -> EvaluationRule:
+    text = jsontext.decode(data, file)
+    value = jsontext.parse(text, file)
+    if not isinstance(value, dict):
+        return formats.load_value(EvaluationRule, value, file, text)
+    try:
+        rule = EvaluationRule(**value)
+    except InvalidRule as error:
+        raise HiveError([_placed(found, file, text) for found in error.diagnostics]) from None
+    if rule.id != name:
+        fix = f'write "id": "{name}", or rename the file'
+        found = Diagnostic("HIVE-113", f'the rule in {file} calls itself "{rule.id}"', file, "id", fix)
+        raise HiveError([_placed(found, file, text)])
+    return rule
+
+
+def _placed(found: Diagnostic, file: str, text: str) -> Diagnostic:
+    key = (found.path or "$").split(".")[0].split("[")[0]
+    return replace(found, file=file, line=jsontext.line_of(text, [] if key == "$" else [key]))

@@ -1,0 +1,85 @@
+"""What the judge did: rates, agreement with people, cost, thresholds and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hive_agents.judging import weights
+from hive_agents.judging.calibration import GLOBAL, threshold_for
+from hive_agents.judging.certify import lower_bound
+from hive_agents.judging.decision_log import Decision, DecisionLog
+from hive_agents.judging.drift import states
+from hive_agents.workspace import Workspace
+
+BINS = 10
+
+
+def judge_stats(
+    workspace: Workspace, *, since: str | None = None, until: str | None = None, tenant: str | None = None
+) -> dict[str, Any]:
+    """The measures of `hive judge stats`; a rate of nothing is null."""
+    rows = DecisionLog(workspace).rows(since=since, until=until, tenant=tenant)
+    types = sorted({row.goal_type for row in rows})
+    days = sorted({row.at[:10] for row in rows})
+    newest = {row.goal_type: row.judge_hash for row in rows}
+    drifting = states(workspace)
+    thresholds: dict[str, Any] = {}
+    for name in (GLOBAL, *types):
+        found = threshold_for(workspace, name, newest.get(name))
+        alarm = drifting.get(name)
+        thresholds[name] = {"value": found.value, "status": found.status, "expires_at": found.expires_at}
+        thresholds[name]["e_value"] = alarm.e_value if alarm is not None else None
+    return {
+        "window": {
+            "from": since or (rows[0].at if rows else None),
+            "to": until or (rows[-1].at if rows else None),
+        },
+        "overall": measures(rows),
+        "by_goal_type": {name: measures([row for row in rows if row.goal_type == name]) for name in types},
+        "over_time": [{"day": day, **measures([row for row in rows if row.at[:10] == day])} for day in days],
+        "thresholds": thresholds,
+        "weights": {name: learned.shown() for name, learned in weights.learn(rows).items()} if rows else {},
+    }
+
+
+def measures(rows: Sequence[Decision]) -> dict[str, Any]:
+    """The figures of a set of decisions."""
+    n = len(rows)
+    return {
+        "n": n,
+        "escalation_rate": sum(not row.automatic for row in rows) / n if n else None,
+        "rule_match_rate": sum(row.source == "rule" for row in rows) / n if n else None,
+        "llm_calls": sum(row.llm_calls for row in rows),
+        "agreement": agreement([row for row in rows if row.automatic and row.audit], blind=True),
+        "confidence_histogram": histogram([row.proposal[1] for row in rows if row.proposal is not None]),
+        "cost_usd": round(sum(row.usd for row in rows), 6),
+        "actions": {name: sum(row.action == name for row in rows) for name in sorted({row.action for row in rows})},
+        "input_tokens": sum(row.input_tokens for row in rows),
+        "output_tokens": sum(row.output_tokens for row in rows),
+        "agreement_escalated": agreement([row for row in rows if not row.automatic], blind=False),
+    }
+
+
+def histogram(confidences: Sequence[float]) -> list[dict[str, float | int]]:
+    """Ten equal bins; the last one includes 1. Confidences that are no number in 0..1 are left out.
+
+    >>> [bin["n"] for bin in histogram([0.0, 0.05, 1.0, float("nan")])]
+    [2, 0, 0, 0, 0, 0, 0, 0, 0, 1]
+    """
+    counts = [0] * BINS
+    for value in confidences:
+        if 0 <= value <= 1:
+            counts[min(BINS - 1, int(value * BINS + 1e-9))] += 1
+    return [{"lo": i / BINS, "hi": (i + 1) / BINS, "n": count} for i, count in enumerate(counts)]
+
+
+def agreement(rows: Sequence[Decision], *, blind: bool) -> dict[str, Any]:
+    """How often people say what the judge said; of an escalation, what its evaluator had proposed."""
+    pairs = [
+        (row.proposal[0] if row.proposal is not None else row.action, human)
+        for row in rows
+        if (row.automatic or row.proposal is not None) and (human := row.human_action(blind=blind)) is not None
+    ]
+    n, k = len(pairs), sum(judged == human for judged, human in pairs)
+    return {"n": n, "k": k, "rate": k / n if n else None, "lower95": lower_bound(k, n) if n else None}

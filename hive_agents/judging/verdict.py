@@ -1,0 +1,119 @@
+"""What a judge says, and the words it says it in."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from hive_agents.formats import Format
+
+
+class JudgmentAction(StrEnum):
+    """What is to happen with a result."""
+
+    ACCEPT = "accept"
+    RETRY = "retry"
+    REPLAN = "replan"
+    ESCALATE = "escalate"
+
+
+EscalationReason = Literal[
+    "hard_constraint",
+    "constraint_not_evaluated",
+    "rule_escalate",
+    "rule_error",
+    "low_confidence",
+    "no_semantic_evaluator",
+    "model_error",
+    "unparsable",
+    "confidence_out_of_range",
+    "panel_disagreement",
+    "retries_exhausted",
+    "replans_exhausted",
+    "drift",
+    "budget",
+]
+SignalSource = Literal["rule", "llm", "evidence", "human"]
+Confidence = Annotated[float, Field(ge=0, le=1)]
+
+
+def _action(value: Any) -> Any:
+    """The member for its value or its name: files and models write either, in any case."""
+    known = {action.value: action for action in JudgmentAction}
+    return known.get(value.strip().lower(), value) if isinstance(value, str) else value
+
+
+Action = Annotated[JudgmentAction, BeforeValidator(_action)]
+
+
+class Signal(Format):
+    """One opinion that went into a judgment."""
+
+    source: SignalSource
+    action: Action
+    confidence: Confidence
+    detail: str = ""
+
+
+class Judgment(Format):
+    """A verdict with all that led to it.
+
+    `satisfaction` is the weighted share of what could be evaluated, None when nothing could; `absent` names the
+    criteria and `violations` the constraints that a reader should look at.
+
+    >>> Judgment(action=JudgmentAction.ACCEPT, confidence=0.9, reasoning="complete").model_dump(mode="json")["action"]
+    'accept'
+    """
+
+    action: Action
+    confidence: Confidence
+    reasoning: str
+    feedback: str | None = None
+    rule_id: str | None = None
+    escalation_reason: EscalationReason | None = None
+    signals: list[Signal] = []
+    satisfaction: Confidence | None = None
+    scores: dict[str, Confidence] = {}
+    absent: list[str] = []
+    violations: list[str] = []
+
+    @property
+    def escalated(self) -> bool:
+        return self.action is JudgmentAction.ESCALATE
+
+
+class FailedStep(Format):
+    """A step that was tried and did not work."""
+
+    step_id: str
+    attempts: Annotated[int, Field(ge=1)] = 1
+    errors: list[str] = []
+
+
+class FeedbackContext(Format):
+    """What a judge, and after a REPLAN the planner, should know of the work so far."""
+
+    completed_steps: list[str] = []
+    failed_steps: list[FailedStep] = []
+    accumulated_context: dict[str, Any] = {}
+    constraints_violated: list[str] = []
+
+
+class CapabilityLevel(StrEnum):
+    """How well a worker fits a request."""
+
+    CANNOT_HANDLE = "cannot_handle"
+    UNCERTAIN = "uncertain"
+    CAN_HANDLE = "can_handle"
+    BEST_FIT = "best_fit"
+
+    @property
+    def rank(self) -> int:
+        """From 0, cannot handle, to 3, best fit; strings would compare by the alphabet.
+
+        >>> max(CapabilityLevel, key=lambda level: level.rank)
+        <CapabilityLevel.BEST_FIT: 'best_fit'>
+        """
+        return list(CapabilityLevel).index(self)

@@ -1,0 +1,172 @@
+"""Signal weights: how much each kind of signal says about what people decide, per goal type.
+
+They order and weigh signals; they never overrule a rule or a person. A person's verdict is what they are
+learned from, so it has no weight of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.judging.decision_log import Decision
+
+SOURCES = ("rule", "llm", "evidence")
+PENALTY = 1.0
+PRIOR = 50
+OWN_FROM = 50
+ANY_FROM = 30
+_HOLDOUT = 0.3
+_STEPS = 50
+_CLIP = 0.01
+
+_Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Weights of one goal type, with how well they predict the newest 30 % of the labels.
+
+    `brier`, `ece` and `auc` are None below `ANY_FROM` labels; `kept` tells whether the stack beat the
+    best single signal there. Where it did not, the weights are equal.
+    """
+
+    weights: dict[str, float]
+    n: int
+    brier: float | None
+    best_single: float | None
+    ece: float | None
+    auc: float | None
+    kept: bool
+
+    def shown(self) -> dict[str, float | str]:
+        """Shares that sum to 1, for people to read; a person overrides them all."""
+        positive = {source: max(0.0, weight) for source, weight in self.weights.items()}
+        total = sum(positive.values())
+        return {
+            **{source: round(value / total if total else 0.0, 3) for source, value in positive.items()},
+            "human": "overrides",
+        }
+
+
+def learn(rows: Sequence[Decision]) -> dict[str, Learned]:
+    """Weights by goal type, and under `*` those of all types together."""
+    labelled = [row for row in rows if row.human_action() is not None and _signals(row)]
+    together = _fit(labelled)
+    found = {"*": together}
+    for name in sorted({row.goal_type for row in labelled}):
+        own = [row for row in labelled if row.goal_type == name]
+        if len(own) < OWN_FROM or not together.kept:
+            found[name] = Learned(together.weights, len(own), None, None, None, None, together.kept)
+            continue
+        fitted = _fit(own, shrink_to=together.weights)
+        found[name] = (
+            fitted
+            if fitted.kept
+            else Learned(together.weights, len(own), fitted.brier, fitted.best_single, fitted.ece, fitted.auc, False)
+        )
+    return found
+
+
+def shrunk(own: Mapping[str, float], everywhere: Mapping[str, float], n: int) -> dict[str, float]:
+    """(n · own + 50 · all) / (n + 50): few labels of a type move its weights little.
+
+    >>> shrunk({"llm": 2.0}, {"llm": 1.0}, 50)
+    {'llm': 1.5}
+    """
+    return {source: (n * own[source] + PRIOR * everywhere[source]) / (n + PRIOR) for source in everywhere}
+
+
+def fit_logistic(features: _Floats, labels: _Floats, penalty: float = PENALTY) -> _Floats:
+    """The weights (intercept first, not penalised) of an L2 logistic regression, by Newton's method."""
+    x = np.hstack([np.ones((len(features), 1)), features])
+    ridge = np.diag([1e-6, *[penalty] * features.shape[1]])
+    weights = np.zeros(x.shape[1])
+    for _ in range(_STEPS):
+        p = _sigmoid(x @ weights)
+        gradient = x.T @ (p - labels) + ridge @ weights
+        hessian = (x * (p * (1 - p) + 1e-9)[:, None]).T @ x + ridge
+        step = np.linalg.solve(hessian, gradient)
+        # A damped step: a full one from far away can leave the region where the curvature means anything.
+        weights = weights - step * min(1.0, 5.0 / (float(np.abs(step).max()) + 1e-12))
+        if float(np.abs(step).max()) < 1e-9:
+            break
+    return weights
+
+
+def brier(p: _Floats, labels: _Floats) -> float:
+    """Mean squared error of probabilities; 0 is perfect.
+
+    >>> brier(np.array([1.0, 0.5]), np.array([1.0, 0.0]))
+    0.125
+    """
+    return float(((p - labels) ** 2).mean())
+
+
+def calibration_error(p: _Floats, labels: _Floats, bins: int = 10) -> float:
+    """Expected calibration error over equal bins."""
+    at = np.minimum((p * bins).astype(int), bins - 1)
+    gaps = [abs(float((p[at == b] - labels[at == b]).mean())) * float((at == b).mean()) for b in np.unique(at)]
+    return float(sum(gaps))
+
+
+def auc(p: _Floats, labels: _Floats) -> float | None:
+    """The probability that an accepted result scores above one that wasn't; ties count half. None for one class."""
+    positive, negative = p[labels > 0.5], p[labels <= 0.5]
+    if not len(positive) or not len(negative):
+        return None
+    difference = positive[:, None] - negative[None, :]
+    return float((difference > 0).mean() + 0.5 * (difference == 0).mean())
+
+
+def _fit(rows: Sequence[Decision], shrink_to: Mapping[str, float] | None = None) -> Learned:
+    equal = dict.fromkeys(SOURCES, 1.0)
+    if len(rows) < ANY_FROM:
+        return Learned(equal, len(rows), None, None, None, None, False)
+    x = np.array([_features(row) for row in rows])
+    y = np.array([float(row.human_action() == "accept") for row in rows])
+    cut = round(len(rows) * (1 - _HOLDOUT))  # newest last: what is kept must hold for what comes
+    intercept, weights = _weights(x[:cut], y[:cut], shrink_to)
+    vector = np.array([weights[source] for source in SOURCES])
+    p = _sigmoid(intercept + x[cut:] @ vector)
+    score, best = brier(p, y[cut:]), min(_single(x, y, cut, column) for column in range(len(SOURCES)))
+    kept = score < best - 1e-9 or int((np.abs(x).sum(axis=0) > 0).sum()) == 1
+    final = _weights(x, y, shrink_to)[1] if kept else equal
+    return Learned(final, len(rows), score, best, calibration_error(p, y[cut:]), auc(p, y[cut:]), kept)
+
+
+def _weights(x: _Floats, y: _Floats, shrink_to: Mapping[str, float] | None) -> tuple[float, dict[str, float]]:
+    fitted = fit_logistic(x, y)
+    own = {source: float(weight) for source, weight in zip(SOURCES, fitted[1:], strict=True)}
+    return float(fitted[0]), shrunk(own, shrink_to, len(y)) if shrink_to is not None else own
+
+
+def _single(x: _Floats, y: _Floats, cut: int, column: int) -> float:
+    fitted = fit_logistic(x[:cut, [column]], y[:cut])
+    return brier(_sigmoid(fitted[0] + x[cut:, column] * fitted[1]), y[cut:])
+
+
+def _signals(row: Decision) -> list[Mapping[str, Any]]:
+    return [signal for signal in row.judgment.get("signals") or [] if signal.get("source") in SOURCES]
+
+
+def _features(row: Decision) -> list[float]:
+    """Per source the log-odds that the result is good; 0 where the source said nothing."""
+    values = dict.fromkeys(SOURCES, 0.0)
+    for signal in _signals(row):
+        confidence = signal.get("confidence")
+        if not isinstance(confidence, int | float) or not 0 <= confidence <= 1:
+            continue
+        p = min(1 - _CLIP, max(_CLIP, float(confidence)))
+        odds = float(np.log(p / (1 - p)))
+        values[signal["source"]] = odds if signal.get("action") == "accept" else -odds
+    return [values[source] for source in SOURCES]
+
+
+def _sigmoid(z: _Floats) -> _Floats:
+    result: _Floats = 1.0 / (1.0 + np.exp(-np.clip(z, -30, 30)))
+    return result

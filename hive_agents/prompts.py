@@ -1,0 +1,72 @@
+"""Prompts: text files with `$variables`, bundled, and overridden by a workspace's own."""
+
+from __future__ import annotations
+
+import re
+from string import Template
+from typing import TYPE_CHECKING
+
+from hive_agents import jsontext
+from hive_agents.errors import HiveError
+from hive_agents.formats import NAME_PATTERN
+from hive_agents.resources import bundled
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+
+def load(name: str, workspace: Workspace | None = None, **variables: str) -> str:
+    """The prompt `name` with its variables filled in, each once: a `$` in a value stays as it is.
+
+    Raises: HIVE-107 without such a prompt, HIVE-106 for a variable that was not given, HIVE-105 for a stray `$`.
+    """
+    text = template(name, workspace)
+    file = f"prompts/{name}.md"
+    prompt = Template(text)
+    if not prompt.is_valid():
+        raise HiveError.of(
+            "HIVE-105",
+            "a $ stands before no variable",
+            file=file,
+            path="$",
+            line=_line_of_stray(text),
+            fix="write $$ for a dollar sign",
+        )
+    missing = sorted(set(prompt.get_identifiers()) - set(variables))
+    if missing:
+        known = ", ".join(f"${key}" for key in sorted(variables)) or "none"
+        raise HiveError.of(
+            "HIVE-106",
+            f"the prompt asks for ${missing[0]}, which is not given",
+            file=file,
+            path="$",
+            line=_line_of(text, rf"\$\{{?{missing[0]}\b"),
+            fix=f"use the variables there are: {known}",
+        )
+    return prompt.substitute(variables)
+
+
+def template(name: str, workspace: Workspace | None = None) -> str:
+    """The prompt's text as it stands in the file. Raises: HIVE-107, HIVE-112."""
+    file = f"prompts/{name}.md"
+    places = [bundled("prompts") / f"{name}.md"]
+    if workspace is not None:
+        places.insert(0, workspace.root / "prompts" / f"{name}.md")
+    found = next((place for place in places if re.match(NAME_PATTERN, name) and place.is_file()), None)
+    if found is None:
+        raise HiveError.of("HIVE-107", f"there is no prompt {name}", file=file, path="$", fix="name a file in prompts/")
+    try:
+        return jsontext.decode(found.read_bytes(), file)
+    except OSError as error:
+        why = f"{file} cannot be read: {error.strerror}"
+        raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+
+
+def _line_of(text: str, pattern: str) -> int | None:
+    found = re.search(pattern, text)
+    return text.count("\n", 0, found.start()) + 1 if found else None
+
+
+def _line_of_stray(text: str) -> int | None:
+    invalid = next((found for found in Template.pattern.finditer(text) if found["invalid"] is not None), None)
+    return text.count("\n", 0, invalid.start()) + 1 if invalid else None

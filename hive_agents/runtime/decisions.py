@@ -1,0 +1,135 @@
+"""What a decision sets in motion: an approved deployment is made, a run that waited goes on."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, json_patch
+from hive_agents.approvals.permission import refused
+from hive_agents.approvals.request import Verb
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.retrieval import StoredConfig
+from hive_agents.retrieval.deployed import find_active
+from hive_agents.runtime.runs import Run, find_run
+from hive_agents.verification.approved import deploy_approved, deployed_for, stale_because
+from hive_agents.verification.deploy import Deployment, local_user
+from hive_agents.workspace import Workspace
+
+
+def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deployment, reason: str) -> str:
+    """File a request to deploy in spite of the gate; returns its id."""
+    active = find_active(workspace)
+    before = active.stored.config.model_dump(mode="json", exclude_unset=True) if active else {}
+    certificate = outcome.result.certificate
+    filing = Filing(
+        kind="deploy",
+        title=f"deploy {stored.name} in spite of the gate",
+        requester=local_user(),
+        context={
+            "config": stored.name,
+            "file": stored.file,
+            "via": "override",
+            "reason": reason,
+            "certificate": {
+                "decision": outcome.result.decision,
+                "reasons": [r.to_json() for r in outcome.result.reasons],
+            },
+            "evaluation": outcome.result.record(),
+        },
+        diff=Diff(
+            json_patch=json_patch(before, stored.config.model_dump(mode="json", exclude_unset=True)),
+            before_hash=certificate.active_hash,
+            after_hash=certificate.config_hash,
+        ),
+        risk="high",
+    )
+    return ApprovalStore(workspace).file(filing).id
+
+
+def decide(
+    workspace: Workspace, request_id: str, verb: Verb, **answer: Any
+) -> tuple[ApprovalRequest, dict[str, str] | None]:
+    """Decide a request and carry it out: (the request, its run's id and status). `answer` is as for the store.
+
+    Raises: as `ApprovalStore.decide`; HIVE-307 where a deployment's figures hold no more: the request is
+    superseded.
+    """
+    store = ApprovalStore(workspace)
+
+    def current(request: ApprovalRequest) -> None:
+        if request.kind == "deploy" and verb == "approve":
+            _require_current(store, request)
+
+    request = store.decide(request_id, verb, check=current, **answer)
+    run = carry_out(workspace, request)
+    return store.get(request.id), run
+
+
+def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 30.0) -> dict[str, str] | None:
+    """Do what a decided request asks for, unless it was done; returns its run's id and status."""
+    store = ApprovalStore(workspace)
+    run = _run(workspace, request)
+    if request.kind == "deploy" and request.decided and request.outcome is None:
+        if request.status == "approved":
+            _require_current(store, request)
+        if run is not None:
+            store.record_outcome(request.id, _resumed(workspace, run, wait))
+        elif request.status == "approved":
+            version = _deployed(store, request)
+            store.record_outcome(request.id, {"deployed": version.name, "version": version.id})
+        run = _run(workspace, request)
+    return {"run_id": run.run_id, "status": run.status} if run is not None else None
+
+
+def finish(workspace: Workspace) -> list[Diagnostic]:
+    """Carry out what was decided and left undone by a process that died; returns what could not be, as warnings."""
+    findings = []
+    for request in ApprovalStore(workspace).list():
+        undone = request.kind == "deploy" and request.outcome is None
+        if undone and (request.status == "approved" or (request.decided and request.run_id is not None)):
+            try:
+                carry_out(workspace, request, wait=0.1)
+            except HiveError as error:
+                # Somebody is at it right now.
+                findings += [found for found in error.diagnostics if found.code != "HIVE-402"]
+    return findings
+
+
+def _require_current(store: ApprovalStore, request: ApprovalRequest) -> None:
+    """Raises: HIVE-307, after the request was superseded and its run told so."""
+    if deployed_for(store.workspace, request.id) is not None:
+        return
+    why = stale_because(store.workspace, request.context)
+    if why:
+        _close(store, request, why)
+
+
+def _deployed(store: ApprovalStore, request: ApprovalRequest) -> Any:
+    try:
+        return deploy_approved(store.workspace, request.id, request.context, request.decisions[-1].model_dump())
+    except HiveError as error:
+        if error.diagnostics[0].code == "HIVE-307":
+            _close(store, request, error.diagnostics[0].message)
+        raise
+
+
+def _close(store: ApprovalStore, request: ApprovalRequest, why: str) -> None:
+    closed = store.supersede(request.id, why)
+    carry_out(store.workspace, closed)
+    again = "hive optimize" if request.run_id else f"hive deploy {request.context['config']} --override"
+    raise refused("HIVE-307", f"{request.id} is superseded: {why} since it was measured", f"measure again: `{again}`")
+
+
+def _resumed(workspace: Workspace, run: Run, wait: float) -> dict[str, Any]:
+    from hive_agents.runtime.optimize import OptimizeRun
+
+    result = OptimizeRun(workspace, run).go(wait=wait)
+    return {"run_id": run.run_id, "status": result["status"], "stopped_by": result["stopped_by"]}
+
+
+def _run(workspace: Workspace, request: ApprovalRequest) -> Run | None:
+    if request.run_id is not None:
+        with suppress(HiveError):  # filed by a run that isn't the optimizer's
+            return find_run(workspace, request.run_id, "optimizer")
+    return None

@@ -1,0 +1,60 @@
+"""Deploy what a person approved, if it is still what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hive_agents.errors import HiveError
+from hive_agents.retrieval import StoredConfig
+from hive_agents.retrieval.config import read_config
+from hive_agents.retrieval.deployed import Version, find_active, versions
+from hive_agents.retrieval.indexing import build_index
+from hive_agents.verification.certificate import changed_since
+from hive_agents.verification.deploy import switch
+from hive_agents.workspace import Workspace
+
+
+def deployed_for(workspace: Workspace, approval_id: str) -> Version | None:
+    """The deployment that an approval made, though it was rolled back or replaced since."""
+    made = (version for version in versions(workspace) if version.evaluation)
+    return next((one for one in made if one.evaluation and one.evaluation.get("approval_id") == approval_id), None)
+
+
+def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:
+    """Why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's.
+
+    The documents are looked at as they are now.
+    """
+    build_index(workspace)
+    try:
+        stored = _stored(workspace, context)
+    except HiveError:
+        return f"{context['file']} can't be read any more"
+    active = find_active(workspace)
+    return changed_since(workspace, stored, active.stored.hash if active else None, context["evaluation"])
+
+
+def deploy_approved(
+    workspace: Workspace, approval_id: str, context: Mapping[str, Any], decision: Mapping[str, Any]
+) -> Version:
+    """Switch to the config of an approved request, once.
+
+    Raises: HIVE-307 where anything that the request's figures rest on has changed.
+    """
+    before = deployed_for(workspace, approval_id)
+    if before is not None:
+        return before
+    return switch(
+        workspace,
+        _stored(workspace, context),
+        {**context["evaluation"], "approval_id": approval_id},
+        decision=context["certificate"]["decision"],
+        via=context["via"],
+        reason=decision["reason"] or context.get("reason") or f"approved as {approval_id}",
+        by=decision["by"],
+    )
+
+
+def _stored(workspace: Workspace, context: Mapping[str, Any]) -> StoredConfig:
+    return read_config(workspace, workspace.root / str(context["file"]))

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hive_agents.approvals import ApprovalStore, Approvers
+from hive_agents.workspace import Workspace
+from tests.approvals.asking import filing, refused
+
+ALWAYS: list[dict[str, Any]] = [
+    {"kind": "deploy"},
+    {"kind": "rule", "context": {"goal_types": ["security", "code"]}},
+    {"kind": "rule", "context": {"goal_type": "Security"}},
+    {"kind": "rule", "context": {}},
+    {"kind": "threshold", "context": {"previous": 0.8, "threshold": 0.7}},
+    {"kind": "threshold", "context": {}},
+    {"kind": "ticket", "context": {"file": "evals/golden.json"}},
+    {"kind": "judgment", "context": {"golden": True}},
+]
+NOT_BY_THEMSELVES: list[dict[str, Any]] = [
+    {"kind": "rule", "context": {"goal_types": ["style"]}},
+    {"kind": "threshold", "context": {"previous": 0.7, "threshold": 0.8}},
+    {"kind": "question"},
+    {"kind": "tool_call"},
+]
+
+
+@pytest.mark.parametrize("parts", ALWAYS)
+def test_who_asks_never_decides_what_needs_four_eyes(place: Workspace, parts: dict[str, Any]) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(requester="user:dana", approvers=Approvers(exclude_requester=False), **parts))
+    for verb in ("approve", "reject"):
+        for who in ("dana", "user:dana", "DANA", " Dana ", "ｄａｎａ"):
+            with refused("HIVE-415"):
+                approvals.decide(request.id, verb, by=who)
+    assert approvals.decide(request.id, "approve", by="eve").status == "approved"
+
+
+@pytest.mark.parametrize("parts", NOT_BY_THEMSELVES)
+def test_other_requests_may_be_decided_by_who_asks(place: Workspace, parts: dict[str, Any]) -> None:
+    request = ApprovalStore(place).file(filing(requester="user:dana", **parts))
+    assert ApprovalStore(place).decide(request.id, "approve", by="dana").status == "approved"
+
+
+def test_each_of_several_approvers_is_another_person(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(approvers=Approvers(min=3)))
+    assert approvals.decide(request.id, "approve", by="dana").remaining_approvals == 2
+    assert approvals.decide(request.id, "approve", by="DANA").remaining_approvals == 2
+    assert approvals.decide(request.id, "approve", by="eve").remaining_approvals == 1
+    assert approvals.decide(request.id, "approve", by="finn").status == "approved"
+
+
+def test_one_rejection_is_enough(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(approvers=Approvers(min=3)))
+    approvals.decide(request.id, "approve", by="dana")
+    assert approvals.decide(request.id, "reject", by="dana").status == "rejected"
+
+
+def test_a_delegate_decides_in_place_of_who_delegated(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(kind="deploy", requester="user:dana"))
+    for by, to in (("eve", "dana"), ("dana", "eve"), ("eve", "eve")):
+        with refused("HIVE-415"):
+            approvals.delegate(request.id, by=by, to=to)
+    approvals.delegate(request.id, by="eve", to="finn")
+    with refused("HIVE-415"):
+        approvals.decide(request.id, "approve", by="eve")
+    with refused("HIVE-415"):
+        approvals.delegate(request.id, by="finn", to="eve")
+    assert approvals.decide(request.id, "approve", by="finn").status == "approved"

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import audit
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, store
+from hive_agents.database import connect
+from hive_agents.workspace import Workspace
+from tests.approvals.asking import editable, filing, refused
+
+
+def settings(workspace: Workspace, text: str) -> Workspace:
+    with (workspace.root / "hive.toml").open("a") as file:
+        file.write(f"[approvals]\n{text}\n")
+    return Workspace(workspace.root)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = "2030-01-01T00:00:00+00:00"
+
+    def __call__(self) -> str:
+        return self.at
+
+
+def events(workspace: Workspace) -> list[str]:
+    return [entry["event"] for entry in audit.entries(workspace, "approval")]
+
+
+def test_a_filing_is_one_request_however_often_it_is_filed(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    first = approvals.file(filing(run_id="r1"))
+    assert approvals.file(filing(run_id="r1", title="asked again after a crash")).id == first.id
+    assert approvals.file(filing(run_id="r1", kind="question")).id != first.id
+    keyed = approvals.file(filing(run_id="r1", idempotency_key="k"))
+    assert keyed.id != first.id
+    assert approvals.file(filing(run_id="r1", idempotency_key="k")).id == keyed.id
+    with refused("HIVE-416"):
+        approvals.file(filing(run_id="r1", idempotency_key="k", title="another content"))
+    assert len({approvals.file(filing()).id for _ in range(3)}) == 3
+
+
+def test_a_request_survives_the_database_as_it_was(place: Workspace) -> None:
+    made = ApprovalStore(place).file(editable(signals=[{"source": "rule"}], thread_id="t", run_id="r"))
+    assert ApprovalStore(place).get(made.id) == made
+    assert json.loads(json.dumps(made.to_json()))["remaining_approvals"] == 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "answer", "status"),
+    [
+        ("approve", {}, "approved"),
+        ("reject", {"reason": "no"}, "rejected"),
+        ("respond", {"message": "ask dana"}, "responded"),
+        ("edit", {"patch": {"n": 2}}, "edited"),
+    ],
+)
+def test_a_decision_is_made_once_and_may_be_repeated(
+    place: Workspace, verb: Any, answer: dict[str, Any], status: str
+) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(editable())
+    decided = approvals.decide(request.id, verb, by="dana", **answer)
+    assert decided.status == status
+    assert approvals.decide(request.id, verb, by="Dana", **answer) == decided
+    with refused("HIVE-414"):
+        approvals.decide(request.id, verb, by="eve", **answer)
+    with refused("HIVE-414"):
+        approvals.decide(request.id, "approve" if verb == "reject" else "reject", by="dana")
+    assert events(place) == ["requested", "decided"]
+    assert audit.verify(place).ok
+
+
+def test_an_unknown_request_is_wrong_usage(place: Workspace) -> None:
+    with refused("HIVE-409", 2):
+        ApprovalStore(place).decide("nope", "approve", by="dana")
+
+
+def test_what_was_changed_since_it_was_read_is_not_decided(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    read = approvals.file(filing(approvers=Approvers(min=2)))
+    approvals.decide(read.id, "approve", by="dana")
+    revised = approvals.revise(read.id, context={"amount": 1_000_000})
+    assert (revised.version, revised.status, revised.remaining_approvals) == (2, "pending", 2)
+    with refused("HIVE-416"):
+        approvals.decide(read.id, "approve", by="eve", version=read.version)
+    with refused("HIVE-416"):
+        approvals.decide(read.id, "approve", by="eve", content_hash=read.content_hash)
+    approvals.decide(read.id, "approve", by="eve", version=2)
+    assert approvals.decide(read.id, "approve", by="dana", version=2).status == "approved"
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        "status = 'approved'",
+        "title = 'harmless'",
+        "requester = 'user:somebody'",
+        "request = json_set(request, '$.context.tool', 'pay')",
+        "request = json_set(request, '$.approvers.exclude_requester', json('true'))",
+        "version = 7",
+    ],
+)
+def test_a_row_that_was_altered_is_not_decided(place: Workspace, forgery: str) -> None:
+    request = ApprovalStore(place).file(editable())
+    connection = connect(place.database)
+    connection.execute(f"UPDATE approvals SET {forgery}")
+    connection.close()
+    for verb in ("approve", "reject"):
+        with refused("HIVE-413"):
+            ApprovalStore(place).decide(request.id, verb, by="dana")
+
+
+def test_a_request_that_the_audit_log_lost_is_not_decided(place: Workspace) -> None:
+    request = ApprovalStore(place).file(filing())
+    (place.root / audit.FILE).unlink()
+    with refused("HIVE-413"):
+        ApprovalStore(place).decide(request.id, "approve", by="dana")
+
+
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_the_chain_shows_any_edit_of_the_log(place: Workspace, line: int) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(approvers=Approvers(min=2)))
+    for who in ("dana", "eve"):
+        approvals.decide(request.id, "approve", by=who)
+    path = place.root / audit.FILE
+    lines = path.read_text().splitlines(keepends=True)
+    lines[line - 1] = lines[line - 1].replace('"pending"', '"approved"').replace("user:eve", "user:mal")
+    path.write_text("".join(lines))
+    assert audit.verify(place).first_bad == line
+
+
+def test_a_row_that_a_crash_left_behind_follows_the_audit_log(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing())
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as crash:
+        crash.setattr(store.rows, "update", dies)
+        with pytest.raises(KeyboardInterrupt):
+            approvals.decide(request.id, "reject", by="dana")
+    assert approvals.get(request.id).status == "rejected"
+    with refused("HIVE-414"):
+        approvals.decide(request.id, "approve", by="eve")
+    assert approvals.decide(request.id, "reject", by="dana").status == "rejected"
+    assert events(place) == ["requested", "decided"]
+
+
+def test_time_rejects_and_never_approves(place: Workspace) -> None:
+    clock = Clock()
+    approvals = ApprovalStore(place, now=clock)
+    request = approvals.file(filing(on_timeout="reject"))
+    clock.at = "2030-01-04T00:00:00+00:00"
+    with refused("HIVE-414"):
+        approvals.decide(request.id, "approve", by="dana")
+    assert approvals.get(request.id).status == "expired"
+    assert approvals.get(request.id).decisions == []
+
+
+def test_time_asks_louder_where_it_may_not_reject(place: Workspace) -> None:
+    clock = Clock()
+    approvals = ApprovalStore(place, now=clock)
+    request = approvals.file(filing())
+    assert (request.on_timeout, request.due_at) == ("escalate", "2030-01-04T00:00:00+00:00")
+    for day in range(2, 40):
+        clock.at = f"2030-{1 + day // 29:02}-{1 + day % 28:02}T00:00:00+00:00"
+        assert approvals.get(request.id).status == "pending"
+    assert approvals.get(request.id).escalations >= 5
+    assert {"reminder", "escalated"} <= set(events(place))
+    assert approvals.decide(request.id, "approve", by="dana").status == "approved"
+
+
+def test_nothing_is_due_with_zero_hours(place: Workspace) -> None:
+    request = ApprovalStore(settings(place, "due_hours = 0\nremind_hours = 0")).file(filing())
+    assert (request.due_at, request.remind_at) == (None, None)
+
+
+def test_a_plain_name_decides_nothing_where_tokens_are_wanted(place: Workspace) -> None:
+    approvals = ApprovalStore(settings(place, "require_token = true"))
+    request = approvals.file(filing())
+    with refused("HIVE-415"):
+        approvals.decide(request.id, "approve", by="dana")
+    assert approvals.decide(request.id, "approve", by="dana", authn="token").decisions[0].authn == "token"
+
+
+@pytest.mark.parametrize("who", ["agent:worker", "user:", "", "user:a b", "system:clock", "service:nightly"])
+def test_only_people_decide(place: Workspace, who: str) -> None:
+    request = ApprovalStore(place).file(filing())
+    with refused("HIVE-409", 2):
+        ApprovalStore(place).decide(request.id, "approve", by=who)
+
+
+def test_an_edit_must_fit_the_schema(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(editable())
+    bad: list[Any] = [{"n": 4}, {"to": "a@evil.org"}, {"to": None}, {"cc": "b@example.org"}, {"n": True}, "x", [1]]
+    bad += [[{"op": "remove", "path": "/nowhere"}], [{"op": "replace", "path": "", "value": []}], None]
+    for patch in bad:
+        with refused("HIVE-105"):
+            approvals.decide(request.id, "edit", by="dana", patch=patch)
+    patch = [{"op": "test", "path": "/n", "value": 1}, {"op": "replace", "path": "/n", "value": 3}]
+    edited = approvals.decide(request.id, "edit", by="dana", patch=patch)
+    assert edited.context["args"] == {"to": "a@example.org", "n": 3}
+    assert (edited.status, edited.version, edited.hash) == ("edited", 2, edited.content_hash)
+
+
+def test_an_edit_is_checked_again_by_rules_and_permissions(place: Workspace) -> None:
+    seen: list[ApprovalRequest] = []
+
+    def recheck(request: ApprovalRequest) -> list[str]:
+        seen.append(request)
+        return ["only one mail a day"] if request.context["args"]["n"] > 1 else []
+
+    approvals = ApprovalStore(place, recheck=recheck)
+    request = approvals.file(editable())
+    with refused("HIVE-105"):
+        approvals.decide(request.id, "edit", by="dana", patch={"n": 2})
+    assert approvals.get(request.id).status == "pending"
+    assert approvals.decide(request.id, "edit", by="dana", patch={"n": 0}).status == "edited"
+    assert [one.context["args"]["n"] for one in seen] == [2, 0]
+
+
+def test_others_agree_to_an_edit_and_not_to_what_was_before(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(editable(approvers=Approvers(min=2)))
+    approvals.decide(request.id, "approve", by="dana")
+    edited = approvals.decide(request.id, "edit", by="eve", patch={"n": 2})
+    assert (edited.status, edited.remaining_approvals) == ("pending", 1)
+    assert approvals.decide(request.id, "approve", by="dana").status == "edited"
+
+
+def test_a_filing_that_could_not_be_edited_safely_is_refused() -> None:
+    for parts in ({"args_schema": None}, {"context": {}}, {"args_schema": {"if": {}}}, {"args_schema": {"type": "x"}}):
+        with pytest.raises(ValueError, match=r"args|schema"):
+            editable(**parts)
+
+
+def test_one_rule_is_listed_for_bulk(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    mine = {approvals.file(filing(context={"rule_id": "r"})).id for _ in range(3)}
+    approvals.file(filing(context={"rule_id": "other"}))
+    assert {one.id for one in approvals.list("pending", "r")} == mine
+
+
+def test_notices_go_out_and_failures_stay_here(place: Workspace, tmp_path: Path) -> None:
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+    from threading import Thread
+
+    from hive_agents.approvals.notify import notify
+
+    told: list[dict[str, Any]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        addresses = [f"http://127.0.0.1:{server.server_port}/secret", "http://127.0.0.1:9/", f"file://{tmp_path}", "::"]
+        request = ApprovalStore(place).file(filing(context={"private": "text"}))
+        for one in notify(settings(place, f"notify = {json.dumps(addresses)}"), "requested", request):
+            one.join()
+        thread.join()
+    assert told == [{"occasion": "requested", "request": request.summary()}]

@@ -1,0 +1,176 @@
+"""`hive approvals …`: fields, exit codes, and what a decision does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace, audit
+from hive_agents.approvals import ApprovalStore
+from hive_agents.cli.approvals import _patch
+from hive_agents.retrieval.deployed import active_config, versions
+from tests.approvals.asking import editable, filing
+from tests.sample import Ran, copied_sample, hive, write_config
+
+ITEM = {
+    "id", "kind", "title", "tenant", "status", "risk", "requester", "created_at", "due_at", "allowed_decisions",
+    "version",
+}  # fmt: skip
+ROW = ITEM | {
+    "decisions", "context", "signals", "diff", "args_schema", "approvers", "remind_at", "on_timeout", "content_hash",
+    "idempotency_key", "run_id", "thread_id",
+}  # fmt: skip
+DECIDED = {"id", "status", "decision", "by", "authn", "decided_at", "remaining_approvals", "run"}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return copied_sample(tmp_path / "w")
+
+
+def approvals(place: Workspace, *arguments: object) -> Ran:
+    return hive("approvals", *arguments, "-w", place.root, "--json")
+
+
+@pytest.fixture
+def override(place: Workspace) -> str:
+    """A request to deploy `same` in spite of the gate."""
+    write_config(place, "same")
+    ran = hive("deploy", "same", "--override", "--reason", "we know", "-w", place.root, "--json")
+    assert (ran.code, ran.json["override"]) == (1, {"reason": "we know"})
+    return str(ran.json["approval_id"])
+
+
+def test_list_and_show_have_every_field(place: Workspace, override: str) -> None:
+    (item,) = approvals(place, "list").json["items"]
+    assert set(item) == ITEM
+    assert (item["id"], item["kind"], item["status"]) == (override, "deploy", "pending")
+    row = approvals(place, "show", override).json
+    assert set(row) >= ROW
+    assert row["approvers"] == {"min": 1, "exclude_requester": True}
+    assert row["context"]["reason"] == "we know"
+    assert row["context"]["evaluation"]["certificate"]["config_hash"] == row["diff"]["after_hash"]
+    assert {"op": "replace", "path": "/name", "value": "same"} in row["diff"]["json_patch"]
+    assert approvals(place, "list", "--status", "approved").json == {"items": []}
+    for command in (("list",), ("show", override), ("verify",)):
+        assert override in hive("approvals", *command, "-w", place.root).out or command == ("verify",)
+
+
+def test_another_person_deploys_in_spite_of_the_gate(place: Workspace, override: str) -> None:
+    alone = approvals(place, "approve", override)
+    assert (alone.code, alone.codes) == (1, {"HIVE-415"})
+    ran = approvals(place, "approve", override, "--as", "dana", "--version", 1)
+    assert ran.code == 0
+    assert set(ran.json) == DECIDED
+    assert (ran.json["status"], ran.json["by"], ran.json["authn"]) == ("approved", "user:dana", "local")
+    newest = versions(place)[0]
+    assert (newest.name, newest.via, newest.by, newest.reason) == ("same", "override", "user:dana", "we know")
+    assert active_config(place).stored.name == "same"
+    assert approvals(place, "approve", override, "--as", "dana").json == ran.json
+    assert len([one for one in versions(place) if one.via == "override"]) == 1
+    assert approvals(place, "approve", override, "--as", "eve").code == 1
+    assert approvals(place, "reject", override, "--as", "dana").codes == {"HIVE-414"}
+
+
+def test_what_was_rolled_back_is_not_deployed_again(place: Workspace, override: str) -> None:
+    assert approvals(place, "approve", override, "--as", "dana").code == 0
+    assert hive("rollback", "-w", place.root).code == 0
+    assert approvals(place, "approve", override, "--as", "dana").code == 0
+    approvals(place, "list")
+    assert active_config(place).stored.name == "v1-naive"
+
+
+def test_an_override_of_what_has_changed_is_superseded(place: Workspace, override: str) -> None:
+    write_config(place, "same", retrieval={"top_k": 3})
+    ran = approvals(place, "approve", override, "--as", "dana")
+    assert (ran.code, ran.codes) == (1, {"HIVE-307"})
+    assert "--override" in ran.json["diagnostics"][0]["fix"]
+    assert approvals(place, "show", override).json["status"] == "superseded"
+    assert not [one for one in versions(place) if one.via == "override"]
+
+
+def test_a_person_who_may_not_decide_supersedes_nothing(place: Workspace, override: str) -> None:
+    write_config(place, "same", retrieval={"top_k": 3})
+    assert approvals(place, "approve", override).codes == {"HIVE-415"}
+    assert approvals(place, "show", override).json["status"] == "pending"
+
+
+def test_unknown_ids_and_missing_ones_are_wrong_usage(place: Workspace) -> None:
+    for verb in (("show",), ("approve",), ("reject",), ("respond", "--message", "x"), ("delegate", "--to", "eve")):
+        assert approvals(place, *verb, "nope").code == 2, verb
+    assert approvals(place, "approve").code == 2
+    assert approvals(place, "approve", "x", "--as", "agent:queen").code == 2
+    assert approvals(place, "list").json == {"items": []}
+
+
+def test_edit_and_respond(place: Workspace, tmp_path: Path) -> None:
+    store = ApprovalStore(place)
+    first, second = store.file(editable()).id, store.file(editable()).id
+    patch = tmp_path / "patch.json"
+    patch.write_text(json.dumps([{"op": "replace", "path": "/n", "value": 9}]))
+    assert approvals(place, "edit", first, "--patch", patch, "--as", "dana").codes == {"HIVE-105"}
+    patch.write_text(json.dumps({"n": 2}))
+    ran = approvals(place, "edit", first, "--patch", patch, "--as", "dana", "--reason", "fewer")
+    assert (ran.code, ran.json["status"]) == (0, "edited")
+    assert approvals(place, "show", first).json["context"]["args"]["n"] == 2
+    assert approvals(place, "edit", first, "--patch", tmp_path / "gone", "--as", "dana").code == 2
+    ran = approvals(place, "respond", second, "--message", "ask dana", "--as", "dana")
+    assert (ran.code, ran.json["status"]) == (0, "responded")
+
+
+def test_a_patch_may_come_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    import io
+
+    class Stdin:
+        buffer = io.BytesIO(b'{"n": 1}')
+
+    monkeypatch.setattr("sys.stdin", Stdin())
+    assert _patch("-") == {"n": 1}
+
+
+def test_all_of_one_rule_in_one_go(place: Workspace) -> None:
+    store = ApprovalStore(place)
+    context: dict[str, Any] = {"rule_id": "noisy"}
+    ids = [store.file(filing(context=context)).id for _ in range(3)]
+    other = store.file(filing()).id
+    ran = approvals(place, "approve", "--rule", "noisy", "--as", "dana")
+    assert ran.code == 0
+    assert [(one["id"], one["status"]) for one in ran.json["items"]] == [(one, "approved") for one in ids]
+    assert store.get(other).status == "pending"
+    assert approvals(place, "reject", *ids, "--as", "dana").code == 1
+    assert approvals(place, "approve", "--rule", "noisy", "--as", "dana").json == {"items": []}
+
+
+def test_delegate_hands_over(place: Workspace) -> None:
+    request = ApprovalStore(place).file(filing()).id
+    ran = approvals(place, "delegate", request, "--to", "finn", "--as", "eve")
+    assert (ran.code, ran.json["delegations"][0]["to"]) == (0, "user:finn")
+    assert approvals(place, "approve", request, "--as", "eve").code == 1
+    assert approvals(place, "approve", request, "--as", "finn").code == 0
+
+
+def test_verify_says_whether_the_log_is_intact_and_how_far_to_trust_it(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIVE_AUDIT_KEY", "k")
+    store = ApprovalStore(place)
+    store.decide(store.file(filing()).id, "approve", by="dana")
+    entries = len(list(audit.entries(place)))
+    ran = approvals(place, "verify")
+    assert (ran.code, set(ran.json)) == (0, {"ok", "entries", "first_bad", "keyed", "head"})
+    assert (ran.json["ok"], ran.json["entries"], ran.json["keyed"]) == (True, entries, True)
+    path = place.root / audit.FILE
+    path.write_text(path.read_text().replace("user:dana", "user:evil"))
+    ran = approvals(place, "verify")
+    assert (ran.code, ran.json["ok"], ran.json["first_bad"]) == (1, False, entries)
+
+
+def test_verify_without_a_key_says_that_it_detects_accidents_only(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HIVE_AUDIT_KEY", raising=False)
+    assert "accidents only" in " ".join(hive("approvals", "verify", "-w", place.root).out.split())
+    assert approvals(place, "verify").json["keyed"] is False

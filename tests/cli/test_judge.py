@@ -1,0 +1,127 @@
+"""`hive judge`: fields and exit codes, on the recorded log."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hive_agents import Workspace
+from tests.judging.recorded import load_recorded
+from tests.sample import hive
+
+
+@pytest.fixture
+def recorded(text_workspace: Workspace) -> Workspace:
+    load_recorded(text_workspace)
+    return text_workspace
+
+
+def test_stats_has_every_field(recorded: Workspace) -> None:
+    ran = hive("judge", "stats", "-w", recorded.root, "--json")
+    assert ran.code == 0
+    assert set(ran.json) == {"window", "overall", "by_goal_type", "over_time", "thresholds", "weights"}
+    assert {
+        "n", "escalation_rate", "rule_match_rate", "llm_calls", "agreement", "confidence_histogram", "cost_usd",
+    } <= set(ran.json["overall"])  # fmt: skip
+    assert {"value", "status", "expires_at"} <= set(ran.json["thresholds"]["security"])
+
+
+def test_stats_draws_plots_for_people(recorded: Workspace) -> None:
+    ran = hive("judge", "stats", "-w", recorded.root)
+    assert "900 decisions" in ran.out
+    assert "█" in ran.out
+
+
+def test_stats_of_nothing_succeeds(text_workspace: Workspace) -> None:
+    assert hive("judge", "stats", "-w", text_workspace.root).out == "no decision has been logged\n"
+    assert hive("judge", "stats", "-w", text_workspace.root, "--json").json["overall"]["n"] == 0
+
+
+def test_calibrate_without_data_is_insufficient(text_workspace: Workspace) -> None:
+    ran = hive("judge", "calibrate", "-w", text_workspace.root, "--json")
+    assert (ran.code, ran.json["status"], ran.json["needed_audits"]) == (1, "insufficient", 45)
+    assert "INSUFFICIENT" in hive("judge", "calibrate", "-w", text_workspace.root).out
+
+
+def test_calibrate_certifies_and_asks_for_a_second_person_to_go_lower(recorded: Workspace) -> None:
+    ran = hive("judge", "calibrate", "-w", recorded.root, "--json", "--as", "user:amira")
+    assert (ran.code, ran.json["status"], ran.json["recommended_threshold"]) == (0, "certified", 0.75)
+    assert set(ran.json["guarantee"]) == {"alpha", "delta", "n", "coverage"}
+    assert ran.json["approval_id"]
+    number = ran.json["awaiting_approval"]["*"]
+    same = hive("judge", "calibrate", "--approve", number, "--as", "user:amira", "-w", recorded.root, "--json")
+    assert (same.code, same.codes) == (2, {"HIVE-409"})
+    other = hive("judge", "calibrate", "--approve", number, "--as", "user:bo", "-w", recorded.root, "--json")
+    assert (other.code, other.json["threshold"]) == (0, 0.75)
+    assert "CERTIFIED" in hive("judge", "calibrate", "-w", recorded.root).out
+
+
+def test_audit_shows_the_queue_blind_and_takes_an_answer(recorded: Workspace) -> None:
+    ran = hive("judge", "audit", "-w", recorded.root, "--json", "--as", "user:dee")
+    assert (ran.code, len(ran.json["items"])) == (0, 20)
+    assert not {"action", "confidence", "judgment"} & set(ran.json["items"][0])
+    number = ran.json["items"][0]["id"]
+    done = hive("judge", "audit", number, "--action", "accept", "--as", "user:dee", "-w", recorded.root, "--json")
+    assert (done.code, done.json["id"], done.json["ticket_id"]) == (0, number, None)
+    for wrong in (
+        (number, "--action", "accept"),
+        (999_999, "--action", "accept"),
+        (number,),
+        (number, "--action", "x"),
+    ):
+        ran = hive("judge", "audit", *wrong, "--as", "user:dee", "-w", recorded.root, "--json")
+        assert (ran.code, ran.json["ok"]) == (2, False)
+
+
+def test_drift_opens_a_ticket(recorded: Workspace) -> None:
+    from hive_agents.judging.decision_log import DecisionLog
+
+    signal = {"source": "llm", "action": "accept", "confidence": 0.9}
+    entry = {"at": "2026-02-01", "goal_type": "fresh", "judge_hash": "a", "audit": 1}
+    judgment = {"action": "accept", "confidence": 0.9, "signals": [signal]}
+    DecisionLog(recorded).load([json.dumps({**entry, "judgment": judgment})] * 2)
+    first, second = [item["id"] for item in hive("judge", "audit", "-w", recorded.root, "--json").json["items"]]
+    for number, ticket in ((first, False), (second, True)):
+        ran = hive("judge", "audit", number, "--action", "retry", "-w", recorded.root, "--json")
+        assert (ran.json["agrees"], bool(ran.json["ticket_id"])) == (False, ticket)
+    stats = hive("judge", "stats", "-w", recorded.root, "--json").json
+    assert stats["thresholds"]["fresh"]["status"] == "drift"
+
+
+def test_rules_are_mined_listed_shown_approved_and_retired(recorded: Workspace) -> None:
+    folder = recorded.root / "rules"
+    folder.mkdir()
+    manual = {"id": "tests_pass", "condition": "result['tests'] == 'failed'", "action": "retry", "priority": 200}
+    (folder / "tests_pass.json").write_text(json.dumps(manual))
+    place = ("-w", recorded.root, "--json")
+    mined = hive("judge", "rules", "mine", *place)
+    assert mined.code == 0
+    assert len(mined.json["proposals"]) >= 3
+    rule = next(p["id"] for p in mined.json["proposals"] if p["proposed_rule"]["goal_types"] == ["summary"])
+    listed = hive("judge", "rules", "list", *place).json["rules"]
+    assert {
+        "id",
+        "source",
+        "mode",
+        "stage",
+        "priority",
+        "action",
+        "condition",
+        "matches",
+        "agreements",
+        "lower95",
+    } <= set(listed[0])
+    assert [row["source"] for row in listed][:2] == ["manual", "learned"]
+    assert hive("judge", "rules", "approve", rule, "--as", "user:bo", *place).json["stage"] == "shadow"
+    assert hive("judge", "rules", "approve", rule, "--as", "user:bo", *place).code == 2
+    shown = hive("judge", "rules", "show", rule, *place).json
+    assert [step["stage"] for step in shown["history"]] == ["proposed", "approved", "shadow"]
+    assert hive("judge", "rules", "retire", rule, "--reason", "obsolete", *place).json["stage"] == "retired"
+    assert hive("judge", "rules", "show", "learned_none", *place).code == 2
+
+
+@pytest.mark.parametrize("command", [("stats",), ("audit",), ("rules", "list"), ("rules", "mine")])
+def test_text_and_quiet_say_the_same_with_the_same_code(recorded: Workspace, command: tuple[str, ...]) -> None:
+    assert hive("judge", *command, "-w", recorded.root).code == 0
+    assert hive("judge", *command, "-w", recorded.root, "--quiet").out == ""

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom
+
+from benchmarks.calibration import thresholds
+from hive_agents import Workspace
+from hive_agents.errors import HiveError
+from hive_agents.judging import calibration, drift
+from hive_agents.judging.calibration import GLOBAL, CalibrationMetrics, apply_threshold, calibrate, threshold_for
+from hive_agents.judging.certify import (
+    Stratum,
+    binomial_cdf,
+    certify,
+    empirical_threshold,
+    lower_bound,
+    minimum_n,
+    recommended_threshold,
+    upper_bound,
+)
+from hive_agents.judging.decision_log import DecisionLog
+from tests.judging.recorded import load_recorded
+
+NOW = dt.datetime(2026, 2, 1, tzinfo=dt.UTC)
+
+
+def put(workspace: Workspace, n: int, *, errors: int = 0, confidence: float = 0.9, **more: Any) -> None:
+    """`n` audited decisions of which `errors` were wrong."""
+    log = DecisionLog(workspace)
+    signal = {"source": "llm", "action": "accept", "confidence": confidence}
+    label = {"by": "user:amira", "at": "2026-01-02", "blind": True}
+    base = {"at": "2026-01-01T00:00:00+00:00", "goal_type": "summary", "judge_hash": "a", "result": {}, "audit": 1}
+    log.load(
+        json.dumps(
+            {
+                **base,
+                "judgment": {"action": "accept", "confidence": confidence, "signals": [signal]},
+                "labels": [{**label, "action": "retry" if i < errors else "accept"}],
+                **more,
+            }
+        )
+        for i in range(n)
+    )
+
+
+@pytest.mark.parametrize(
+    ("alpha", "delta", "least"),
+    [
+        (0.05, 0.10, [45, 77, 105, 132]),
+        (0.05, 0.05, [59, 93, 124, 153]),
+        (0.10, 0.10, [22, 38, 52, 65]),
+        (0.01, 0.10, [230, 388, 531, 667]),
+    ],
+)
+def test_the_least_number_of_audits_per_error(alpha: float, delta: float, least: list[int]) -> None:
+    assert [minimum_n(errors, alpha, delta) for errors in range(4)] == least
+
+
+def test_binomial_and_clopper_pearson_agree_with_scipy() -> None:
+    for k, n, p in [(0, 45, 0.05), (3, 132, 0.05), (50, 1000, 0.05), (700, 1000, 0.71), (9, 10, 0.5)]:
+        assert binomial_cdf(k, n, p) == pytest.approx(float(binom.cdf(k, n, p)), rel=1e-9)
+    for k, n, delta in [(0, 45, 0.1), (3, 132, 0.1), (20, 1000, 0.02), (9, 10, 0.05)]:
+        assert upper_bound(k, n, delta) == pytest.approx(float(beta.ppf(1 - delta, k + 1, n - k)), rel=1e-9)
+
+
+def test_ten_of_ten_is_not_certainty() -> None:
+    assert [round(lower_bound(n, n), 3) for n in (10, 29, 59, 149)] == [0.741, 0.902, 0.950, 0.980]
+    assert lower_bound(0, 0) == 0.0
+
+
+@pytest.mark.parametrize(("errors", "least"), [(0, 45), (1, 77), (2, 105), (3, 132)])
+def test_a_threshold_is_certified_from_the_least_number_on(errors: int, least: int) -> None:
+    def at(n: int) -> Any:
+        return recommended_threshold([0.9] * n, [False] * errors + [True] * (n - errors))
+
+    assert at(least).threshold == 0.9
+    assert (at(least).n, at(least).k, at(least).needed) == (least, errors, 0)
+    assert (at(least - 1).threshold, at(least - 1).needed) == (None, 1)
+
+
+def test_nothing_and_one_class_need_all_the_audits() -> None:
+    assert (recommended_threshold([], []).threshold, recommended_threshold([], []).needed) == (None, 45)
+    assert recommended_threshold([0.9] * 500, [False] * 500).threshold is None
+
+
+def test_a_target_without_error_is_never_certified() -> None:
+    assert recommended_threshold([0.9] * 5000, [True] * 5000, alpha=0.0).threshold is None
+
+
+def test_confidences_that_are_none_are_rejected_and_counted() -> None:
+    confidence = [0.9] * 45 + [float("nan"), 1.2, -0.1, float("inf")]
+    found = recommended_threshold(confidence, [True] * 45 + [False] * 4)
+    assert (found.threshold, found.n, found.rejected) == (0.9, 45, 4)
+
+
+def test_ties_enter_together() -> None:
+    found = recommended_threshold([0.9] * 60 + [0.8] * 60, [True] * 60 + [True] * 50 + [False] * 10)
+    assert (found.threshold, found.n) == (0.9, 60)
+
+
+def test_the_sequence_stops_at_the_first_failure() -> None:
+    confidence = [0.95] * 50 + [0.9] * 5 + [0.8] * 400
+    agrees = [False] * 5 + [True] * 450
+    assert recommended_threshold(confidence, agrees).threshold is None  # later ones would pass, and may not count
+    assert empirical_threshold(confidence, agrees) == pytest.approx(0.5)
+
+
+def test_thresholds_that_cannot_pass_are_skipped_without_looking_at_labels() -> None:
+    confidence = [0.99] * 10 + [0.9] * 200
+    found = recommended_threshold(confidence, [False] + [True] * 209)
+    assert (found.threshold, found.k) == (0.9, 1)
+
+
+def test_five_starts_need_more_audits_each() -> None:
+    confidence = np.r_[np.full(50, 0.99), np.full(450, 0.6)]
+    agrees = np.r_[np.ones(50, dtype=bool), np.zeros(450, dtype=bool)]
+    assert recommended_threshold(confidence[:499], agrees[:499]).threshold == 0.99
+    assert recommended_threshold(confidence, agrees).threshold is None  # 77 at delta / 5
+
+
+def test_escalations_alone_say_nothing_above_the_threshold() -> None:
+    high, none = np.full(1000, 0.9), np.empty(0)
+    audits = Stratum(high, none, np.empty(0, dtype=bool))
+    escalated = Stratum(np.full(300, 0.6), np.full(300, 0.6), np.ones(300, dtype=bool))
+    assert certify([audits, escalated]).threshold is None
+
+
+def test_two_streams_are_weighted_by_their_size() -> None:
+    audits = Stratum(np.full(1200, 0.9), np.full(60, 0.9), np.ones(60, dtype=bool))
+    good = Stratum(np.full(300, 0.6), np.full(300, 0.6), np.ones(300, dtype=bool))
+    bad = Stratum(good.logged, good.confidence, np.arange(300) >= 60)
+    assert certify([audits, good]).threshold == 0.6
+    assert certify([audits, bad]).threshold == 0.9
+
+
+def test_the_simulated_level_holds_where_the_naive_rule_fails() -> None:
+    rows = [row for row in thresholds(30, seed=11, sizes=(100, 200)) if row["n"] <= 200]
+    assert all(row["violation_rate"] <= 0.2 for row in rows if row["rule"] == "certified")
+    assert sum(row["violation_rate"] >= 0.3 for row in rows if row["rule"] == "naive") == 6
+
+
+@pytest.mark.slow
+def test_the_level_holds_over_a_thousand_runs() -> None:
+    for row in thresholds(1000, seed=4):
+        if row["rule"] == "certified":
+            assert row["violation_rate"] <= 0.10, row
+
+
+def test_too_little_keeps_the_old_threshold_and_says_how_many_are_missing(text_workspace: Workspace) -> None:
+    put(text_workspace, 20)
+    found = calibrate(text_workspace, now=NOW)
+    assert (found.status, found.recommended_threshold, found.needed_audits) == ("insufficient", None, 25)
+    assert (found.previous, found.guarantee, found.threshold_by_goal_type) == (0.8, None, {"summary": 0.8})
+    assert threshold_for(text_workspace, "summary", "a", now=NOW).status == "default"
+
+
+def test_an_empty_log_is_insufficient(text_workspace: Workspace) -> None:
+    found = calibrate(text_workspace)
+    assert (found.status, found.needed_audits, found.retry_success_rate) == ("insufficient", 45, None)
+
+
+def test_a_higher_threshold_is_in_force_at_once(text_workspace: Workspace) -> None:
+    put(text_workspace, 45)
+    found = calibrate(text_workspace, now=NOW)
+    assert (found.status, found.recommended_threshold, found.awaiting_approval) == ("certified", 0.9, {})
+    assert found.guarantee is not None
+    assert (found.guarantee.n, found.guarantee.coverage) == (45, 1.0)
+    assert threshold_for(text_workspace, "summary", "a", now=NOW).value == 0.9
+    assert threshold_for(text_workspace, "never seen", now=NOW).value == 0.9
+
+
+def test_a_lower_threshold_takes_a_second_person(text_workspace: Workspace) -> None:
+    put(text_workspace, 60, confidence=0.7)
+    found = calibrate(text_workspace, by="user:amira", now=NOW)
+    assert (found.recommended_threshold, set(found.awaiting_approval)) == (0.7, {GLOBAL, "summary"})
+    assert threshold_for(text_workspace, "summary", "a", now=NOW).value == 0.8
+    with pytest.raises(HiveError, match="second person"):
+        apply_threshold(text_workspace, found.awaiting_approval["summary"], "user:amira")
+    apply_threshold(text_workspace, found.awaiting_approval["summary"], "user:bo")
+    assert threshold_for(text_workspace, "summary", "a", now=NOW).value == 0.7
+    with pytest.raises(HiveError, match="does not wait"):
+        apply_threshold(text_workspace, found.awaiting_approval["summary"], "user:bo")
+
+
+def test_a_certificate_expires_with_time_and_with_the_judge(text_workspace: Workspace) -> None:
+    put(text_workspace, 45)
+    calibrate(text_workspace, now=NOW)
+    late = NOW + dt.timedelta(days=91)
+    assert threshold_for(text_workspace, "summary", "a", now=late).status == "expired"
+    assert threshold_for(text_workspace, "summary", "b", now=NOW).status == "expired"
+    assert threshold_for(text_workspace, "summary", "b", now=NOW).value == 0.9
+    put(text_workspace, 3, judge_hash="b")
+    found = calibrate(text_workspace, now=NOW)
+    assert (found.status, found.needed_audits) == ("expired", 42)
+
+
+def test_security_is_never_below_the_others(text_workspace: Workspace) -> None:
+    put(text_workspace, 45, confidence=0.95)
+    put(text_workspace, 60, confidence=0.85, goal_type="security")
+    found = calibrate(text_workspace, now=NOW)
+    assert found.recommended_threshold == 0.85
+    assert found.threshold_by_goal_type == {"security": 0.85, "summary": 0.95}
+    put(text_workspace, 60, errors=20, confidence=0.85)
+    assert calibrate(text_workspace, now=NOW).threshold_by_goal_type["security"] >= 0.95
+
+
+def test_labels_of_automatic_decisions_count_only_when_drawn_and_blind(text_workspace: Workspace) -> None:
+    put(text_workspace, 100, audit=0)
+    open_label = [{"by": "user:bo", "at": "2026-01-02", "blind": False, "action": "accept"}]
+    put(text_workspace, 100, labels=open_label)
+    assert calibrate(text_workspace, now=NOW).needed_audits == 45
+
+
+def test_a_drift_alarm_escalates_everything_until_recalibrated(text_workspace: Workspace) -> None:
+    put(text_workspace, 45)
+    drift.observe(text_workspace, "summary", False)
+    drift.observe(text_workspace, "summary", False)
+    assert threshold_for(text_workspace, "summary", "a", now=NOW) == calibration.Threshold(1.01, "drift")
+    calibrate(text_workspace, now=NOW)
+    assert threshold_for(text_workspace, "summary", "a", now=NOW).value == 0.9
+
+
+def test_the_recorded_log_is_certified(text_workspace: Workspace) -> None:
+    load_recorded(text_workspace)
+    found = calibrate(text_workspace, now=NOW)
+    assert isinstance(found, CalibrationMetrics)
+    assert (found.status, found.recommended_threshold) == ("certified", 0.75)
+    assert found.retry_success_rate is not None
+    assert sum(row.n for row in found.accept_accuracy_by_confidence) > 100

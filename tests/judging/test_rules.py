@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents.errors import HiveError
+from hive_agents.goals import Goal
+from hive_agents.judging.operations import ExpressionError
+from hive_agents.judging.rules import EvaluationRule, in_order, load_rules
+from hive_agents.workspace import Workspace
+
+
+def rule(id: str = "r", condition: str = "True", **fields: Any) -> EvaluationRule:
+    return EvaluationRule(id=id, condition=condition, **({"action": "accept"} | fields))
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "collections").mkdir()
+    (tmp_path / "rules").mkdir()
+    return Workspace(tmp_path)
+
+
+def write(workspace: Workspace, name: str, **fields: Any) -> None:
+    (workspace.root / "rules" / f"{name}.json").write_text(
+        json.dumps({"id": name, "action": "retry"} | fields, indent=1)
+    )
+
+
+def test_security_rules_of_people_come_first_then_priority_then_id() -> None:
+    rules = [
+        rule("b", priority=1),
+        rule("a", priority=1),
+        rule("high", priority=999),
+        rule("learned_x", priority=150, goal_types=["security"]),
+        rule("guard", priority=-5, goal_types=["security"]),
+    ]
+    assert [found.id for found in in_order(rules)] == ["guard", "high", "learned_x", "a", "b"]
+
+
+def test_a_learned_rule_stays_below_200() -> None:
+    assert rule("learned_x", priority=199).learned
+    for fields in ({"id": "learned_x"}, {"id": "x", "metadata": {"source": "learned"}}):
+        with pytest.raises(HiveError, match="below 200"):
+            rule(priority=200, **fields)
+
+
+@pytest.mark.parametrize("condition", ["", "result.__class__", "lambda: 1", "9**9**9", "unknown == 1", "'a' * 10**9"])
+def test_a_bad_rule_fails_when_it_is_made_with_a_diagnostic(condition: str) -> None:
+    with pytest.raises(HiveError) as failure:
+        rule(condition=condition)
+    (found,) = failure.value.diagnostics
+    assert (found.code, found.path) == ("HIVE-105", "condition")
+    assert isinstance(failure.value, ValueError)
+
+
+def test_a_condition_sees_result_goal_and_attempt() -> None:
+    found = rule(condition="goal['goal_type'] == 'security' and attempt > 1 and 'eval(' in result['code']")
+    goal = Goal(id="g", name="G", goal_type="security")
+    assert found.matches({"code": "eval(x)"}, goal, attempt=2)
+    assert not found.matches({"code": "eval(x)"}, goal)
+    assert found.matches({"code": "eval(x)"}, {"goal_type": "security"}, attempt=2)
+    with pytest.raises(ExpressionError):
+        found.matches({"code": "eval(x)"})
+
+
+def test_goal_types_limit_a_rule() -> None:
+    found = rule(goal_types=["security"])
+    assert found.matches({})
+    assert not found.matches({}, Goal(id="g", name="G"))
+    assert found.matches({}, Goal(id="g", name="G", goal_type="security"))
+
+
+def test_rules_come_from_files_in_their_order(workspace: Workspace) -> None:
+    write(workspace, "low", condition="False")
+    write(workspace, "high", condition="result['x'] == 1", priority=9, **{"$schema": "x"})
+    low_last = load_rules(workspace)
+    assert [found.id for found in low_last] == ["high", "low"]
+    assert low_last[0].matches({"x": 1})
+
+
+def test_every_fault_of_every_rule_file_is_told_with_its_line(workspace: Workspace) -> None:
+    write(workspace, "a", condition="1 << 2", prio=1)
+    write(workspace, "b", condition="True", id="c")
+    (workspace.root / "rules" / "c.json").write_text("[]")
+    (workspace.root / "rules" / "d.json").write_text("{")
+    with pytest.raises(HiveError) as failure:
+        load_rules(workspace)
+    told = {(found.code, found.file, found.path, found.line) for found in failure.value.diagnostics}
+    assert told >= {
+        ("HIVE-105", "rules/a.json", "condition", 4),
+        ("HIVE-103", "rules/a.json", "prio", 5),
+        ("HIVE-113", "rules/b.json", "id", 2),
+        ("HIVE-104", "rules/c.json", "$", 1),
+    }
+    assert {found.file for found in failure.value.diagnostics} == {f"rules/{name}.json" for name in "abcd"}

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import json
+
+from hive_agents import Workspace
+from hive_agents.judging.stats import judge_stats
+from tests.judging.recorded import FILE, load_recorded
+
+
+def test_nothing_logged_gives_null_rates(text_workspace: Workspace) -> None:
+    value = judge_stats(text_workspace)
+    overall = value["overall"]
+    assert (overall["n"], overall["escalation_rate"], overall["rule_match_rate"]) == (0, None, None)
+    assert overall["agreement"] == {"n": 0, "k": 0, "rate": None, "lower95": None}
+    assert (value["by_goal_type"], value["over_time"], value["weights"]) == ({}, [], {})
+
+
+def test_the_recorded_log_adds_up(text_workspace: Workspace) -> None:
+    load_recorded(text_workspace)
+    lines = [json.loads(line) for line in FILE.read_text().splitlines()]
+    value = judge_stats(text_workspace)
+    overall = value["overall"]
+    assert set(value) == {"window", "overall", "by_goal_type", "over_time", "thresholds", "weights"}
+    assert overall["n"] == len(lines) == 900
+    escalated = sum(line["judgment"]["action"] == "escalate" for line in lines)
+    assert overall["escalation_rate"] == escalated / 900
+    assert overall["rule_match_rate"] == sum("rule_id" in line["judgment"] for line in lines) / 900
+    assert overall["llm_calls"] == sum(row["n"] for row in overall["confidence_histogram"])
+    assert sum(row["n"] for row in value["by_goal_type"].values()) == 900
+    assert sum(row["n"] for row in value["over_time"]) == 900
+    assert overall["agreement"]["lower95"] < overall["agreement"]["rate"]
+    json.dumps(value)
+
+
+def test_a_window_narrows_everything(text_workspace: Workspace) -> None:
+    load_recorded(text_workspace)
+    value = judge_stats(text_workspace, since="2026-01-10", until="2026-01-12")
+    assert [day["day"] for day in value["over_time"]] == ["2026-01-10", "2026-01-11"]
+    assert value["window"] == {"from": "2026-01-10", "to": "2026-01-12"}
