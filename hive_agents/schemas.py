@@ -11,6 +11,8 @@ KINDS = {
     "config": ("hive_agents.retrieval.config", "RetrievalConfig"),
     "collection": ("hive_agents.retrieval.collection", "Collection"),
     "golden": ("hive_agents.evaluation.golden", "GoldenFile"),
+    "goal": ("hive_agents.goals", "Goal"),
+    "rule": ("hive_agents.judging.rules", "EvaluationRule"),
     "settings": ("hive_agents.settings", "Settings"),
 }
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
 from hive_agents.retrieval.generation import State
 from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex, Mask
+from hive_agents.retrieval.providers import open_reranker
 from hive_agents.retrieval.ranking import Cut, CutReason, Hit, Ranking
 from hive_agents.retrieval.rerank import Reranker
 from hive_agents.workspace import Workspace
@@ -61,6 +63,10 @@ class SearchEngine:
         self._state = state
         self._indexes: dict[str, SqliteIndex] = {}
         self._lock = threading.Lock()
+
+    @cached_property
+    def _configured_reranker(self) -> Reranker | None:
+        return open_reranker(self.workspace.settings.models)
 
     def search(self, query: str, config: ConfigLike = None) -> Ranking:
         """The ranking of one query. `config` is a name, a dict or a `RetrievalConfig`; None means the active one.
@@ -155,7 +161,8 @@ class SearchEngine:
     def _rerank(
         self, index: LaneIndex, query: str, fused: Fused, config: RetrievalConfig
     ) -> tuple[NDArray[np.intp], dict[int, float]]:
-        if self.reranker is None:
+        reranker = self.reranker or self._configured_reranker
+        if reranker is None:
             raise HiveError.of(
                 "HIVE-214",
                 "the config reranks, and no reranker is configured",
@@ -164,7 +171,7 @@ class SearchEngine:
             )
         head = min(len(fused), config.rerank.candidates)
         texts = [row.text if row.text.strip() else row.title for row in index.rows(fused.chunks[:head].tolist())]
-        scores = self.reranker.relevance(query, texts) if texts else []
+        scores = reranker.relevance(query, texts) if texts else []
         best = sorted(range(head), key=lambda position: (-scores[position], position))
         return np.array([*best, *range(head, len(fused))], np.intp), dict(enumerate(scores))
 

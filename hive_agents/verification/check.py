@@ -43,7 +43,8 @@ def check_config(
         )
     if refresh and stored.config.filters:
         build_index(workspace)
-    return findings + check_semantics(workspace, stored, golden=golden, reranker=reranker)
+    configured = workspace.settings.models.reranker not in ("", "none")
+    return findings + check_semantics(workspace, stored, golden=golden, reranker=reranker or configured)
 
 
 def require_sound(
