@@ -53,11 +53,13 @@ def command(
 def _expanded(sources: list[str]) -> list[Path]:
     """Files and folders; a pattern that the shell did not expand is expanded here."""
     import glob
+    import os
 
     from hive_agents.errors import HiveError
 
     paths: list[Path] = []
-    for source in sources:
+    for given in sources:
+        source = os.path.expanduser(given)  # a quoted ~ reaches us as it is
         found = (
             [Path(source)]
             if Path(source).exists()

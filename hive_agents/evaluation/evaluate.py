@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.metrics import measure
 from hive_agents.retrieval import RetrievalConfig, SearchEngine
@@ -134,14 +133,7 @@ def evaluate(
     chosen = engine.resolve(config)
     if not isinstance(golden, GoldenSet):
         golden = load_golden(workspace, golden)
-    if not len(golden):
-        raise HiveError.of(
-            "HIVE-105",
-            "the golden set has no queries",
-            file=golden.file,
-            path="queries",
-            fix="add queries with `hive label QUERY`",
-        )
+    golden.require_queries()
     engine.run(golden.texts, chosen)  # warm: the first query pays for loading
     return _evaluation(engine, chosen, golden, [_timed(engine, query, chosen) for query in golden.texts])
 
@@ -159,14 +151,7 @@ def evaluate_interleaved(
 
     Raises: HIVE-105 when there are no queries to measure with.
     """
-    if not len(golden):
-        raise HiveError.of(
-            "HIVE-105",
-            "the golden set has no queries",
-            file=golden.file,
-            path="queries",
-            fix="add queries with `hive label QUERY`",
-        )
+    golden.require_queries()
     for config in configs:
         engine.run(golden.texts, config)
     found = _turns(engine, configs, golden)

@@ -84,6 +84,17 @@ class GoldenSet:
     def joined(self, other: GoldenSet) -> GoldenSet:
         return GoldenSet(self.collection, self.k, (*self.queries, *other.queries), self.file, self.hash)
 
+    def require_queries(self) -> None:
+        """Raises: HIVE-105 when there is nothing to measure with."""
+        if not self.queries:
+            raise HiveError.of(
+                "HIVE-105",
+                "the golden set has no queries",
+                file=self.file,
+                path="queries",
+                fix="add queries with `hive label QUERY`",
+            )
+
     def __len__(self) -> int:
         return len(self.queries)
 

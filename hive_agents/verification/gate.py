@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import Diagnostic
 from hive_agents.evaluation.evaluate import Evaluation, evaluate_interleaved
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.evaluation.statistics import PairedDifference, paired_difference
@@ -102,14 +102,7 @@ def run_gate(
     trusted = is_accepted(workspace, golden)
     if not trusted:
         warnings.append(change_warning(golden))
-    if not len(measured):
-        raise HiveError.of(
-            "HIVE-105",
-            "the golden set has no queries",
-            file=golden.file,
-            path="queries",
-            fix="add queries with `hive label QUERY`",
-        )
+    measured.require_queries()
     held_out = holdout is not None or was_held_out(workspace, measured)
     use = spend(workspace, measured, purpose, run_id) if held_out and active is not None else None
     alpha = use.alpha if use else workspace.settings.gate.alpha

@@ -273,6 +273,16 @@ def test_a_query_that_nobody_marked_is_not_written(place: Workspace, answers: st
     assert (place.root / "evals" / "golden.json").read_text() == before
 
 
+def test_import_expands_what_a_shell_left_quoted(
+    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "one.md").write_text("# One\n\nText.\n")
+    ran = hive("import", "~/papers/*.md", "-w", place.root, "--json")
+    assert (ran.code, ran.json["imported"]) == (0, ["one.md"])
+
+
 def test_what_a_user_wrote_is_never_markup(place: Workspace, tmp_path: Path) -> None:
     source = tmp_path / "x [bold]y[ "
     source.mkdir()
