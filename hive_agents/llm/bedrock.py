@@ -73,12 +73,18 @@ def _refuse_when_late(**_: Any) -> None:
 
 def failure(error: BaseException, name: str) -> ModelError | HiveError | None:
     """What a boto3 error means for model `name`; None for an error that isn't boto3's."""
+    from botocore.eventstream import ParserError
     from botocore.exceptions import BotoCoreError, ClientError
+    from urllib3.exceptions import HTTPError, TimeoutError
 
     if isinstance(error, ClientError):
         return _refused(error.response, name)
-    if isinstance(error, AttemptTooLate):
+    if isinstance(error, AttemptTooLate | TimeoutError):
         return ModelError("timeout", f"{name}: {error}")
+    if isinstance(error, ParserError):
+        return ModelError("garbage", f"{name}: {error}")
+    if isinstance(error, HTTPError):  # a stream's connection, which botocore reads without its own errors
+        return ModelError("server", f"{name}: {error}")
     if not isinstance(error, BotoCoreError):
         return None
     kind: ErrorKind = "server"
@@ -94,6 +100,7 @@ def failure(error: BaseException, name: str) -> ModelError | HiveError | None:
 def _refused(response: Any, name: str) -> ModelError | HiveError:
     said = response.get("Error", {})
     code, message = said.get("Code", ""), said.get("Message", "")
+    code = code[:1].upper() + code[1:]  # events of a stream name their exceptions in lower case
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     told = f"{name}: {code}: {message}"
     if status == 404 or any(part in f"{code} {message}" for part in _NO_MODEL):

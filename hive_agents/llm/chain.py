@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +12,17 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from hive_agents.errors import HiveError
-from hive_agents.llm.model import PASSING, ChatModel, ChatResult, Message, ModelError, Tool, Usage, within
+from hive_agents.llm.model import (
+    PASSING,
+    ChatDelta,
+    ChatModel,
+    ChatResult,
+    Message,
+    ModelError,
+    Tool,
+    Usage,
+    within,
+)
 from hive_agents.llm.scripted import Script, ScriptedModel
 from hive_agents.llm.structured import json_schema, validated
 from hive_agents.settings import Settings
@@ -31,6 +43,10 @@ class Meter:
     def add(self, name: str, usage: Usage) -> None:
         self.usage += usage
         self.by_model[name] = self.by_model.get(name, Usage()) + usage
+
+    def failed(self, name: str, error: ModelError) -> None:
+        self.add(name, error.usage)
+        self.failures[error.kind] = self.failures.get(error.kind, 0) + 1
 
     @property
     def unpriced(self) -> list[str]:
@@ -67,20 +83,22 @@ class Chain:
         schema: Mapping[str, Any] | type[BaseModel] | None = None,
         tools: Sequence[Tool] = (),
         deadline: float | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
     ) -> ChatResult:
         """The first usable answer; `result.usage` is what all attempts of this call cost together.
 
         Raises: ModelError; of the kind that all models failed with, or else `exhausted`.
         """
         self.meter.calls += 1
+        sampling: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
         failed: list[tuple[str, ModelError]] = []
         for model in self.models:
             self.meter.attempts += 1
             try:
-                result = await self._ask(model, messages, schema, tools, deadline or self.deadline)
+                result = await self._ask(model, messages, schema, tools, deadline or self.deadline, sampling)
             except ModelError as error:
-                self.meter.add(model.name, error.usage)
-                self.meter.failures[error.kind] = self.meter.failures.get(error.kind, 0) + 1
+                self.meter.failed(model.name, error)
                 if error.kind not in PASSING:
                     raise
                 failed.append((model.name, error))
@@ -90,12 +108,57 @@ class Chain:
                 return result.model_copy(update={"usage": spent})
         raise _all_failed(failed)
 
+    async def stream(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float | None = None
+    ) -> AsyncGenerator[ChatDelta, None]:
+        """The pieces of the first model that gives any; once there are pieces, its failure is the call's.
+
+        Raises: ModelError, as `complete`.
+        """
+        self.meter.calls += 1
+        failed: list[tuple[str, ModelError]] = []
+        for model in self.models:
+            self.meter.attempts += 1
+            begun, result = False, None
+            try:
+                async with aclosing(model.stream(messages, tools=tools, deadline=deadline or self.deadline)) as deltas:
+                    async for delta in deltas:
+                        if delta.result is not None:
+                            result = delta.result
+                            break
+                        begun = True
+                        yield delta
+                if result is None:
+                    raise ModelError("garbage", f"{model.name} ended without an answer", usage=Usage(priced=False))
+            except ModelError as error:
+                self.meter.failed(model.name, error)
+                if begun or error.kind not in PASSING:
+                    spent = sum((earlier.usage for _, earlier in failed), error.usage)
+                    raise ModelError(error.kind, error.message, usage=spent) from error
+                failed.append((model.name, error))
+            except (GeneratorExit, asyncio.CancelledError):
+                if begun:  # the listener left: what was written is paid for, and nobody says how much it was
+                    self.meter.add(model.name, Usage(priced=False))
+                raise
+            else:
+                self.meter.add(model.name, result.usage)
+                spent = sum((error.usage for _, error in failed), result.usage)
+                yield ChatDelta(text="", result=result.model_copy(update={"usage": spent, "model": model.name}))
+                return
+        raise _all_failed(failed)
+
     async def _ask(
-        self, model: ChatModel, messages: Sequence[Message], schema: Any, tools: Sequence[Tool], deadline: float
+        self,
+        model: ChatModel,
+        messages: Sequence[Message],
+        schema: Any,
+        tools: Sequence[Tool],
+        deadline: float,
+        sampling: dict[str, Any],
     ) -> ChatResult:
         wanted = json_schema(schema) if schema is not None else None
         async with within(deadline, model.name):
-            result = await model.complete(messages, schema=wanted, tools=tools, deadline=deadline)
+            result = await model.complete(messages, schema=wanted, tools=tools, deadline=deadline, **sampling)
         if schema is not None and (result.structured is not None or not result.tool_calls):
             answer = result.structured if result.structured is not None else result.text
             structured = validated(answer, schema, usage=result.usage)

@@ -1,99 +1,230 @@
-"""The part of JSON Schema that describes a model's answer: types, bounds, choices, local references."""
+"""JSON Schema (2020-12) as models and approvals use it: `jsonschema` with references, patterns and work kept in bounds.
+
+A schema may come from a model or a file that somebody sent, so nothing in one may fetch, hang or exhaust the stack:
+references stay inside the schema and are followed a limited number of times, and patterns are matched by a
+linear-time engine (Rust's `regex`, through pydantic) instead of by `re`, in which `(a+)+$` takes years.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from typing import Any
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any
 
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "object": lambda value: isinstance(value, Mapping),
-    "array": lambda value: isinstance(value, list),
-    "string": lambda value: isinstance(value, str),
-    "boolean": lambda value: isinstance(value, bool),
-    "null": lambda value: value is None,
-    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "integer": lambda value: (
-        not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
-    ),
+from hive_agents import jsontext
+from hive_agents.errors import closest
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from pydantic_core import SchemaValidator
+
+LONGEST_PATTERN, LONGEST_MATCHED = 200, 10_000
+"""Characters of a pattern and of a text that one is matched with; together they bound a match to milliseconds."""
+
+MOST_REFERENCES = 20_000
+"""How often one check follows a `$ref`; definitions that double each other would go on forever."""
+
+_REFUSED = frozenset({"patternProperties", "$dynamicRef", "$id"})
+"""`jsonschema` matches the first with `re`; the others lead references around the bounds."""
+
+_WORDS = {
+    "minimum": "less than {}",
+    "maximum": "more than {}",
+    "exclusiveMinimum": "not more than {}",
+    "exclusiveMaximum": "not less than {}",
+    "multipleOf": "not a multiple of {}",
+    "minLength": "shorter than {} characters",
+    "maxLength": "longer than {} characters",
+    "minItems": "fewer than {} items",
+    "maxItems": "more than {} items",
+    "pattern": "which doesn't match {}",
+    "enum": "none of {}",
+    "const": "not {!r}",
 }
-_BOUNDS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
-    "minimum": (lambda value, bound: value >= bound, "less than"),
-    "maximum": (lambda value, bound: value <= bound, "more than"),
-    "exclusiveMinimum": (lambda value, bound: value > bound, "not more than"),
-    "exclusiveMaximum": (lambda value, bound: value < bound, "not less than"),
-}
+_followed: ContextVar[int] = ContextVar("followed")
 
 
-def faults(value: Any, schema: Mapping[str, Any]) -> list[str]:
-    """Everything in `value` that `schema` doesn't allow; keywords that aren't known allow everything.
+class _TooMuch(Exception):
+    """The references of a schema lead on and on."""
+
+
+def faults(value: Any, schema: Mapping[str, Any], *, closed: bool = False) -> list[str]:
+    """Everything in `value` that `schema` doesn't allow, each with its path.
+
+    With `closed`, an object whose `properties` are named allows no others, unless it has `additionalProperties`.
+    The schema must have no `defects`.
 
     >>> faults({"n": 0}, {"properties": {"n": {"minimum": 1}}, "required": ["n", "why"]})
-    ['why is missing', 'n is 0, less than 1']
+    ['n is 0, less than 1', 'why is missing']
     """
-    return _faults(value, schema, schema, "")
+    from referencing import Registry
+
+    token = _followed.set(0)
+    try:
+        found = _validator(closed)(schema, registry=Registry()).iter_errors(value)
+        return list(dict.fromkeys(told for error in found for told in _told(error)))
+    except (RecursionError, _TooMuch):
+        return ["$ cannot be checked: the schema's references lead on and on"]
+    finally:
+        _followed.reset(token)
 
 
-def _faults(value: Any, schema: Any, root: Mapping[str, Any], path: str) -> list[str]:
-    if schema is True or not isinstance(schema, Mapping):
-        return [f"{path or '$'} is not allowed"] if schema is False else []
-    if "$ref" in schema:
-        return _faults(value, _target(schema["$ref"], root), root, path)
-    here = path or "$"
-    found: list[str] = []
-    types = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", [])
-    if types and not any(_TYPES.get(name, lambda _: True)(value) for name in types):
-        return [f"{here} is {value!r:.80}, not {' or '.join(types)}"]
-    choices = schema.get("enum", [schema["const"]] if "const" in schema else None)
-    if choices is not None and not any(value == choice and type(value) is type(choice) for choice in choices):
-        return [f"{here} is {value!r:.80}, none of {choices}"]
-    if isinstance(value, Mapping):
-        found += _object_faults(value, schema, root, path)
-    elif isinstance(value, list):
-        found += _length_faults(value, schema, here, "minItems", "maxItems", "items")
-        for position, item in enumerate(value):
-            found += _faults(item, schema.get("items", True), root, f"{path}[{position}]")
-    elif isinstance(value, str):
-        found += _length_faults(value, schema, here, "minLength", "maxLength", "characters")
-        if "pattern" in schema and not re.search(schema["pattern"], value):
-            found.append(f"{here} is {value!r:.80}, which doesn't match {schema['pattern']}")
-    elif _TYPES["number"](value):
-        for key, (holds, words) in _BOUNDS.items():
-            if key in schema and not holds(value, schema[key]):
-                found.append(f"{here} is {value}, {words} {schema[key]}")
-    return found + _combined_faults(value, schema, root, path)
+def defects(schema: Any) -> list[str]:
+    """What keeps values from being checked with `schema`, each with its path in the schema.
+
+    >>> defects({"properties": {"n": {"type": "integr"}}})
+    ['properties.n.type is not valid in a JSON schema: "integr"; did you mean "integer"?']
+    """
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import best_match
+
+    try:
+        wrong = best_match(Draft202012Validator(Draft202012Validator.META_SCHEMA).iter_errors(schema))
+        if wrong is None:
+            return list(_out_of_bounds(schema))
+    except RecursionError:
+        return ["$ nests too deep"]
+    given = json.dumps(wrong.instance, ensure_ascii=False, default=str)
+    known = next((one.validator_value for one in [wrong, *(wrong.context or ())] if one.validator == "enum"), ())
+    guess = closest(str(wrong.instance), known)
+    hint = f'; did you mean "{guess}"?' if guess else ""
+    return [f"{jsontext.show_path(list(wrong.absolute_path))} is not valid in a JSON schema: {given:.80}{hint}"]
 
 
-def _object_faults(value: Mapping[str, Any], schema: Mapping[str, Any], root: Any, path: str) -> list[str]:
-    prefix = f"{path}." if path else ""
-    known = schema.get("properties", {})
-    found = [f"{prefix}{key} is missing" for key in schema.get("required", []) if key not in value]
-    other = schema.get("additionalProperties", True)
-    for key, inner in value.items():
-        found += _faults(inner, known.get(key, other), root, f"{prefix}{key}")
-    return found
+def subschemas(schema: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
+    """Every object of a valid schema that is a schema, with where it is."""
+    if not isinstance(schema, dict):
+        return
+    yield path, schema
+    for name, inner in schema.items():
+        if name in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
+            parts: Iterable[tuple[tuple[str | int, ...], Any]] = (((name, key), one) for key, one in inner.items())
+        elif name in ("allOf", "anyOf", "oneOf", "prefixItems"):
+            parts = (((name, number), one) for number, one in enumerate(inner))
+        elif name not in ("const", "enum", "default", "examples"):
+            parts = [((name,), inner)]
+        else:
+            continue
+        for at, one in parts:
+            yield from subschemas(one, (*path, *at))
 
 
-def _length_faults(value: Any, schema: Mapping[str, Any], here: str, least: str, most: str, unit: str) -> list[str]:
-    if least in schema and len(value) < schema[least]:
-        return [f"{here} has {len(value)} {unit}, fewer than {schema[least]}"]
-    if most in schema and len(value) > schema[most]:
-        return [f"{here} has {len(value)} {unit}, more than {schema[most]}"]
-    return []
+def _out_of_bounds(schema: Any) -> Iterator[str]:
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    resolver = Registry().resolver_with_root(DRAFT202012.create_resource(schema))
+    for path, inner in subschemas(schema):
+        for name in _REFUSED & inner.keys():
+            yield f"{jsontext.show_path([*path, name])} is not supported here"
+        if "$ref" in inner:
+            try:
+                resolver.lookup(inner["$ref"])
+            except Unresolvable:
+                where = jsontext.show_path([*path, "$ref"])
+                yield f"{where} refers to {inner['$ref']:.80}, which is not in this schema; nothing is fetched"
+        if "pattern" in inner:
+            try:
+                _compiled(inner["pattern"])
+            except ValueError as error:
+                yield f"{jsontext.show_path([*path, 'pattern'])} {error}"
 
 
-def _combined_faults(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], path: str) -> list[str]:
-    found = [fault for part in schema.get("allOf", []) for fault in _faults(value, part, root, path)]
-    for key in ("anyOf", "oneOf"):
-        tried: list[list[str]] = [_faults(value, part, root, path) for part in schema.get(key, [])]
-        if tried and all(tried):
-            found += sorted(tried, key=len)[0]
-    return found
+@cache
+def _validator(closed: bool) -> Any:
+    from jsonschema import Draft202012Validator, validators
+
+    keywords = {"$ref": _ref, "pattern": _pattern}
+    extend: Callable[..., Any] = validators.extend
+    return extend(Draft202012Validator, keywords | ({"properties": _closed} if closed else {}))
 
 
-def _target(reference: str, root: Mapping[str, Any]) -> Any:
-    """A reference to another document, or to nothing, allows everything."""
-    node: Any = root
-    for part in reference.removeprefix("#/").split("/"):
-        node = node.get(part, True) if isinstance(node, Mapping) else True
-    return node
+def _ref(validator: Any, reference: str, value: Any, schema: Any) -> Iterator[ValidationError]:
+    _followed.set(_followed.get() + 1)
+    if _followed.get() > MOST_REFERENCES:
+        raise _TooMuch
+    yield from _standard("$ref")(validator, reference, value, schema)
+
+
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[ValidationError]:  # noqa: ARG001
+    from jsonschema import ValidationError
+    from pydantic_core import ValidationError as NoMatch
+
+    if not isinstance(value, str):
+        return
+    try:
+        if len(value) > LONGEST_MATCHED:
+            yield ValidationError("too long to match", validator="maxLength", validator_value=LONGEST_MATCHED)
+        else:
+            _compiled(pattern).validate_python(value)
+    except NoMatch:
+        yield ValidationError("does not match")
+
+
+def _closed(validator: Any, properties: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
+    yield from _standard("properties")(validator, properties, value, schema)
+    if "additionalProperties" not in schema:
+        for error in _standard("additionalProperties")(validator, False, value, schema):
+            error.validator = "additionalProperties"
+            yield error
+
+
+def _standard(keyword: str) -> Callable[..., Iterator[ValidationError]]:
+    from jsonschema import Draft202012Validator
+
+    found: Callable[..., Iterator[ValidationError]] = Draft202012Validator.VALIDATORS[keyword]
+    return lambda *arguments: found(*arguments) or iter(())
+
+
+@lru_cache(256)
+def _compiled(pattern: str) -> SchemaValidator:
+    """Raises: ValueError for one that a linear-time engine can't take."""
+    from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+    if len(pattern) > LONGEST_PATTERN:
+        raise ValueError(f"has {len(pattern)} characters, more than {LONGEST_PATTERN}")
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError as error:
+        why = str(error).rsplit("error: ", 1)[-1].splitlines()[-1].strip().removeprefix("SchemaError: ")
+        raise ValueError(f"cannot be used: {why}") from None
+
+
+def _told(error: ValidationError) -> Iterator[str]:
+    """An error as sentences; of alternatives, the one with the fewest faults tells."""
+    here = jsontext.show_path(list(error.absolute_path))
+    value: Any = error.instance
+    wanted: Any = error.validator_value
+    prefix = "" if here == "$" else f"{here}."
+    if error.validator is None:
+        yield f"{here} is not allowed"
+    elif error.validator == "type":
+        yield f"{here} is {value!r:.80}, not {wanted if isinstance(wanted, str) else ' or '.join(wanted)}"
+    elif error.validator == "required":
+        yield from (f"{prefix}{name} is missing" for name in wanted if name not in value)
+    elif error.validator == "additionalProperties" and isinstance(error.schema, Mapping):
+        known = error.schema.get("properties", {})
+        for name in (name for name in value if name not in known):
+            guess = closest(name, known.keys() - value.keys())
+            yield f"{prefix}{name} is not allowed" + (f'; did you mean "{guess}"?' if guess else "")
+    elif error.context:
+        yield from _fewest(error.context)
+    elif error.validator in _WORDS:
+        yield f"{here} is {value!r:.80}, {_WORDS[str(error.validator)].format(wanted)}"
+    else:
+        yield f"{here}: {error.message:.200}"
+
+
+def _fewest(context: Iterable[ValidationError]) -> list[str]:
+    branches: dict[Any, list[ValidationError]] = {}
+    for error in context:
+        branches.setdefault(error.schema_path[0], []).append(error)
+    alone = [errors[0] for errors in branches.values() if len(errors) == 1]
+    types = [one for one in alone if one.validator == "type" and not one.path and isinstance(one.validator_value, str)]
+    if len(types) == len(branches):
+        where, names = jsontext.show_path(list(types[0].absolute_path)), [str(one.validator_value) for one in types]
+        return [f"{where} is {types[0].instance!r:.80}, not {' or '.join(names)}"]
+    return [told for error in min(branches.values(), key=len) for told in _told(error)]

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import aclosing
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from hive_agents import jsontext
 from hive_agents.errors import HiveError
 from hive_agents.llm.bedrock import attempts_until, failure, open_client
-from hive_agents.llm.model import ChatResult, ErrorKind, Message, ModelError, Tool, ToolCall, Usage, within
+from hive_agents.llm.model import (
+    ChatDelta,
+    ChatResult,
+    ErrorKind,
+    Message,
+    ModelError,
+    Tool,
+    ToolCall,
+    Usage,
+    arriving,
+    within,
+)
 from hive_agents.llm.prices import usage_of
 from hive_agents.llm.structured import validated
-from hive_agents.llm.threads import in_thread
+from hive_agents.llm.threads import from_thread, in_thread
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 
 ANSWER = "answer"
 """The tool that a model is made to call where the schema's title can't name it."""
@@ -73,15 +86,69 @@ class LangChainModel:
         schema: dict[str, Any] | None = None,
         tools: Sequence[Tool] = (),
         deadline: float,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
     ) -> ChatResult:
         answer = _answer_tool(schema, tools)
         bound, in_words = self._bind(schema, answer, tools)
+        wanted = {"temperature": temperature, "max_tokens": max_tokens}
+        bound = bound.bind(**{name: value for name, value in wanted.items() if value is not None})
         turns = [_turn(message) for message in messages]
         if schema is not None and in_words:
             turns = _with_schema(turns, schema)
         async with within(deadline, self.name):
             said = await self._invoke(bound, turns, deadline)
         return self._result(said, schema, {tool.name for tool in tools})
+
+    async def stream(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
+    ) -> AsyncGenerator[ChatDelta, None]:
+        specs = [_spec(tool.name, tool.description, tool.parameters) for tool in tools]
+        bound = self._streaming.bind_tools(specs) if specs else self._streaming
+        turns = [_turn(message) for message in messages]
+        said: AIMessageChunk | None = None
+        chunks: Any = (
+            from_thread(partial(_blocking_stream, bound, turns, deadline)) if self._blocking else bound.astream(turns)
+        )
+        try:
+            async with aclosing(arriving(chunks, deadline, self.name)) as pieces:
+                chunk: AIMessageChunk
+                async for chunk in pieces:
+                    said = chunk if said is None else said + chunk
+                    if chunk.text:
+                        yield ChatDelta(text=str(chunk.text))
+        except Exception as error:
+            known = _failure(error, self.name)
+            if known is None:
+                raise
+            if isinstance(known, ModelError) and said is not None:
+                known.usage = self._usage(said)
+            raise known from (error if known is not error else None)
+        if said is None:
+            raise ModelError("garbage", f"{self.name} answered with nothing", usage=Usage(priced=False))
+        self._require_whole_calls(said)
+        yield ChatDelta(text="", result=self._result(said, None, set()))
+
+    @cached_property
+    def _streaming(self) -> BaseChatModel:
+        """Bedrock's opened again: langchain-aws says then, and in its log, where a model isn't known to stream."""
+        if not self._blocking:
+            return self._chat
+        from langchain_aws import ChatBedrockConverse
+
+        chat: Any = self._chat
+        return ChatBedrockConverse(
+            model=chat.model_id, provider=chat.provider, client=chat.client, bedrock_client=chat.bedrock_client
+        )
+
+    def _require_whole_calls(self, said: AIMessage) -> None:
+        """LangChain mends the JSON of arguments that break off, which would call a tool with half of them."""
+        for part in getattr(said, "tool_call_chunks", ()):
+            try:
+                jsontext.parse(part["args"] or "{}", "arguments")
+            except HiveError:
+                why = f"{self.name}: the arguments of {part['name']} break off"
+                raise ModelError("garbage", why, usage=self._usage(said)) from None
 
     async def _invoke(self, bound: Any, turns: list[BaseMessage], deadline: float) -> AIMessage:
         try:
@@ -133,6 +200,11 @@ class LangChainModel:
 def _blocking_call(bound: Any, turns: list[BaseMessage], deadline: float) -> Any:
     with attempts_until(deadline):
         return bound.invoke(turns)
+
+
+def _blocking_stream(bound: Any, turns: list[BaseMessage], deadline: float) -> Generator[AIMessageChunk, None, None]:
+    with attempts_until(deadline):
+        yield from bound.stream(turns)
 
 
 def _answer_tool(schema: dict[str, Any] | None, tools: Sequence[Tool]) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Literal, Protocol
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ from hive_agents.formats import Format
 ErrorKind = Literal["throttling", "timeout", "server", "authentication", "garbage", "exhausted"]
 PASSING: frozenset[ErrorKind] = frozenset({"throttling", "timeout", "server", "garbage"})
 """What another model may do better; a refused login or a script that ran out is for a person to mend."""
+
+Piece = TypeVar("Piece")
 
 
 class Usage(Format):
@@ -70,6 +72,13 @@ class ChatResult(Format):
     model: str = ""
 
 
+class ChatDelta(Format):
+    """A piece of an answer; the last one of a stream has no text and carries the whole answer."""
+
+    text: str
+    result: ChatResult | None = None
+
+
 class ModelError(Exception):
     """No usable answer; `usage` is what the failed call cost all the same."""
 
@@ -93,10 +102,23 @@ class ChatModel(Protocol):
         schema: dict[str, Any] | None = None,
         tools: Sequence[Tool] = (),
         deadline: float,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
     ) -> ChatResult:
         """The answer within `deadline` seconds; `schema` is a JSON schema of an object.
 
+        `temperature` and `max_tokens` are the provider's own where they are None.
+
         Raises: ModelError.
+        """
+        ...
+
+    def stream(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
+    ) -> AsyncGenerator[ChatDelta, None]:
+        """The answer in pieces, all of it within `deadline` seconds; closing the generator stops listening.
+
+        Raises: ModelError, also after pieces; its `usage` is then what is known of the unfinished answer.
         """
         ...
 
@@ -108,4 +130,27 @@ async def within(deadline: float, name: str) -> AsyncIterator[None]:
         async with asyncio.timeout(deadline):
             yield
     except TimeoutError:
-        raise ModelError("timeout", f"{name} gave no answer within {deadline:g} s") from None
+        raise _too_late(deadline, name) from None
+
+
+async def arriving(pieces: AsyncGenerator[Piece, None], deadline: float, name: str) -> AsyncGenerator[Piece, None]:
+    """`pieces` for `deadline` seconds, which a listener's own time counts towards; then a ModelError.
+
+    Each piece is waited for by itself: a timeout around all of them would cancel what the listener awaits.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + deadline
+    async with aclosing(pieces):
+        while True:
+            try:
+                async with asyncio.timeout_at(end):
+                    piece = await anext(pieces)
+            except StopAsyncIteration:
+                return
+            except TimeoutError:
+                raise _too_late(deadline, name) from None
+            yield piece
+
+
+def _too_late(deadline: float, name: str) -> ModelError:
+    return ModelError("timeout", f"{name} gave no answer within {deadline:g} s")

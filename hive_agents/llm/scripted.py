@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from pydantic import Field, model_validator
 from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.formats import Format, load_value
-from hive_agents.llm.model import ChatResult, Message, ModelError, Tool, ToolCall, within
+from hive_agents.llm.model import ChatDelta, ChatResult, Message, ModelError, Tool, ToolCall, arriving, within
 from hive_agents.llm.prices import usage_of
 from hive_agents.llm.structured import validated
 
@@ -81,6 +82,8 @@ class ScriptedModel:
         schema: dict[str, Any] | None = None,
         tools: Sequence[Tool] = (),
         deadline: float,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
     ) -> ChatResult:
         line = self._script.take("\n".join(message.content for message in messages))
         async with within(deadline, self.name):
@@ -96,6 +99,21 @@ class ScriptedModel:
         if text is None:
             text = json.dumps(structured, ensure_ascii=False) if structured is not None else ""
         return ChatResult(text=text, structured=structured, tool_calls=line.tool_calls, usage=usage, model=self.name)
+
+    def stream(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
+    ) -> AsyncGenerator[ChatDelta, None]:
+        """Word by word, after the line's delay."""
+        return arriving(self._words(messages, tools, deadline), deadline, self.name)
+
+    async def _words(
+        self, messages: Sequence[Message], tools: Sequence[Tool], deadline: float
+    ) -> AsyncGenerator[ChatDelta, None]:
+        result = await self.complete(messages, tools=tools, deadline=deadline)
+        for word in re.findall(r"\s*\S+|\s+$", result.text):
+            yield ChatDelta(text=word)
+            await asyncio.sleep(0)
+        yield ChatDelta(text="", result=result)
 
 
 def _lines(path: Path, shown: str) -> list[Line]:

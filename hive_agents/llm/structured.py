@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from hive_agents import jsontext
 from hive_agents.errors import HiveError
-from hive_agents.llm.json_schema import faults
+from hive_agents.llm.json_schema import defects, faults
 from hive_agents.llm.model import ModelError, Usage
 
 Schema = Mapping[str, Any] | type[BaseModel]
@@ -25,12 +25,12 @@ def validated(answer: str | Mapping[str, Any], schema: Schema, *, usage: Usage |
     >>> validated('{"n": 1}', {"type": "object", "properties": {"n": {"type": "integer"}}})
     {'n': 1}
 
-    Raises: ModelError of kind garbage.
+    Raises: ModelError of kind garbage; HIVE-105 for a schema that nothing can be checked with.
     """
     value = _parsed(answer, usage) if isinstance(answer, str) else answer
     if not isinstance(value, Mapping):
         raise ModelError("garbage", f"the answer is not an object: {_shown(value)}", usage=usage)
-    wrong = _model_faults(value, schema) if isinstance(schema, type) else faults(value, schema)
+    wrong = _model_faults(value, schema) if isinstance(schema, type) else _faults(value, schema)
     if wrong:
         raise ModelError("garbage", f"the answer doesn't fit: {'; '.join(wrong[:5])}: {_shown(value)}", usage=usage)
     return dict(value)
@@ -47,6 +47,14 @@ def _parsed(text: str, usage: Usage | None) -> Any:
     except HiveError as error:
         why = error.diagnostics[0].message
         raise ModelError("garbage", f"the answer is {why}: {_shown(text)}", usage=usage) from None
+
+
+def _faults(value: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    broken = defects(schema)
+    if broken:
+        fix = "mend the schema that answers are asked for in"
+        raise HiveError.of("HIVE-105", f"the schema cannot be used: {'; '.join(broken)}", path="schema", fix=fix)
+    return faults(value, schema)
 
 
 def _model_faults(value: Mapping[str, Any], model: type[BaseModel]) -> list[str]:

@@ -1,12 +1,12 @@
-"""A blocking call beside the event loop, in a thread that nobody has to wait for."""
+"""Blocking calls and iterators beside the event loop, in threads that nobody has to wait for."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable
-from contextlib import suppress
-from threading import Thread
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import closing, suppress
+from threading import Event, Thread
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
@@ -41,3 +41,38 @@ async def in_thread(call: Callable[[], Answer]) -> Answer:
 
     Thread(target=work, name="hive-model", daemon=True).start()
     return await answer
+
+
+async def from_thread(start: Callable[[], Generator[Answer, None, None]]) -> AsyncGenerator[Answer, None]:
+    """What the generator of `start` yields or raises. Closing leaves the thread, which ends at the next item."""
+    loop = asyncio.get_running_loop()
+    items: asyncio.Queue[tuple[list[Answer], BaseException | None]] = asyncio.Queue()
+    context = contextvars.copy_context()
+    left = Event()
+
+    def deliver(item: list[Answer], error: BaseException | None = None) -> None:
+        with suppress(RuntimeError):  # the loop has closed: nobody listens any more
+            loop.call_soon_threadsafe(items.put_nowait, (item, error))
+
+    def work() -> None:
+        try:
+            with closing(start()) as generator:
+                for item in generator:
+                    if left.is_set():
+                        return
+                    deliver([item])
+            deliver([])
+        except BaseException as error:
+            deliver([], error)
+
+    Thread(target=context.run, args=(work,), name="hive-model", daemon=True).start()
+    try:
+        while True:
+            item, error = await items.get()
+            if error is not None:
+                raise error
+            if not item:
+                return
+            yield item[0]
+    finally:
+        left.set()

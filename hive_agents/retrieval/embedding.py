@@ -38,3 +38,10 @@ class Embedder(TokenCounter, Protocol):
         Raises: HIVE-401 if the model is missing or isn't the one expected.
         """
         ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """A question's vector, of shape `(dimensions,)` and unit length; some models read it otherwise than a document.
+
+        Raises: HIVE-401, as `embed`.
+        """
+        ...

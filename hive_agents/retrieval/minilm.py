@@ -76,6 +76,11 @@ class LocalMiniLM(WordPieces):
                 pool.shutdown(cancel_futures=True)
         return vectors
 
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """As a document's: this model doesn't tell them apart."""
+        vector: NDArray[np.float32] = self.embed([text])[0]
+        return vector
+
     def _embed_text(self, text: str) -> NDArray[np.float64]:
         windows = self.windows(text)
         return _unit(sum(len(window) * _unit(self._pooled(window)) for window in windows))

@@ -1,7 +1,7 @@
-"""Bedrock's wire format over HTTP on loopback: Converse, InvokeModel of Titan and Cohere, Rerank.
+"""Bedrock's wire format over HTTP on loopback: Converse, ConverseStream, InvokeModel of Titan and Cohere, Rerank.
 
 `server.fail(…)` queues failures that are served before the next success: a status with an error type,
-`Slow(seconds)` or `GARBAGE`, a body that is not JSON.
+`Slow(seconds)`, `GARBAGE`, a body that is not JSON, or `Broken(…)`, a stream that ends otherwise than it should.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.llm.event_stream import CONTENT_TYPE, converse_events
 
 GARBAGE = "garbage"
 THROTTLED = (429, "ThrottlingException")
@@ -26,6 +28,17 @@ DENIED = (403, "AccessDeniedException")
 @dataclass
 class Slow:
     seconds: float
+
+
+@dataclass
+class Broken:
+    """A stream of which `events` events arrive, and then `last` instead of the others; or a pause before them."""
+
+    events: int
+    last: bytes = b""
+    pause: float = 0.0
+    closed: bool = True
+    """False where the connection breaks: no end is sent."""
 
 
 @dataclass
@@ -41,10 +54,15 @@ class BedrockServer:
     requests: list[Request] = field(default_factory=list)
     failures: list[Any] = field(default_factory=list)
     answer: dict[str, Any] = field(default_factory=dict)
-    """What a forced tool is called with."""
+    """What a tool is called with; an offered one is called where there is an answer, a forced one always."""
+    answers: list[dict[str, Any]] = field(default_factory=list)
+    """Taken before `answer`, one a call."""
 
     def fail(self, *failures: Any) -> None:
         self.failures += failures
+
+    def next_answer(self) -> dict[str, Any]:
+        return self.answers.pop(0) if self.answers else self.answer
 
     def paths(self) -> list[str]:
         return [request.path for request in self.requests]
@@ -83,12 +101,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif failure == GARBAGE:
             self._send(200, b"<html>not what you asked for")
+        elif isinstance(failure, Broken):
+            self._stream(list(converse_events(converse(body, self.state.next_answer()))), failure)
         elif failure is not None:
             status, kind, *message = failure
             said = {"message": message[0] if message else f"served {kind}"}
             self._send(status, json.dumps(said).encode(), {"x-amzn-ErrorType": kind})
         elif path.endswith("/converse"):
-            self._send(200, json.dumps(converse(body, self.state.answer)).encode())
+            self._send(200, json.dumps(converse(body, self.state.next_answer())).encode())
+        elif path.endswith("/converse-stream"):
+            self._stream(list(converse_events(converse(body, self.state.next_answer()))), None)
         elif path.endswith("/invoke") and "/model/amazon.titan-embed" in path:
             vector = embed(body["inputText"], body["dimensions"])
             self._send(200, json.dumps({"embedding": vector, "inputTextTokenCount": 1}).encode())
@@ -110,12 +132,36 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
+    def _stream(self, events: list[bytes], broken: Broken | None) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        ahead = events if broken is None else events[: broken.events]
+        behind = [] if broken is None else [broken.last] if broken.last else events[broken.events :]
+        if broken is not None and not broken.closed:
+            behind = []
+        self._chunks(ahead)
+        if broken is not None:
+            time.sleep(broken.pause)
+        with suppress(ConnectionError):  # who waited may have left
+            self._chunks(behind)
+            if broken is None or broken.closed:
+                self.wfile.write(b"0\r\n\r\n")
+                return
+        self.close_connection = True
+
+    def _chunks(self, chunks: list[bytes]) -> None:
+        for chunk in chunks:
+            self.wfile.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
+            self.wfile.flush()
+
 
 def converse(body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
     choice = body.get("toolConfig", {}).get("toolChoice", {})
     content: list[dict[str, Any]]
-    if "tool" in choice or "any" in choice:
-        tools = [tool["toolSpec"]["name"] for tool in body["toolConfig"]["tools"]]
+    tools = [tool["toolSpec"]["name"] for tool in body.get("toolConfig", {}).get("tools", ())]
+    if "tool" in choice or "any" in choice or (tools and answer):
         name = choice.get("tool", {}).get("name", tools[0])
         content, stop = [{"toolUse": {"toolUseId": "call_1", "name": name, "input": answer}}], "tool_use"
     else:

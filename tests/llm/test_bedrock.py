@@ -49,6 +49,15 @@ async def test_structured_output_forces_one_tool(bedrock: BedrockServer) -> None
     assert bedrock.requests[0].body["toolConfig"]["toolChoice"] == {"tool": {"name": "Verdict"}}
 
 
+async def test_temperature_and_length_reach_the_model(bedrock: BedrockServer) -> None:
+    bedrock.answer = {"action": "accept", "confidence": 0.9}
+    await chain().complete(ASK, schema=VERDICT, temperature=0, max_tokens=1024)
+    await chain().complete(ASK)
+    configured, plain = (request.body.get("inferenceConfig") for request in bedrock.requests)
+    assert configured == {"temperature": 0, "maxTokens": 1024}
+    assert not plain
+
+
 async def test_an_answer_that_does_not_fit_goes_to_the_next_model_and_is_paid_for(bedrock: BedrockServer) -> None:
     bedrock.answer = {"action": "perhaps"}
     with pytest.raises(ModelError) as caught:

@@ -87,6 +87,18 @@ def test_an_index_is_built_and_searched_with_it(text_workspace: Workspace, bedro
     assert bedrock.requests[-1].body["inputText"] == "Balancing the centrifuge"
 
 
+def test_an_index_reads_documents_and_questions_each_in_their_way(
+    text_workspace: Workspace, bedrock: BedrockServer
+) -> None:
+    (text_workspace.root / "hive.toml").write_text(f'[models]\nembedding = "{COHERE}"\n', encoding="utf-8")
+    workspace = Workspace(text_workspace.root)
+    build_index(workspace)
+    assert {request.body["input_type"] for request in bedrock.requests} == {"search_document"}
+    workspace.engine().search("Balancing the centrifuge", "meaning")
+    asked = bedrock.requests[-1].body
+    assert (asked["texts"], asked["input_type"]) == (["Balancing the centrifuge"], "search_query")
+
+
 def test_texts_are_scored_in_their_order(bedrock: BedrockServer) -> None:
     reranker = open_reranker(RERANK)
     assert reranker is not None
