@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import stat
 from collections.abc import Callable, Iterator
@@ -10,11 +11,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hive_agents import audit
+from hive_agents.access import (
+    AccessLabels,
+    AccessRules,
+    PermissionFault,
+    Principal,
+    RemotePermissions,
+    keys_of,
+    uses_local_key,
+)
 from hive_agents.database import connect, database_errors
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.retrieval import collection_names, load_collection
 from hive_agents.retrieval.deployed import find_active
+from hive_agents.retrieval.generation import find_generation
 from hive_agents.retrieval.indexing import index_is_stale
 from hive_agents.retrieval.providers import open_embedder
 from hive_agents.verification.check import check_config
@@ -123,12 +134,85 @@ def _permissions(workspace: Workspace) -> Iterator[Check]:
     open_paths = [
         path for path in [workspace.state, *workspace.state.rglob("*")] if stat.S_IMODE(path.stat().st_mode) & 0o077
     ]
-    if not open_paths:
+    if open_paths:
+        shown = _first([workspace.relative(path) for path in open_paths])
+        yield Check("permissions", "warn", f"others may read {shown}", "run `chmod -R go-rwx .hive`")
+    else:
         yield Check("permissions", "ok", ".hive is its owner's alone")
+    rules = AccessRules.load(workspace)
+    for fault in rules.faults:
+        where = f"{fault.file}: {fault.path}" + (f" (line {fault.line})" if fault.line else "")
+        message = f"{fault.code}: {where}: {fault.message}; until it is mended nobody sees anything"
+        yield Check("permissions", "fail", message, fault.fix)
+    if not rules.faults:
+        yield from _readers(workspace, rules)
+    yield from _service(workspace)
+    if not uses_local_key(workspace):
+        yield from _keys(workspace)
+
+
+def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
+    """Tenants that nobody declared, labels that can't be read, and documents that nobody can see."""
+    documents = _labelled(workspace)
+    named = {one.tenant for one in rules.principals.values()} | {one.tenant for one in rules.grants}
+    for name in sorted(named - set(rules.admins)):
+        message = f'the tenant "{name}" stands in no "tenants"; it may be misspelt'
+        yield Check("permissions", "warn", message, 'add it to "tenants" in access/, if only with {}')
+    for doc_id, labels in documents:
+        if labels.fault:
+            message = f"HIVE-108: documents/{doc_id}: {labels.fault}; only the tenant's admins see it"
+            yield Check("permissions", "warn", message, "mend tenant and view in the front matter")
+    hidden = rules.unseen(documents).tolist()
+    unseen = [
+        doc_id for (doc_id, labels), may_not in zip(documents, hidden, strict=True) if may_not and not labels.fault
+    ]
+    if unseen:
+        fix = "give them tenant and view in the front matter, or a grant in access/"
+        message = f"nobody but a tenant's admins can see {len(unseen)} of {len(documents)} documents: {_first(unseen)}"
+        yield Check("permissions", "warn", message, fix)
+    elif documents:
+        yield Check("permissions", "ok", f"each of {len(documents)} documents has readers")
+
+
+def _labelled(workspace: Workspace) -> list[tuple[str, AccessLabels]]:
+    """(doc_id, labels) of every indexed document, as it was indexed."""
+    if not workspace.database.exists():
+        return []
+    found = []
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        for name in collection_names(workspace):
+            generation = find_generation(connection, name, "live")
+            if generation is not None:
+                sql = "SELECT doc_id, front_matter FROM documents WHERE generation = ? ORDER BY document"
+                found += connection.execute(sql, (generation.number,)).fetchall()
+    return [(doc_id, AccessLabels.of(json.loads(front_matter))) for doc_id, front_matter in found]
+
+
+def _service(workspace: Workspace) -> Iterator[Check]:
+    settings = workspace.settings.access
+    if not settings.service_url:
         return
-    shown = ", ".join(workspace.relative(path) for path in open_paths[:3])
-    more = f" and {len(open_paths) - 3} more" if len(open_paths) > 3 else ""
-    yield Check("permissions", "warn", f"others may read {shown}{more}", "run `chmod -R go-rwx .hive`")
+    try:
+        RemotePermissions(settings.service_url, settings.timeout_seconds).ask(Principal("hive", "doctor"), [])
+    except PermissionFault as fault:
+        fix = "mend access.service_url or the service; until then nobody sees anything"
+        yield Check("permissions", "fail", f"the permission service can't be relied on: {fault}", fix)
+    else:
+        yield Check("permissions", "ok", "the permission service answers")
+
+
+def _keys(workspace: Workspace) -> Iterator[Check]:
+    for key in keys_of(workspace).values():
+        try:
+            key.to_check()
+        except HiveError as error:
+            yield from (_from_diagnostic("permissions", found) for found in error.diagnostics)
+        else:
+            yield Check("permissions", "ok", f"tokens of the key {key.kid} can be checked")
+
+
+def _first(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _audit(workspace: Workspace) -> Check:

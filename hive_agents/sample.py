@@ -10,8 +10,8 @@ from hive_agents.errors import HiveError
 from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors
 from hive_agents.resources import bundled
 
-_DERIVED = shutil.ignore_patterns(".hive", "active.json", "audit", "__pycache__", "documents", "evals", "embeddings")
-_DERIVED_ALL = shutil.ignore_patterns(".hive", "active.json", "audit", "__pycache__")
+_DERIVED = (".hive", "active.json", "audit", "__pycache__")
+_OF_THE_SAMPLE = ("documents", "evals", "embeddings", "access")
 _GENERIC_FIELDS = {
     "title": {"type": "text"},
     "category": {"type": "keyword", "filterable": True},
@@ -28,7 +28,7 @@ def init_workspace(folder: Path, *, empty: bool = False) -> Path:
         shutil.copytree(
             bundled("workspace"),
             path,
-            ignore=_DERIVED if empty else _DERIVED_ALL,
+            ignore=shutil.ignore_patterns(*_DERIVED, *(_OF_THE_SAMPLE if empty else ())),
             dirs_exist_ok=True,
             copy_function=shutil.copyfile,
         )

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace, styled
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
 
 
 def command(
@@ -28,11 +31,7 @@ def command(
     if to.startswith(("/", "~")):
         raise HiveError.of("HIVE-409", f"--to {to} is not below documents/", fix="name a folder such as documents/mine")
     below = to.removeprefix("documents").strip("/")
-    metadata: dict[str, Any] = {}
-    if tenant:
-        metadata["tenant"] = tenant
-    if view:
-        metadata["view"] = view
+    metadata = _labels(tenant or [], view or [])
     try:
         report = import_files(
             paths, place.documents / below, root=place.documents, metadata=metadata, overwrite=overwrite
@@ -42,12 +41,38 @@ def command(
     lines: list[Any] = [f"imported {count(len(report.imported), 'document')}"]
     lines += [f"  {doc_id}" for doc_id in report.imported[:20]]
     lines += [styled(f"skipped {skipped['file']}: {skipped['message']}", "red") for skipped in report.skipped]
-    if report.imported and not (tenant and view):
-        lines.append("they carry no --tenant and --view: where permissions are enforced, nobody will see them")
+    unseen = _unseen(place, report.imported)
+    if unseen:
+        which = "it" if len(report.imported) == 1 else "them" if unseen == len(report.imported) else f"{unseen} of them"
+        lines.append(f"nobody but a tenant's admins will see {which}: name --tenant and --view")
     if report.imported:
         lines.append("next: hive index")
     surface.show({"imported": report.imported, "skipped": report.skipped}, *lines)
     raise typer.Exit(1 if report.skipped else 0)
+
+
+def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
+    """The front matter of --tenant and --view, each given again or with commas. Raises: HIVE-409."""
+    from hive_agents.access import AccessLabels
+    from hive_agents.errors import HiveError
+
+    given = {"tenant": tenants, "view": view}
+    metadata = {
+        key: [part.strip() for value in values for part in value.split(",")] for key, values in given.items() if values
+    }
+    fault = AccessLabels.of(metadata).fault
+    if fault:
+        fix = "use --tenant acme --view group:qa; a reader is user:ID, group:ID or tenant"
+        raise HiveError.of("HIVE-409", f"--{fault}", fix=fix)
+    return metadata
+
+
+def _unseen(place: Workspace, doc_ids: list[str]) -> int:
+    """How many of the documents have no reader, by their front matter and the grants as they are now."""
+    from hive_agents.access import AccessLabels, AccessRules, labels_in_file
+
+    documents = [(doc_id, labels_in_file(place, doc_id) or AccessLabels()) for doc_id in doc_ids]
+    return int(AccessRules.load(place).unseen(documents).sum())
 
 
 def _expanded(sources: list[str]) -> list[Path]:

@@ -1,0 +1,58 @@
+"""The labels of a document as its file says now, for every doc_id that somebody may send."""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import lru_cache
+from pathlib import PurePosixPath
+
+from hive_agents import frontmatter, jsontext
+from hive_agents.access.labels import AccessLabels
+from hive_agents.errors import HiveError
+from hive_agents.workspace import Workspace
+
+# Front matter is at most MAX_FRONT_MATTER characters of up to four bytes, and the lines around it.
+_HEAD = 4 * frontmatter.MAX_FRONT_MATTER + 4096
+
+
+def labels_in_file(workspace: Workspace, doc_id: str) -> AccessLabels | None:
+    """The labels in the file's front matter; None for what is no document or can't be read. Never raises.
+
+    A doc_id that leads out of `documents/`, by `..`, by a link or by being absolute, is no document.
+    """
+    try:
+        head = _head(workspace, doc_id)
+        if head is None:
+            return None
+        text = jsontext.decode(head.removeprefix(b"\xef\xbb\xbf"), doc_id)
+        return _labels(frontmatter.split(text, doc_id)[0])
+    except (OSError, ValueError, TypeError, HiveError):
+        return None
+
+
+def _head(workspace: Workspace, doc_id: str) -> bytes | None:
+    """The first lines of the document, read now."""
+    parts = PurePosixPath(doc_id).parts
+    if not doc_id.endswith(".md") or "/".join(parts) != doc_id or any(part.startswith(".") for part in parts):
+        return None
+    root = os.path.realpath(workspace.documents)
+    path = os.path.join(root, *parts)
+    # Folders that are links hold no documents; a file may be a link to another document.
+    if os.path.realpath(os.path.dirname(path)) != os.path.dirname(path):
+        return None
+    real = os.path.realpath(path)
+    if not real.startswith(os.path.join(root, "")):
+        return None
+    handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        data = file.read(_HEAD)
+    return data if len(data) < _HEAD else data[: data.rfind(b"\n") + 1]
+
+
+# What a text means never changes; the text is read each time.
+@lru_cache(maxsize=1024)
+def _labels(block: str) -> AccessLabels:
+    return AccessLabels.of(frontmatter.parse(block, "front matter"))

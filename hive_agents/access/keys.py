@@ -1,0 +1,162 @@
+"""Keys that sign and check tokens, each bound to one algorithm."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, Literal
+
+from hive_agents.access.local_key import local_key
+from hive_agents.errors import HiveError
+from hive_agents.workspace import Workspace
+
+MIN_SECRET = 32
+MIN_RSA_BITS = 2048
+Algorithm = Literal["HS256", "RS256", "ES256"]
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """`secret` fetches the shared secret of HS256, or a PEM; a private key signs and checks, a public one checks."""
+
+    kid: str
+    alg: Algorithm
+    secret: Callable[[], bytes] = field(repr=False)
+
+    def to_sign(self) -> Any:
+        """What PyJWT signs with. Raises: HIVE-417 where the key is unfit, or can only check."""
+        private, _ = self._pair()
+        if private is None:
+            fix = "let the holder of the private key sign, or put the private key behind secret_ref"
+            raise unfit(self.kid, "it is a public key: it checks tokens and can't sign them", fix)
+        return private
+
+    def to_check(self) -> Any:
+        """What PyJWT checks with. Raises: HIVE-417 where the key is unfit."""
+        return self._pair()[1]
+
+    def _pair(self) -> tuple[Any, Any]:
+        secret = self.secret()
+        if self.alg == "HS256":
+            # A public key taken for a shared secret would let everybody sign who may check.
+            if len(secret) < MIN_SECRET or b"-----BEGIN " in secret:
+                fix = f"use at least {MIN_SECRET} random bytes; a PEM belongs to RS256 or ES256"
+                raise unfit(self.kid, "it is no secret for HS256", fix)
+            return secret, secret
+        return _pem_pair(self.kid, self.alg, secret)
+
+
+def keys_of(workspace: Workspace) -> dict[str, SigningKey]:
+    """Every key by kid, the signing one first; the local key where the settings name none. Secrets are fetched on use.
+
+    Raises: HIVE-111 for a kid named twice.
+    """
+    named = workspace.settings.access.keys
+    if not named:
+        return {"local": own_key(workspace)}
+    keys: dict[str, SigningKey] = {}
+    for one in named:
+        if one.kid in keys:
+            message = f'two keys have the kid "{one.kid}"'
+            raise HiveError.of("HIVE-111", message, file="hive.toml", path="access.keys", fix="give each its own")
+        keys[one.kid] = SigningKey(one.kid, one.alg, partial(resolve, one.kid, one.secret_ref))
+    return keys
+
+
+def own_key(workspace: Workspace) -> SigningKey:
+    """The local key, whatever the settings name."""
+    return SigningKey("local", "HS256", partial(local_key, workspace))
+
+
+def uses_local_key(workspace: Workspace) -> bool:
+    """Whether tokens are signed by the local key: a server takes such ones on loopback only."""
+    return not workspace.settings.access.keys
+
+
+def resolve(kid: str, ref: str) -> bytes:
+    """The secret behind `env:NAME`, `keyring:SERVICE/NAME` or `aws:SECRET_ID`.
+
+    Raises: HIVE-417 where it isn't there, HIVE-411 where the keyring package is missing, HIVE-409 for another scheme.
+    """
+    scheme, _, name = ref.partition(":")
+    if scheme == "env" and name:
+        value = os.environ.get(name)
+    elif scheme == "keyring" and "/" in name:
+        value = _from_keyring(name)
+    elif scheme == "aws" and name:
+        value = _from_aws(kid, name)
+    else:
+        message = f'the key "{kid}" has no secret_ref that works here'
+        if scheme == "credential":
+            message = f'the key "{kid}" is in the credential store, which this release does not have'
+        fix = "use env:NAME, keyring:SERVICE/NAME or aws:SECRET_ID"
+        raise HiveError.of("HIVE-409", message, file="hive.toml", path="access.keys", fix=fix, exit_code=2)
+    if not value:
+        raise unfit(kid, f"there is nothing behind its secret_ref ({scheme}:)", "set it, or name another in hive.toml")
+    return value.encode()
+
+
+def unfit(kid: str, why: str, fix: str) -> HiveError:
+    message = f'the key "{kid}" cannot be used: {why}'
+    return HiveError.of("HIVE-417", message, file="hive.toml", path="access.keys", fix=fix, exit_code=3)
+
+
+def _from_keyring(name: str) -> str | None:
+    from importlib import import_module
+
+    try:
+        keyring = import_module("keyring")
+    except ImportError:
+        message, fix = "the package keyring is not installed", "pip install keyring, or use env:NAME"
+        raise HiveError.of("HIVE-411", message, fix=fix) from None
+    service, _, user = name.rpartition("/")
+    try:
+        value: str | None = keyring.get_password(service, user)
+    except Exception:  # every backend has its own failures
+        return None
+    return value
+
+
+@lru_cache(maxsize=32)
+def _from_aws(kid: str, name: str) -> str:
+    """Kept for the life of the process: tokens are checked often, and a new secret comes with a new kid."""
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    bounds = Config(connect_timeout=2, read_timeout=2, retries={"total_max_attempts": 2})
+    try:
+        answer = boto3.client("secretsmanager", config=bounds).get_secret_value(SecretId=name)
+    except (BotoCoreError, ClientError) as error:
+        why = f"AWS Secrets Manager did not give it ({type(error).__name__})"
+        raise unfit(kid, why, "check the secret's name, region and permissions") from None
+    return str(answer.get("SecretString", ""))
+
+
+def _pem_pair(kid: str, alg: Algorithm, pem: bytes) -> tuple[Any, Any]:
+    """(private or None, public) of a PEM whose kind is right for the algorithm."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+
+    fix = "put a PEM behind secret_ref: " + ("RSA of 2048 bits or more" if alg == "RS256" else "an EC key on P-256")
+    private: Any = None
+    public: Any
+    try:
+        if b"PRIVATE KEY-----" in pem:
+            private = load_pem_private_key(pem, password=None)
+            public = private.public_key()
+        else:
+            public = load_pem_public_key(pem)
+    except (ValueError, TypeError, AttributeError, UnsupportedAlgorithm):
+        raise unfit(kid, "it is no PEM that can be read", fix) from None
+    if alg == "RS256":
+        fits = isinstance(public, RSAPublicKey) and public.key_size >= MIN_RSA_BITS
+    else:
+        fits = isinstance(public, EllipticCurvePublicKey) and isinstance(public.curve, SECP256R1)
+    if not fits:
+        raise unfit(kid, f"it is of the wrong kind for {alg}", fix)
+    return private, public

@@ -1,0 +1,92 @@
+"""Who asks: a person or a service of one tenant, with groups and roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from hive_agents.errors import HiveError
+
+Role = Literal["reader", "approver", "operator", "admin"]
+ROLES: frozenset[str] = frozenset(get_args(Role))
+LOCAL_TENANT = "local"
+"""The tenant of the owner of a workspace in open mode; no file and no token can name it."""
+
+
+def is_name(value: object) -> bool:
+    """Whether `value` can name a tenant, a user or a group: printable, 1 to 256 characters, no comma, no outer space.
+
+    >>> [is_name(value) for value in ("dana", "service:nightly", "", " dana", "a,b", None)]
+    [True, True, False, False, False, False]
+    """
+    return (
+        isinstance(value, str)
+        and 0 < len(value) <= 256
+        and value.isprintable()
+        and value == value.strip()
+        and "," not in value
+    )
+
+
+def is_subject(value: object) -> bool:
+    """Whether `value` can stand in a `view`: `user:ID`, `group:ID` or `tenant`.
+
+    >>> [is_subject(value) for value in ("tenant", "group:qa", "user:service:nightly", "qa", "user:", "role:admin")]
+    [True, True, True, False, False, False]
+    """
+    if not isinstance(value, str):
+        return False
+    kind, _, name = value.partition(":")
+    return value == "tenant" or (kind in ("user", "group") and is_name(name))
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A verified speaker. `service:nightly` is a user's name like any other.
+
+    Raises: HIVE-409 for an empty or unprintable name and for an unknown role.
+
+    >>> sorted(Principal("acme", "dana", frozenset({"qa"})).subjects)
+    ['group:qa', 'tenant', 'user:dana']
+    """
+
+    tenant: str
+    user: str
+    groups: frozenset[str] = frozenset()
+    roles: frozenset[str] = frozenset({"reader"})
+
+    def __post_init__(self) -> None:
+        for what in ("tenant", "user"):
+            if not is_name(getattr(self, what)):
+                raise _unfit(f"a principal needs a {what} with a printable name", f"name the {what}")
+        for what in ("groups", "roles"):
+            object.__setattr__(self, what, _names(getattr(self, what), what))
+        unknown = sorted(self.roles - ROLES)
+        if unknown:
+            raise _unfit(f"{unknown[0]} is no role", f"use {', '.join(get_args(Role))}")
+
+    @cached_property
+    def subjects(self) -> frozenset[str]:
+        """What this principal is called in a `view`."""
+        return frozenset({"tenant", f"user:{self.user}", *(f"group:{group}" for group in self.groups)})
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tenant": self.tenant,
+            "user": self.user,
+            "groups": sorted(self.groups),
+            "roles": sorted(self.roles),
+        }
+
+
+def _names(values: Iterable[str], what: str) -> frozenset[str]:
+    # A text is an iterable of texts too: groups="qa" must not become the groups q and a.
+    if not isinstance(values, (frozenset, set, list, tuple)) or not all(is_name(value) for value in values):
+        raise _unfit(f"the {what} of a principal are a list of printable names", f"name the {what} one by one")
+    return frozenset(values)
+
+
+def _unfit(message: str, fix: str) -> HiveError:
+    return HiveError.of("HIVE-409", message, fix=fix, exit_code=2)

@@ -1,0 +1,188 @@
+"""Who may view what: the rules in `access/*.json` applied to documents' labels."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hive_agents.access.globs import Globs
+from hive_agents.access.grants import AccessFile, Grant
+from hive_agents.access.labels import AccessLabels
+from hive_agents.access.principal import Principal
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.formats import load
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FOLDER = "access"
+Documents = Sequence[tuple[str, AccessLabels]]
+_NOBODY: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _File:
+    """`data` is None where the file can't be read, and `reason` says why."""
+
+    name: str
+    data: bytes | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class AccessRules:
+    """The rules of a workspace at one moment; one fault in one file, and they deny everything.
+
+    `digest` changes with every byte of the files. `admins` maps a tenant to subjects.
+    """
+
+    principals: Mapping[str, Principal]
+    admins: Mapping[str, frozenset[str]]
+    grants: tuple[Grant, ...]
+    digest: str
+    faults: tuple[Diagnostic, ...] = ()
+
+    @classmethod
+    def load(cls, workspace: Workspace) -> AccessRules:
+        """The rules as the files say now. Never raises: what is wrong with the files is in `faults`."""
+        return _merged(tuple(_files(workspace)))
+
+    def principal(self, user: str) -> Principal | None:
+        return self.principals.get(user)
+
+    def may_view(self, principal: Principal, doc_id: str, labels: AccessLabels) -> bool:
+        """Whether the principal may view the document; the same answer as `visible` gives."""
+        return bool(self.visible(principal, [(doc_id, labels)])[0])
+
+    def visible(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
+        """Which of `documents` (doc_id, labels) the principal may view, in their order, shape (n,)."""
+        if self.faults:
+            return np.zeros(len(documents), np.bool_)
+        granted = self._granted(principal.tenant, principal.subjects)
+        # By identity, which is fast: labels made by `AccessLabels.of` are one object where they are equal.
+        # They are held on to, so that no other object can take an identity over.
+        decided: dict[int, tuple[bool | None, AccessLabels]] = {}
+        allowed = []
+        for doc_id, labels in documents:
+            known = decided.get(id(labels))
+            if known is None:
+                known = decided[id(labels)] = (self._by_labels(principal, labels), labels)
+            verdict = known[0]
+            allowed.append(granted.match(doc_id) if verdict is None and granted is not None else bool(verdict))
+        return np.array(allowed, np.bool_)
+
+    def of_tenant(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
+        """Which of `documents` belong to the principal's tenant, whoever may view them, shape (n,)."""
+        if self.faults:
+            return np.zeros(len(documents), np.bool_)
+        return of_tenant(principal, documents)
+
+    def unseen(self, documents: Documents) -> NDArray[np.bool_]:
+        """Which of `documents` nobody but a tenant's admins can see, shape (n,); with faults all of them."""
+        if self.faults:
+            return np.ones(len(documents), np.bool_)
+        granted = {grant.tenant: self._granted(grant.tenant) for grant in self.grants}
+
+        def seen(doc_id: str, labels: AccessLabels) -> bool:
+            if labels.fault:
+                return False
+            opened = (granted.get(tenant) for tenant in labels.tenants)
+            return bool(labels.tenants and labels.view) or any(globs and globs.match(doc_id) for globs in opened)
+
+        return np.array([not seen(doc_id, labels) for doc_id, labels in documents], np.bool_)
+
+    def _by_labels(self, principal: Principal, labels: AccessLabels) -> bool | None:
+        """What the labels alone decide; None where a grant may still allow it."""
+        if principal.tenant not in labels.tenants:
+            return False
+        if principal.subjects & self.admins.get(principal.tenant, _NOBODY):
+            return True
+        if labels.fault:
+            return False
+        return True if principal.subjects & labels.view else None
+
+    def _granted(self, tenant: str, subjects: frozenset[str] | None = None) -> Globs | None:
+        """The globs that the tenant's grants open to one of `subjects`, or to anybody; None where there are none."""
+        globs = frozenset(
+            grant.match
+            for grant in self.grants
+            if grant.tenant == tenant and (grant.view if subjects is None else not subjects.isdisjoint(grant.view))
+        )
+        return _compiled(globs) if globs else None
+
+
+def of_tenant(principal: Principal, documents: Documents) -> NDArray[np.bool_]:
+    """Which of `documents` carry the principal's tenant, shape (n,)."""
+    return np.fromiter((principal.tenant in labels.tenants for _, labels in documents), np.bool_, len(documents))
+
+
+_compiled = lru_cache(maxsize=256)(Globs)
+
+
+def _files(workspace: Workspace) -> list[_File]:
+    """Each `access/*.json` that isn't hidden, by name."""
+    folder = workspace.root / FOLDER
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [_File(FOLDER, None, error.strerror or "unreadable")]
+    found = []
+    for name in names:
+        file = f"{FOLDER}/{name}"
+        try:
+            if not stat.S_ISREG((folder / name).stat().st_mode):  # a pipe would be waited for
+                found.append(_File(file, None, "not a file"))
+            else:
+                found.append(_File(file, (folder / name).read_bytes()))
+        except OSError as error:
+            found.append(_File(file, None, error.strerror or "unreadable"))
+    return found
+
+
+# The bytes are read each time; only what they mean is kept.
+@lru_cache(maxsize=16)
+def _merged(files: tuple[_File, ...]) -> AccessRules:
+    faults: list[Diagnostic] = []
+    digest = hashlib.sha256()
+    principals: dict[str, Principal] = {}
+    admins: dict[str, frozenset[str]] = {}
+    grants: list[Grant] = []
+    origin: dict[tuple[str, str], str] = {}
+    for file in files:
+        data = file.data if file.data is not None else b"\0" + file.reason.encode()
+        digest.update(f"{file.name}\0{len(data)}\0".encode("utf-8", "surrogateescape") + data)
+        if file.data is None:
+            fix = "make it readable; until then nobody sees anything"
+            message = f"{file.name} cannot be read: {file.reason}"
+            faults.append(Diagnostic("HIVE-403", message, file.name, "$", fix))
+            continue
+        try:
+            content = load(AccessFile, file.data, file.name)
+        except HiveError as error:
+            faults += error.diagnostics
+            continue
+        for kind, names in (("tenants", content.tenants), ("principals", content.principals)):
+            for name in names:
+                first = origin.setdefault((kind, name), file.name)
+                if first != file.name:
+                    message = f'"{name}" stands in {first} already'
+                    faults.append(Diagnostic("HIVE-111", message, file.name, f"{kind}.{name}", "keep one of them"))
+        for name, tenant in content.tenants.items():
+            admins[name] = frozenset(tenant.admins)
+        for name, entry in content.principals.items():
+            principals[name] = Principal(entry.tenant, name, frozenset(entry.groups), frozenset(entry.roles))
+        grants += content.grants
+    if faults:
+        return AccessRules(MappingProxyType({}), MappingProxyType({}), (), digest.hexdigest(), tuple(faults))
+    return AccessRules(MappingProxyType(principals), MappingProxyType(admins), tuple(grants), digest.hexdigest())

@@ -1,0 +1,100 @@
+"""Permission services: asked afresh for every batch, and whatever goes wrong denies."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from hive_agents.access.documents import labels_in_file
+from hive_agents.access.identity import owner
+from hive_agents.access.principal import Principal
+from hive_agents.access.remote import RemotePermissions
+from hive_agents.access.rules import AccessRules, Documents
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_log = logging.getLogger("hive_agents.access")
+
+
+class PermissionService(Protocol):
+    """Who may view which documents; no method raises, and a fault denies everything that was asked."""
+
+    @property
+    def lists(self) -> bool:
+        """Whether `scope` is exactly what the principal may view; where not, it is the tenant's documents."""
+        ...
+
+    def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
+        """Those of `doc_ids` that the principal may view at this moment; nothing that was cached counts."""
+        ...
+
+    def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
+        """Which of `documents` (doc_id, labels) a search of the principal may score, shape (n,)."""
+        ...
+
+
+class LocalPermissions:
+    """Answers from `access/*.json` and from the documents' front matter, both read at each call."""
+
+    lists = True
+
+    def __init__(self, workspace: Workspace, timeout: float = 2.0) -> None:
+        self._workspace = workspace
+        self._timeout = timeout
+
+    def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
+        deadline = time.monotonic() + self._timeout
+        rules = AccessRules.load(self._workspace)
+        documents = []
+        for doc_id in dict.fromkeys(doc_ids):
+            labels = labels_in_file(self._workspace, doc_id)
+            if labels is not None:
+                documents.append((doc_id, labels))
+            if time.monotonic() > deadline:
+                _log.warning("permissions of %d documents took over %g s: all denied", len(doc_ids), self._timeout)
+                return frozenset()
+        allowed = rules.visible(principal, documents).tolist()
+        return frozenset(doc_id for (doc_id, _), may in zip(documents, allowed, strict=True) if may)
+
+    def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
+        return AccessRules.load(self._workspace).visible(principal, documents)
+
+
+class OpenPermissions:
+    """Shows every document to the workspace's owner; everybody else is asked about at `others`."""
+
+    def __init__(self, workspace: Workspace, others: PermissionService) -> None:
+        self._workspace = workspace
+        self._others = others
+        self._owner = owner()
+
+    @property
+    def lists(self) -> bool:
+        return self._others.lists
+
+    def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
+        if principal != self._owner:
+            return self._others.view(principal, doc_ids)
+        return frozenset(one for one in doc_ids if labels_in_file(self._workspace, one) is not None)
+
+    def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
+        if principal != self._owner:
+            return self._others.scope(principal, documents)
+        return np.ones(len(documents), np.bool_)
+
+
+def permissions_of(workspace: Workspace) -> PermissionService:
+    """The service that the settings name: remote with `access.service_url`, else local; open mode adds the owner."""
+    settings = workspace.settings.access
+    service: PermissionService
+    if settings.service_url:
+        service = RemotePermissions(settings.service_url, settings.timeout_seconds)
+    else:
+        service = LocalPermissions(workspace, settings.timeout_seconds)
+    return OpenPermissions(workspace, service) if settings.mode == "open" else service

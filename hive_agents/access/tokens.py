@@ -1,0 +1,150 @@
+"""Signed tokens: the only place a principal comes from."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hive_agents.access.keys import SigningKey, keys_of
+from hive_agents.access.principal import LOCAL_TENANT, Principal, is_name
+from hive_agents.access.revoked import is_revoked
+from hive_agents.errors import HiveError
+from hive_agents.workspace import Workspace
+
+MAX_TOKEN = 8192
+MAX_TTL = 366 * 86_400
+LEEWAY = 10
+"""Seconds by which the clocks of who signs and who checks may differ."""
+
+_REQUIRED = ["iss", "aud", "sub", "tenant", "exp"]
+# PyJWT's messages are left out: nothing of a token may reach an error.
+_REASONS = {
+    "ExpiredSignatureError": "it has expired",
+    "ImmatureSignatureError": "it is not valid yet",
+    "InvalidAudienceError": "it is for another audience",
+    "InvalidIssuerError": "it has another issuer",
+    "InvalidSignatureError": "its signature is wrong",
+    "InvalidAlgorithmError": "its algorithm is not that of the key",
+    "MissingRequiredClaimError": f"it lacks one of {', '.join(_REQUIRED)}",
+}
+
+
+@dataclass(frozen=True)
+class Token:
+    """`expires_at` is ISO 8601 in UTC; `jti` is what `hive token --revoke` takes."""
+
+    token: str = field(repr=False)
+    expires_at: str
+    principal: Principal
+    jti: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"token": self.token, "expires_at": self.expires_at, "principal": self.principal.to_json()}
+
+
+def mint(workspace: Workspace, principal: Principal, ttl: int = 3600, *, key: SigningKey | None = None) -> Token:
+    """A token of `ttl` seconds for the principal, signed with `key`, or with the first key of the settings.
+
+    Raises: HIVE-409 for a ttl out of range or the reserved tenant; HIVE-411 or HIVE-417 for a key that can't sign.
+    """
+    import jwt
+
+    if not 1 <= ttl <= MAX_TTL:
+        raise HiveError.of("HIVE-409", f"a token can't live {ttl} s", fix=f"use 1 to {MAX_TTL} seconds", exit_code=2)
+    if principal.tenant == LOCAL_TENANT:
+        message = f'no token can name the tenant "{LOCAL_TENANT}": it means the owner in open mode'
+        raise HiveError.of("HIVE-409", message, fix="name the tenant otherwise", exit_code=2)
+    signing = key or next(iter(keys_of(workspace).values()))
+    access = workspace.settings.access
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    ends = now + dt.timedelta(seconds=ttl)
+    jti = secrets.token_hex(12)
+    claims = {
+        "iss": access.issuer,
+        "aud": access.audience,
+        "sub": principal.user,
+        "tenant": principal.tenant,
+        "groups": sorted(principal.groups),
+        "roles": sorted(principal.roles),
+        "iat": int(now.timestamp()),
+        "exp": int(ends.timestamp()),
+        "jti": jti,
+    }
+    token = jwt.encode(claims, signing.to_sign(), signing.alg, headers={"kid": signing.kid})
+    if len(token) > MAX_TOKEN:
+        message = f"the token would be over {MAX_TOKEN} characters"
+        raise HiveError.of("HIVE-409", message, fix="name fewer groups", exit_code=2)
+    return Token(token, ends.isoformat(), principal, jti)
+
+
+def verify(workspace: Workspace, token: str, *, key: SigningKey | None = None) -> Principal:
+    """The principal that a token names; the error never holds any of the token.
+
+    The key, found by the token's `kid`, decides the algorithm. Issuer, audience, subject, tenant and expiry are
+    required; clocks may differ by `LEEWAY`. `key` replaces the settings' keys.
+
+    Raises: HIVE-417 for every token that isn't good, with exit code 2.
+    """
+    keys = {key.kid: key} if key else keys_of(workspace)
+    claims = _claims(workspace, token, keys)
+    principal = _principal(claims)
+    jti = claims.get("jti")
+    if jti is not None and not is_name(jti):
+        raise refused("its jti is no printable text")
+    if jti is not None and is_revoked(workspace, jti):
+        raise refused("it was revoked")
+    return principal
+
+
+def refused(why: str) -> HiveError:
+    return HiveError.of("HIVE-417", f"the token is refused: {why}", fix="get a new one: `hive token`", exit_code=2)
+
+
+def _claims(workspace: Workspace, token: object, keys: Mapping[str, SigningKey]) -> dict[str, Any]:
+    import jwt
+
+    if not isinstance(token, str) or len(token) > MAX_TOKEN or not token.isascii() or token.count(".") != 2:
+        raise refused("it is no token")
+    access = workspace.settings.access
+    try:
+        kid = jwt.get_unverified_header(token).get("kid")
+    except Exception:  # whatever the parser stumbles over, a token that can't be read is refused
+        raise refused("it is no token") from None
+    if kid is None and len(keys) == 1:
+        kid = next(iter(keys))
+    signing = keys.get(kid) if isinstance(kid, str) else None
+    if signing is None:
+        raise refused("no key here has its kid")
+    material = signing.to_check()
+    try:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            material,
+            algorithms=[signing.alg],
+            issuer=access.issuer,
+            audience=access.audience,
+            leeway=LEEWAY,
+            options={"require": _REQUIRED},
+        )
+    except Exception as error:  # as above: fail closed
+        raise refused(_REASONS.get(type(error).__name__, "it is not valid")) from None
+    return claims
+
+
+def _principal(claims: Mapping[str, Any]) -> Principal:
+    expires = claims["exp"]
+    if isinstance(expires, bool) or not isinstance(expires, (int, float)) or not math.isfinite(expires):
+        raise refused("its exp is no time")
+    groups, roles = claims.get("groups", []), claims.get("roles", ["reader"])
+    if not isinstance(groups, list) or not isinstance(roles, list):
+        raise refused("its groups and roles are no lists")
+    if claims["tenant"] == LOCAL_TENANT:
+        raise refused("its tenant is reserved")
+    try:
+        return Principal(claims["tenant"], claims["sub"], frozenset(groups), frozenset(roles))
+    except (HiveError, TypeError):
+        raise refused("its tenant, sub, groups or roles are not what they must be") from None

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+
+
+def command(
+    user: Annotated[str | None, typer.Option("--user", help="Whom the token names.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Their tenant (default: as access/*.json says).")
+    ] = None,
+    groups: Annotated[str | None, typer.Option("--groups", help="Their groups, with commas.")] = None,
+    roles: Annotated[
+        str | None, typer.Option("--roles", help="reader, approver, operator, admin; with commas.")
+    ] = None,
+    ttl: Annotated[int, typer.Option("--ttl", help="Seconds until it expires.")] = 3600,
+    revoke: Annotated[str | None, typer.Option("--revoke", metavar="JTI", help="End a token by its id.")] = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Sign a token that says who asks; or end one with --revoke."""
+    from hive_agents.access import Principal, known_principal, mint
+    from hive_agents.access import revoke as end
+    from hive_agents.errors import HiveError
+
+    surface = Surface(json, quiet)
+    place = open_workspace(workspace)
+    if revoke is not None:
+        end(place, revoke)
+        surface.show({"revoked": revoke}, f"revoked {revoke}: it is refused from now on")
+        return
+    if not user:
+        raise HiveError.of("HIVE-409", "a token needs a user", fix="name one with --user")
+    if tenant is None:
+        known = known_principal(place, user)
+        tenant, default_groups, default_roles = known.tenant, known.groups, known.roles
+    else:
+        default_groups, default_roles = frozenset(), frozenset({"reader"})
+    principal = Principal(
+        tenant,
+        user,
+        default_groups if groups is None else _listed(groups),
+        default_roles if roles is None else _listed(roles),
+    )
+    token = mint(place, principal, ttl)
+    shown = f"{principal.user} of {principal.tenant}, roles {', '.join(sorted(principal.roles))}"
+    if principal.groups:
+        shown += f", groups {', '.join(sorted(principal.groups))}"
+    surface.show(
+        token.to_json(),
+        shown,
+        f"end it before: hive token --revoke {token.jti}",
+        f"expires at {token.expires_at}",
+    )
+    if not json:
+        sys.stdout.write(token.token + "\n")  # never wrapped: a script takes the last line
+
+
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(",") if part.strip())

@@ -1,0 +1,171 @@
+"""Who speaks on a command line, `hive token`, and what doctor and import say about readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hive_agents.access import AccessRules, LocalPermissions, Principal, mint, owner, principal_for, verify
+from hive_agents.errors import HiveError
+from hive_agents.retrieval import build_index
+from hive_agents.sample import init_workspace
+from hive_agents.workspace import Workspace
+from tests.access.conftest import write_access
+from tests.sample import hive
+
+DANA = Principal("acme", "dana", frozenset({"qa"}), frozenset({"reader", "approver"}))
+
+
+def refused(workspace: Workspace, user: str | None, environ: dict[str, str]) -> str:
+    with pytest.raises(HiveError) as caught:
+        principal_for(workspace, user, environ)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def test_as_user_speaks_for_a_principal_of_the_files(place: Workspace) -> None:
+    assert principal_for(place, "dana", {"HIVE_TOKEN": "ignored"}) == DANA
+
+
+def test_an_unknown_user_is_told_who_is_known(place: Workspace) -> None:
+    message = refused(place, "zoe", {})
+    assert "HIVE-409" in message
+    assert "dana, guest, hana, root" in message
+
+
+def test_a_token_of_the_environment_speaks(place: Workspace) -> None:
+    token = mint(place, DANA).token
+    assert principal_for(place, None, {"HIVE_TOKEN": f" {token}\n"}) == DANA
+    message = refused(place, None, {"HIVE_TOKEN": token[:-6]})
+    assert "HIVE-417" in message
+    assert token[:20] not in message
+
+
+def test_nobody_speaks_where_permissions_are_enforced(place: Workspace) -> None:
+    assert "dana, guest, hana, root" in refused(place, None, {})
+
+
+def test_in_open_mode_the_owner_speaks(place: Workspace) -> None:
+    (place.root / "hive.toml").write_text('[access]\nmode = "open"\n')
+    opened = Workspace(place.root)
+    assert principal_for(opened, None, {"HIVE_TOKEN": ""}) == owner()
+    assert owner().tenant == "local"
+    assert principal_for(opened, "dana", {}) == DANA
+    assert "HIVE-417" in refused(opened, None, {"HIVE_TOKEN": "a.b.c"})
+
+
+def test_as_user_needs_no_key_of_the_settings(place: Workspace) -> None:
+    (place.root / "hive.toml").write_text('[[access.keys]]\nkid = "k"\nalg = "RS256"\nsecret_ref = "env:NOT_SET"\n')
+    assert principal_for(Workspace(place.root), "dana", {}) == DANA
+
+
+def test_faulty_files_know_nobody(place: Workspace) -> None:
+    write_access(place, "grants.json", "{")
+    assert "HIVE-101" in refused(place, "dana", {})
+
+
+def test_hive_token_prints_what_scripts_take(place: Workspace) -> None:
+    made = hive("token", "--user", "kim", "--tenant", "acme", "--groups", "qa, lab", "-w", place.root, "--json")
+    assert set(made.json) == {"token", "expires_at", "principal"}
+    kim = {"tenant": "acme", "user": "kim", "groups": ["lab", "qa"], "roles": ["reader"]}
+    assert made.json["principal"] == kim
+    assert verify(place, made.json["token"]).to_json() == kim
+    shown = hive("token", "--user", "dana", "-w", place.root).out.splitlines()
+    assert verify(place, shown[-1]) == DANA
+    assert "expires at" in shown[-2]
+    assert verify(place, hive("token", "--user", "dana", "-w", place.root, "--quiet").out.strip()) == DANA
+
+
+def test_hive_token_revokes(place: Workspace) -> None:
+    token = mint(place, DANA)
+    assert hive("token", "--revoke", token.jti, "-w", place.root, "--json").json == {"revoked": token.jti}
+    assert "revoked" in refused(place, None, {"HIVE_TOKEN": token.token})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--user", "zoe"),
+        ("--user", "dana", "--roles", "root"),
+        ("--user", "dana", "--tenant", ""),
+        ("--user", "dana", "--tenant", "local"),
+        ("--user", "dana", "--ttl", "0"),
+    ],
+)
+def test_hive_token_refuses_what_is_no_principal(place: Workspace, options: tuple[str, ...]) -> None:
+    ran = hive("token", *options, "-w", place.root, "--json")
+    assert (ran.code, ran.codes) == (2, {"HIVE-409"})
+
+
+def permissions(workspace: Workspace) -> list[tuple[str, str]]:
+    checks = hive("doctor", "-w", workspace.root, "--json").json["checks"]
+    return [(check["status"], check["message"]) for check in checks if check["name"] == "permissions"]
+
+
+def test_doctor_counts_documents_that_nobody_sees(place: Workspace) -> None:
+    (place.documents / "broken.md").unlink()
+    write_access(place, "odd.json", {"principals": {"kim": {"tenant": "acmee"}}})
+    build_index(place)
+    found = permissions(place)
+    assert ("warn", "nobody but a tenant's admins can see 1 of 6 documents: nobody.md") in found
+    assert any("malformed.md" in message and "HIVE-108" in message for _, message in found)
+    assert any('"acmee"' in message for _, message in found)
+
+
+def test_doctor_shows_faulty_files_a_dead_service_and_a_lost_key(place: Workspace) -> None:
+    write_access(place, "grants.json", '{"grants": [{"tenant": "acme", "match": "**", "views": []}]}')
+    (place.root / "hive.toml").write_text(
+        'models.embedding = "none"\naccess.service_url = "http://127.0.0.1:1"\n'
+        '[[access.keys]]\nkid = "k"\nalg = "HS256"\nsecret_ref = "env:NOT_SET"\n'
+    )
+    failed = [message for status, message in permissions(Workspace(place.root)) if status == "fail"]
+    assert any("HIVE-103: access/grants.json" in message for message in failed)
+    assert any("permission service" in message for message in failed)
+    assert any("HIVE-417" in message and '"k"' in message for message in failed)
+
+
+def test_import_says_when_nobody_will_see_it(place: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "note.md"
+    source.write_text("# Note\n")
+    assert "nobody but a tenant's admins will see it" in hive("import", source, "-w", place.root).out
+    labelled = ("--to", "documents/mine", "--tenant", "acme", "--view", "group:qa,user:kim")
+    ran = hive("import", source, *labelled, "-w", place.root)
+    assert "nobody" not in ran.out
+    assert LocalPermissions(place).view(Principal("acme", "kim"), ["mine/note.md"])
+    by_grant = hive("import", source, "--to", "documents/sops", "--tenant", "acme", "-w", place.root)
+    assert "nobody" not in by_grant.out
+
+
+@pytest.mark.parametrize("options", [("--view", "qa"), ("--view", ""), ("--tenant", " ,acme")])
+def test_import_refuses_labels_that_nobody_could_read(
+    place: Workspace, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "note.md").write_text("# Note\n")
+    ran = hive("import", tmp_path / "note.md", *options, "-w", place.root, "--json")
+    assert (ran.code, ran.codes) == (2, {"HIVE-409"})
+    assert not (place.documents / "note.md").exists()
+
+
+def test_the_schema_of_access_files_is_printed() -> None:
+    schema = hive("schema", "access").json
+    assert set(schema["properties"]) >= {"tenants", "principals", "grants"}
+    assert schema["additionalProperties"] is False
+
+
+def test_the_sample_shows_the_gate_at_work(tmp_path: Path) -> None:
+    sample = Workspace(init_workspace(tmp_path / "w"))
+    rules = AccessRules.load(sample)
+    assert rules.faults == ()
+    doc_ids = [path.relative_to(sample.documents).as_posix() for path in sample.documents.rglob("*.md")]
+    seen = {user: LocalPermissions(sample).view(who, doc_ids) for user, who in rules.principals.items()}
+    assert seen["guest"] < seen["alice"] < seen["dana"] <= seen["root"]
+    assert seen["alice"] - seen["guest"] >= {"sops/change-approval.md", "sops/pipette-head-calibration-draft.md"}
+    assert seen["dana"] - seen["alice"] == {"sops/deviation-closure.md"}
+    assert seen["hana"] - seen["ines"] == {"sops/carrow-sample-retention.md"}
+    assert not {one for one in seen["root"] if one.startswith("sops/carrow-")}
+
+
+def test_an_empty_workspace_has_no_principals(tmp_path: Path) -> None:
+    assert AccessRules.load(Workspace(init_workspace(tmp_path / "w", empty=True))).principals == {}
