@@ -182,6 +182,68 @@ MIGRATIONS = (
         updated_at TEXT NOT NULL
     );
     """,
+    """
+    ALTER TABLE runs ADD COLUMN tenant TEXT NOT NULL DEFAULT 'local';
+    ALTER TABLE runs ADD COLUMN user TEXT NOT NULL DEFAULT 'local';
+    CREATE TABLE threads (
+        tenant TEXT NOT NULL,
+        user TEXT NOT NULL,
+        thread_id TEXT NOT NULL,
+        title TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL,
+        PRIMARY KEY (tenant, user, thread_id)
+    ) WITHOUT ROWID;
+    CREATE TABLE turns (
+        run_id TEXT PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        user TEXT NOT NULL,
+        thread_id TEXT NOT NULL,
+        n INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        text TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        trace TEXT NOT NULL,
+        UNIQUE (tenant, user, thread_id, n)
+    );
+    CREATE TABLE answers (
+        run_id TEXT PRIMARY KEY REFERENCES turns (run_id) ON DELETE CASCADE,
+        text TEXT NOT NULL,
+        documents TEXT NOT NULL
+    );
+    CREATE TABLE feedback (
+        id TEXT PRIMARY KEY,
+        created_at TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        thread_id TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        query TEXT NOT NULL,
+        doc_id TEXT NOT NULL,
+        verdict TEXT NOT NULL,
+        by TEXT NOT NULL,
+        comment TEXT,
+        status TEXT NOT NULL,
+        reviewed_by TEXT,
+        reviewed_at TEXT,
+        UNIQUE (run_id, doc_id, by)
+    );
+    CREATE INDEX feedback_by_status ON feedback (status, created_at);
+    """,
+    """
+    CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        type TEXT NOT NULL,
+        time TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        run_id TEXT,
+        thread_id TEXT,
+        node_id TEXT,
+        stream_id TEXT,
+        payload TEXT NOT NULL
+    );
+    CREATE INDEX events_by_run ON events (run_id);
+    """,
 )
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.metrics import measure
-from hive_agents.retrieval import RetrievalConfig, SearchEngine
-from hive_agents.retrieval.engine import ConfigLike, Search
+from hive_agents.evaluation.scopes import Scopes
+from hive_agents.retrieval import ConfigLike, RetrievalConfig, Search, SearchEngine
 from hive_agents.workspace import Workspace
 
 SLOW_MS = 20.0
@@ -134,13 +134,29 @@ def evaluate(
     if not isinstance(golden, GoldenSet):
         golden = load_golden(workspace, golden)
     golden.require_queries()
-    engine.run(golden.texts, chosen)  # warm: the first query pays for loading
-    return _evaluation(engine, chosen, golden, [_timed(engine, query, chosen) for query in golden.texts])
+    scopes = Scopes(engine.workspace)
+    _warm(engine, scopes, chosen, golden)
+    return _evaluation(engine, scopes, chosen, golden, [_timed(engine, scopes, query, chosen) for query in golden])
 
 
-def _timed(engine: SearchEngine, query: str, config: RetrievalConfig) -> tuple[Search, float]:
+def _warm(engine: SearchEngine, scopes: Scopes, config: RetrievalConfig, golden: GoldenSet) -> None:
+    """The first query pays for loading, and a principal's first one for the scope."""
+    by_principal: dict[str | None, list[GoldenQuery]] = {}
+    for query in golden:
+        by_principal.setdefault(query.principal, []).append(query)
+    for queries in by_principal.values():
+        _run(engine, scopes, queries, config)
+
+
+def _run(engine: SearchEngine, scopes: Scopes, queries: Sequence[GoldenQuery], config: RetrievalConfig) -> list[Search]:
+    """`SearchEngine.run` in the scope of the queries' one principal."""
+    texts, principal = [query.query for query in queries], queries[0].principal
+    return engine.with_index(config.collection, lambda index: engine.run_on(scopes.of(index, principal), texts, config))
+
+
+def _timed(engine: SearchEngine, scopes: Scopes, query: GoldenQuery, config: RetrievalConfig) -> tuple[Search, float]:
     started = time.perf_counter()
-    search = engine.run([query], config)[0]
+    search = _run(engine, scopes, [query], config)[0]
     return search, time.perf_counter() - started
 
 
@@ -152,29 +168,30 @@ def evaluate_interleaved(
     Raises: HIVE-105 when there are no queries to measure with.
     """
     golden.require_queries()
+    scopes = Scopes(engine.workspace)
     for config in configs:
-        engine.run(golden.texts, config)
-    found = _turns(engine, configs, golden)
+        _warm(engine, scopes, config, golden)
+    found = _turns(engine, scopes, configs, golden)
     for _ in range(STALLS):
         if all(_p95_ms(one) <= SLOW_MS for one in found):
             break
         # A search this slow may be the machine's doing: of several measurements the fastest is the config's.
-        again = _turns(engine, configs, golden)
+        again = _turns(engine, scopes, configs, golden)
         found = [
             [(search, min(seconds, other)) for (search, seconds), (_, other) in zip(first, second, strict=True)]
             for first, second in zip(found, again, strict=True)
         ]
-    return [_evaluation(engine, config, golden, one) for config, one in zip(configs, found, strict=True)]
+    return [_evaluation(engine, scopes, config, golden, one) for config, one in zip(configs, found, strict=True)]
 
 
 def _turns(
-    engine: SearchEngine, configs: Sequence[RetrievalConfig], golden: GoldenSet
+    engine: SearchEngine, scopes: Scopes, configs: Sequence[RetrievalConfig], golden: GoldenSet
 ) -> list[list[tuple[Search, float]]]:
     searches: list[list[tuple[Search, float]]] = [[] for _ in configs]
-    for number, query in enumerate(golden.texts):
+    for number, query in enumerate(golden):
         turn = list(range(len(configs)))
         for which in turn if number % 2 == 0 else reversed(turn):
-            searches[which].append(_timed(engine, query, configs[which]))
+            searches[which].append(_timed(engine, scopes, query, configs[which]))
     return searches
 
 
@@ -183,14 +200,18 @@ def _p95_ms(found: Sequence[tuple[Search, float]]) -> float:
 
 
 def _evaluation(
-    engine: SearchEngine, config: RetrievalConfig, golden: GoldenSet, found: Sequence[tuple[Search, float]]
+    engine: SearchEngine,
+    scopes: Scopes,
+    config: RetrievalConfig,
+    golden: GoldenSet,
+    found: Sequence[tuple[Search, float]],
 ) -> Evaluation:
     index = engine.index(config.collection)
     queries = []
     for query, (search, seconds) in zip(golden, found, strict=True):
         chunks = search.returned[: golden.k]
-        documents = index.documents_of(chunks)
-        chunk_ids = index.chunk_ids(chunks)
+        scope = scopes.of(index, query.principal)
+        documents, chunk_ids = scope.documents_of(chunks), scope.chunk_ids(chunks)
         hits, seen = [], set()
         for rank, (doc_id, chunk_id) in enumerate(zip(documents, chunk_ids, strict=True), start=1):
             hits.append(JudgedHit(rank, doc_id, chunk_id, "repeat" if doc_id in seen else query.label(doc_id)))

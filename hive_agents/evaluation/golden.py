@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from hive_agents import formats, jsontext
+from hive_agents.access import AccessRules
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.formats import AnyCase, FileFormat, Format
 from hive_agents.retrieval.analysis import words
@@ -109,7 +110,8 @@ class GoldenSet:
 def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
     """The golden set of a workspace, or of the file `path`.
 
-    Raises: level 1 with every fault (109 label without document, 110 label in two lists, 111 id twice),
+    Raises: level 1 with every fault (107 unknown principal, 109 label without document, 110 label in two lists,
+    111 id twice) and the faults of `access/*.json` where a query names a principal,
     HIVE-211 when its collection doesn't exist, HIVE-107 (exit code 2) when there is no such file.
     """
     source = path or workspace.root / FILE
@@ -132,6 +134,7 @@ def parse_golden(workspace: Workspace, text: str, file: str) -> GoldenSet:
     """As `load_golden`, for a text that is, or will be, in `file`."""
     golden = formats.load_value(GoldenFile, jsontext.parse(text, file), file, text)
     faults = list(_faults(golden, file, text, {doc_id for doc_id, _ in document_files(workspace.documents)}))
+    faults += _unknown_principals(workspace, golden, file, text)
     if faults:
         raise HiveError(faults)
     try:
@@ -143,6 +146,21 @@ def parse_golden(workspace: Workspace, text: str, file: str) -> GoldenSet:
         raise no_such_collection(golden.collection, collection_names(workspace), file, line) from None
     digest = hashlib.sha256(golden.model_dump_json().encode()).hexdigest()
     return GoldenSet(golden.collection, golden.k, tuple(golden.queries), file, digest)
+
+
+def _unknown_principals(workspace: Workspace, golden: GoldenFile, file: str, text: str) -> Iterator[Diagnostic]:
+    named = {number: query.principal for number, query in enumerate(golden.queries) if query.principal is not None}
+    if not named:
+        return
+    rules = AccessRules.load(workspace)
+    yield from rules.faults
+    for number, user in named.items():
+        if not rules.faults and rules.principal(user) is None:
+            path = ("queries", number, "principal")
+            guess = closest(user, rules.principals)
+            fix = f'did you mean "{guess}"?' if guess else "name a principal of access/*.json, or remove the key"
+            message = f'there is no principal "{user}"'
+            yield Diagnostic("HIVE-107", message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
 
 
 def _faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str]) -> Iterator[Diagnostic]:

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.evaluation.metrics.discounts import discount, ideal_dcg
+from hive_agents.evaluation.scopes import Scopes
 from hive_agents.optimizer.budget import Budget
-from hive_agents.retrieval import RetrievalConfig, SearchEngine
+from hive_agents.retrieval import RetrievalConfig, ScopedIndex, SearchEngine
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.fusion import lane_weights, rank_step, rrf_scores
+from hive_agents.retrieval.lanes import LaneIndex
 
 MAX_DEPTH = 200
 """Lanes are cached this deep; a config that asks for more candidates is measured by the engine."""
@@ -31,6 +33,8 @@ _LANES = 256
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 FilterKey = tuple[tuple[str, Condition], ...]
+
+_NOTHING = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ class LaneCache:
         self.golden = golden
         self.budget = budget
         self._index = engine.index(golden.collection)
+        self._scopes = self._rows_by_scope(Scopes(engine.workspace))
         self._vectors = self._index.embedding_model is not None
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self._index.doc_ids())}
         self._keyword_lanes: OrderedDict[tuple[FilterKey, BM25Params], Ints] = OrderedDict()
@@ -150,7 +155,7 @@ class LaneCache:
     @property
     def best_cosines(self) -> Floats:
         """The best cosine of each query over all documents."""
-        return self._vector_lane((), None)[1]
+        return self._vector_lane(())[1]
 
     def _pool(self, config: RetrievalConfig) -> _Pool:
         key: FilterKey = tuple(sorted(config.conditions.items()))
@@ -164,9 +169,8 @@ class LaneCache:
         return pool
 
     def _join(self, key: FilterKey, params: BM25Params) -> _Pool:
-        mask = self._index.select(dict(key))
-        keyword = self._keyword_lane(key, params, mask)
-        vector, best = self._vector_lane(key, mask)
+        keyword = self._keyword_lane(key, params)
+        vector, best = self._vector_lane(key)
         n = len(self.golden)
         both = np.sort(np.concatenate([keyword, vector], axis=1), axis=1)
         both[:, 1:][both[:, 1:] == both[:, :-1]] = -1
@@ -190,23 +194,41 @@ class LaneCache:
                     labels[row, documents[row] == self._doc_numbers.get(doc_id, -2)] = label
         return _Pool(chunks, documents, labels, ranks[0], ranks[1], best)
 
-    def _keyword_lane(self, key: FilterKey, params: BM25Params, mask: NDArray[np.bool_] | None) -> Ints:
+    def _rows_by_scope(self, scopes: Scopes) -> list[tuple[LaneIndex, NDArray[np.intp], list[int]]]:
+        """Each index that queries are measured on, the numbers of its chunks in the whole one, and their rows."""
+        rows: dict[str | None, list[int]] = {}
+        for row, query in enumerate(self.golden):
+            rows.setdefault(query.principal, []).append(row)
+        found = [(scopes.of(self._index, principal), own) for principal, own in rows.items()]
+        whole = np.arange(self._index.n_chunks)
+        return [(index, index.whole_numbers if isinstance(index, ScopedIndex) else whole, own) for index, own in found]
+
+    def _keyword_lane(self, key: FilterKey, params: BM25Params) -> Ints:
         lane = self._keyword_lanes.get((key, params))
         if lane is None:
-            found = [self._index.keyword(text, MAX_DEPTH, params, mask).chunks for text in self.golden.texts]
+            found = [_NOTHING] * len(self.golden)
+            for index, numbers, rows in self._scopes:
+                mask = index.select(dict(key), checked=True)
+                for row in rows:
+                    found[row] = numbers[index.keyword(self.golden.texts[row], MAX_DEPTH, params, mask).chunks]
             lane = self._keyword_lanes[(key, params)] = _padded(found)
             if len(self._keyword_lanes) > _LANES:
                 self._keyword_lanes.popitem(last=False)
         return lane
 
-    def _vector_lane(self, key: FilterKey, mask: NDArray[np.bool_] | None) -> tuple[Ints, Floats]:
+    def _vector_lane(self, key: FilterKey) -> tuple[Ints, Floats]:
+        found, best = [_NOTHING] * len(self.golden), np.full(len(self.golden), -np.inf)
         if not self._vectors or not len(self.golden):
-            return _padded([np.empty(0, np.intp) for _ in self.golden]), np.full(len(self.golden), -np.inf)
+            return _padded(found), best
         lane = self._vector_lanes.get(key)
         if lane is None:
-            found = self._index.vector(self.golden.texts, MAX_DEPTH, mask)
-            best = np.array([one.scores[0] if len(one.scores) else -np.inf for one in found], np.float64)
-            lane = self._vector_lanes[key] = (_padded([one.chunks for one in found]), best)
+            for index, numbers, rows in self._scopes:
+                mask = index.select(dict(key), checked=True)
+                lanes = index.vector([self.golden.texts[row] for row in rows], MAX_DEPTH, mask)
+                for row, one in zip(rows, lanes, strict=True):
+                    found[row] = numbers[one.chunks]
+                    best[row] = one.scores[0] if len(one.scores) else -np.inf
+            lane = self._vector_lanes[key] = (_padded(found), best)
             if len(self._vector_lanes) > _LANES:
                 self._vector_lanes.popitem(last=False)
         return lane

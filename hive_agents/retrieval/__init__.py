@@ -2,9 +2,12 @@
 
 from hive_agents.retrieval.collection import Collection, collection_names, load_collection
 from hive_agents.retrieval.config import RetrievalConfig, StoredConfig, find_config
-from hive_agents.retrieval.engine import ConfigLike, Search, SearchEngine
+from hive_agents.retrieval.engine import ConfigLike, SearchEngine
 from hive_agents.retrieval.indexing import IndexReport, build_index
+from hive_agents.retrieval.presentation import present
 from hive_agents.retrieval.ranking import Cut, Hit, Ranking
+from hive_agents.retrieval.scoped import ScopedIndex
+from hive_agents.retrieval.stages import Search, finish, retrieve
 
 __all__ = [
     "Collection",
@@ -14,11 +17,15 @@ __all__ = [
     "IndexReport",
     "Ranking",
     "RetrievalConfig",
+    "ScopedIndex",
     "Search",
     "SearchEngine",
     "StoredConfig",
     "build_index",
     "collection_names",
     "find_config",
+    "finish",
     "load_collection",
+    "present",
+    "retrieve",
 ]

@@ -5,6 +5,8 @@ from terms kept decoded, and from a bound that makes a full sort needless: the k
 of the query's terms, read when all scores are final, cannot be above the k-th best score of all.
 """
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,6 +68,7 @@ class BM25:
     and no other document shows in any bit of a result.
 
     `cache_bytes` bounds the terms kept decoded: by default 48 MiB, above 126,000 documents 400 bytes for each.
+    Scorers of one source can share a `board` of their `dtype`.
 
     Source: Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009), in the variant
     of Lucene 8 and later, without the constant factor k1 + 1.
@@ -79,6 +82,7 @@ class BM25:
         scope: NDArray[np.bool_] | None = None,
         cache_bytes: int | None = None,
         dtype: type[np.floating[Any]] = np.float32,
+        board: Board | None = None,
     ) -> None:
         self.params = params
         self._source = source
@@ -90,7 +94,7 @@ class BM25:
         self._reader = ImpactReader(
             source.lengths, k1=params.k1, b=params.b, title_boost=params.title_boost, scope=scope, dtype=dtype
         )
-        self._board = _Board(self._n_docs, self._dtype)
+        self._board = board or Board(self._n_docs, self._dtype)
 
     def top(
         self, terms: Sequence[str], k: int, *, mask: NDArray[np.bool_] | None = None
@@ -143,10 +147,10 @@ class BM25:
         return term
 
 
-class _Board(threading.local):
+class Board(threading.local):
     """The scores of all documents while a query runs; each thread has its own, all zero between queries."""
 
-    def __init__(self, n_docs: int, dtype: np.dtype[Any]) -> None:
+    def __init__(self, n_docs: int, dtype: np.dtype[Any] = np.dtype(np.float32)) -> None:
         self.scores = np.zeros(n_docs, dtype)
         self._hit = np.empty(n_docs, np.bool_)
         self._mark = np.empty(n_docs, np.int32)

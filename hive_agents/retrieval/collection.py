@@ -16,8 +16,15 @@ FieldType = Literal["text", "keyword", "date", "number", "boolean"]
 
 
 class FieldSchema(Format):
+    """One field of the documents.
+
+    `synonyms`: value → what readers call it ({"effective": ["released"]}). The copilot's router reads them; a search
+    and an index don't, so that a new synonym needs no new index.
+    """
+
     type: Annotated[FieldType, AnyCase]
     filterable: bool = False
+    synonyms: dict[str, list[str]] = {}
 
 
 class Chunking(Format):
@@ -40,7 +47,8 @@ class Collection(FileFormat):
 
     def digest(self) -> str:
         """Hash of all that decides what is in the index."""
-        return hashlib.sha256(self.model_dump_json(exclude={"description"}).encode()).hexdigest()
+        kept = self.model_dump_json(exclude={"description": True, "fields": {"__all__": {"synonyms"}}})
+        return hashlib.sha256(kept.encode()).hexdigest()
 
 
 def collection_names(workspace: Workspace) -> list[str]:

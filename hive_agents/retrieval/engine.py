@@ -1,57 +1,30 @@
-"""The door of retrieval: a query and a config give a ranking.
-
-Stages, in this order: lanes, RRF, rerank, relevance floor, dynamic-k, top_k.
-"""
+"""The door of retrieval: a query and a config give a ranking."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hive_agents import formats
 from hive_agents.errors import HiveError
-from hive_agents.retrieval.analysis import words
-from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.collection import load_collection
 from hive_agents.retrieval.config import RetrievalConfig, find_config
-from hive_agents.retrieval.cutoff import dynamic_k
 from hive_agents.retrieval.deployed import active_config
-from hive_agents.retrieval.distraction import disagreement
-from hive_agents.retrieval.excerpts import excerpt
-from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
 from hive_agents.retrieval.generation import State
 from hive_agents.retrieval.index import SqliteIndex, StaleIndex
-from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex, Mask
+from hive_agents.retrieval.lanes import LaneIndex
+from hive_agents.retrieval.presentation import present
 from hive_agents.retrieval.providers import open_reranker
-from hive_agents.retrieval.ranking import Cut, CutReason, Hit, Ranking
+from hive_agents.retrieval.ranking import Ranking
 from hive_agents.retrieval.rerank import Reranker
+from hive_agents.retrieval.stages import Search, finish, rerank, retrieve, retrieve_many
 from hive_agents.workspace import Workspace
 
 T = TypeVar("T")
 ConfigLike = str | Mapping[str, Any] | RetrievalConfig | None
-
-
-@dataclass(frozen=True)
-class Search:
-    """A ranking before it is shown: all fused candidates, and which of them are returned."""
-
-    query: str
-    lanes: dict[str, Lane]
-    fused: Fused
-    order: NDArray[np.intp]  # positions in `fused`, after rerank and floor, best first
-    relevance: dict[int, float]  # by position in `fused`
-    cut: Cut
-
-    @property
-    def returned(self) -> ChunkNumbers:
-        return self.fused.chunks[self.order[: self.cut.at]]
 
 
 class SearchEngine:
@@ -81,7 +54,7 @@ class SearchEngine:
         chosen = self.resolve(config)
 
         def show(index: SqliteIndex) -> list[Ranking]:
-            return [_show(index, search, chosen) for search in self.run_on(index, queries, chosen)]
+            return [present(index, search, chosen) for search in self.run_on(index, queries, chosen)]
 
         return self.with_index(chosen.collection, show)
 
@@ -116,51 +89,29 @@ class SearchEngine:
             "HIVE-402", "the index keeps changing under the search", fix="try again when indexing is done"
         )
 
-    def run_on(self, index: SqliteIndex, queries: Sequence[str], config: RetrievalConfig) -> list[Search]:
-        """As `run`, on an index that `with_index` gave."""
-        if not queries:
-            return []
-        for query in queries:
-            if not words(query):
-                raise HiveError.of("HIVE-409", "the query has no words", fix="ask with at least one letter or digit")
-        mask = index.select(config.conditions)
-        depth = config.retrieval.candidates
-        params = BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost)
-        by_query: list[dict[str, Lane]] = [{} for _ in queries]
-        if config.retrieval.keyword:
-            for lanes, query in zip(by_query, queries, strict=True):
-                lanes["keyword"] = index.keyword(query, depth, params, mask)
-        min_cosine = config.abstain.min_cosine
-        if config.retrieval.vector or min_cosine is not None:
-            vector = index.vector(queries, depth if config.retrieval.vector else 1, mask)
-            for lanes, lane in zip(by_query, vector, strict=True):
-                lanes["vector"] = lane
-        return [self._rank(index, query, lanes, config) for query, lanes in zip(queries, by_query, strict=True)]
-
-    def _rank(self, index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> Search:
-        min_cosine = config.abstain.min_cosine
-        best_cosine = lanes["vector"].scores[:1].tolist() if min_cosine is not None else []
-        if not config.retrieval.vector:
-            lanes = {"keyword": lanes["keyword"]}
-        weights = lane_weights(config.retrieval.keyword, config.retrieval.vector, config.retrieval.weights.model_dump())
-        fused = rrf(list(lanes.values()), weights, config.retrieval.rrf_k)
-        order: NDArray[np.intp] = np.arange(len(fused))
-        relevance: dict[int, float] = {}
-        if min_cosine is not None and not (best_cosine and best_cosine[0] >= min_cosine):
-            return Search(query, lanes, fused, order[:0], {}, Cut("abstain", 0))
+    def run_on(self, index: LaneIndex, queries: Sequence[str], config: RetrievalConfig) -> list[Search]:
+        """As `run`, on an index that `with_index` gave, or on a scope of it."""
+        found = retrieve_many(index, queries, config)
         if config.rerank.enabled:
-            order, relevance = self._rerank(index, query, fused, config)
-        kept = len(order)
-        if config.rerank.enabled and config.rerank.floor is not None:
-            floor = config.rerank.floor
-            order = np.array([p for p in order.tolist() if relevance.get(p, floor) >= floor], np.intp)
-        floored = len(order) < kept
-        cut = _cut(fused.scores[np.sort(order)], floored, weights, config)
-        return Search(query, lanes, fused, order, relevance, cut)
+            found = [self.rerank(index, search, config) for search in found]
+        return [finish(search, config) for search in found]
 
-    def _rerank(
-        self, index: LaneIndex, query: str, fused: Fused, config: RetrievalConfig
-    ) -> tuple[NDArray[np.intp], dict[int, float]]:
+    # The stages by themselves, for a caller that puts a gate between them.
+    retrieve = staticmethod(retrieve)
+    finish = staticmethod(finish)
+    present = staticmethod(present)
+
+    def rerank(
+        self,
+        index: LaneIndex,
+        search: Search,
+        config: RetrievalConfig,
+        *,
+        allowed: Callable[[Sequence[str]], Collection[str]] | None = None,
+    ) -> Search:
+        """As `stages.rerank`, by the reranker of the workspace. Raises: HIVE-214 where none is configured."""
+        if search.cut.reason == "abstain":
+            return search
         reranker = self.reranker or self._configured_reranker
         if reranker is None:
             raise HiveError.of(
@@ -169,72 +120,7 @@ class SearchEngine:
                 path="rerank.enabled",
                 fix="set models.reranker in hive.toml, or disable rerank",
             )
-        head = min(len(fused), config.rerank.candidates)
-        texts = [row.text if row.text.strip() else row.title for row in index.rows(fused.chunks[:head].tolist())]
-        scores = reranker.relevance(query, texts) if texts else []
-        best = sorted(range(head), key=lambda position: (-scores[position], position))
-        return np.array([*best, *range(head, len(fused))], np.intp), dict(enumerate(scores))
+        return rerank(index, search, config, reranker, allowed=allowed)
 
 
-def _cut(scores: NDArray[np.float64], floored: bool, weights: Sequence[float], config: RetrievalConfig) -> Cut:
-    """How many of the candidates to return; `scores` are the fused ones of what is left, best first."""
-    top_k, available = config.retrieval.top_k, len(scores)
-    reason: CutReason
-    if config.dynamic_k.enabled:
-        limit = min(top_k, config.max_results)
-        at = dynamic_k(
-            scores[:limit].tolist(),
-            config.dynamic_k.gap_threshold_factor,
-            config.dynamic_k.min_results,
-            limit,
-            weights=weights,
-            rrf_k=config.retrieval.rrf_k,
-        )
-        if at < min(limit, available):
-            return Cut("gap", at)
-        if limit < top_k and available > limit:
-            return Cut("max_results", limit)
-    if available > top_k:
-        return Cut("top_k", top_k)
-    reason = "floor" if floored and available < top_k else "exhausted" if available < top_k else "none"
-    return Cut(reason, available)
-
-
-def _show(index: SqliteIndex, search: Search, config: RetrievalConfig) -> Ranking:
-    chunks = search.returned.tolist()
-    rows = index.rows(chunks)
-    positions = search.order[: search.cut.at].tolist()
-    scores = {
-        name: dict(zip(lane.chunks.tolist(), lane.scores.tolist(), strict=True)) for name, lane in search.lanes.items()
-    }
-    ranks = dict(zip(search.lanes, search.fused.ranks, strict=True))
-    detection = config.distraction_detection
-    hits = []
-    for rank, (position, chunk, row) in enumerate(zip(positions, chunks, rows, strict=True), start=1):
-        keyword, vector = (
-            int(ranks[name][position]) or None if name in ranks else None for name in ("keyword", "vector")
-        )
-        apart = disagreement(keyword, vector, config.retrieval.candidates) if len(ranks) == 2 else None
-        hits.append(
-            Hit(
-                rank=rank,
-                doc_id=row.doc_id,
-                chunk_id=row.chunk_id,
-                title=row.title,
-                heading=row.heading,
-                excerpt=excerpt(row.text, search.query, language=index.language) or row.title,
-                score=float(search.fused.scores[position]),
-                bm25_rank=keyword,
-                vector_rank=vector,
-                bm25_score=scores.get("keyword", {}).get(chunk),
-                vector_score=scores.get("vector", {}).get(chunk),
-                disagreement=apart,
-                flagged=detection.enabled and apart is not None and apart > detection.disagreement_threshold,
-                relevance=search.relevance.get(position),
-                metadata=row.metadata,
-            )
-        )
-    return Ranking(search.query, config.name, hits, search.cut)
-
-
-__all__ = ["ConfigLike", "Mask", "Search", "SearchEngine"]
+__all__ = ["ConfigLike", "Search", "SearchEngine"]

@@ -7,10 +7,11 @@ model, until it is promoted.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import io
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -96,6 +97,12 @@ def candidates(connection: sqlite3.Connection) -> list[str]:
 def document_hashes(connection: sqlite3.Connection, generation: Generation) -> dict[str, str]:
     rows = connection.execute("SELECT doc_id, content_hash FROM documents WHERE generation = ?", (generation.number,))
     return dict(rows.fetchall())
+
+
+def index_hash(recipe: str, model_id: str | None, hashes: Mapping[str, str]) -> str:
+    """The same for the same documents (`hashes` of their files by doc_id), recipe and model, on any machine."""
+    lines = [recipe, model_id or "", *(f"{doc_id}\t{hashes[doc_id]}" for doc_id in sorted(hashes))]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def load_documents(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.database import connect, database_errors
-from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval.analysis import terms
-from hive_agents.retrieval.bm25 import BM25, BM25Params
+from hive_agents.retrieval.bm25 import BM25, BM25Params, Board
 from hive_agents.retrieval.collection import Collection
-from hive_agents.retrieval.documents import iso_date, keyword_text
 from hive_agents.retrieval.embedding import Embedder
-from hive_agents.retrieval.filters import Condition, Scalar
-from hive_agents.retrieval.generation import State, find_generation, stored_value, vectors_path
+from hive_agents.retrieval.fields import FieldValues
+from hive_agents.retrieval.filters import Condition
+from hive_agents.retrieval.generation import State, find_generation, vectors_path
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, Mask
 from hive_agents.retrieval.providers import no_model, open_embedder
+from hive_agents.retrieval.recent import Recent
+from hive_agents.retrieval.scoped import ScopedIndex
 from hive_agents.retrieval.vectors import VectorIndex
 from hive_agents.workspace import Workspace
 
-_SQL_BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 _SCORERS = 6
 _QUERY_VECTORS = 10_000
+_SCOPES = 32
 
 
 class StaleIndex(HiveError):
@@ -63,15 +64,19 @@ class SqliteIndex:
         self.embedding_model = found.embedding_model
         self.index_hash = found.index_hash
         self.n_chunks = found.n_chunks
+        self.n_documents = found.n_documents
+        self.recipe = found.recipe
         self._generation = found.number
         lengths, chunk_documents = self._one(
             "SELECT lengths, chunk_documents FROM corpus_stats WHERE generation = ?", (found.number,)
         ) or (b"", b"")
-        self._postings = _Postings(self, np.frombuffer(lengths, np.int32))
-        self._chunk_documents = np.frombuffer(chunk_documents, np.int32)
-        self._scorers: OrderedDict[BM25Params, BM25] = OrderedDict()
-        self._masks: dict[tuple[tuple[str, Condition], ...], Mask] = {}
-        self._query_vectors: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self.postings = _Postings(self, np.frombuffer(lengths, np.int32))
+        self.board = Board(len(self.postings.lengths))
+        self.chunk_documents: NDArray[np.int32] = np.frombuffer(chunk_documents, np.int32)
+        self._fields = FieldValues(self.collection, self.chunk_documents, self.n_documents, self.field_rows)
+        self._scorers: Recent[BM25Params, BM25] = Recent(_SCORERS)
+        self._query_vectors: Recent[str, NDArray[np.float32]] = Recent(_QUERY_VECTORS)
+        self._scopes: Recent[tuple[Hashable, bytes], ScopedIndex] = Recent(_SCOPES)
 
     def is_live(self) -> bool:
         """Whether this is still the index that a new search would open."""
@@ -91,31 +96,48 @@ class SqliteIndex:
         return scores
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
-        if len(queries) == 1:
-            return [Lane(*self._vectors.top(self._embed(queries)[0], depth, mask=mask))]
-        return [Lane(*lane) for lane in self._vectors.top_many(self._embed(queries), depth, mask=mask)]
+        return self.vector_by(self.embed(queries, self._query_vectors), depth, mask)
+
+    def vector_by(self, vectors: NDArray[np.float32], depth: int, mask: Mask | None) -> list[Lane]:
+        """`vector` for queries that are embedded already, shape `(n, dim)`."""
+        if len(vectors) == 1:
+            return [Lane(*self._vectors.top(vectors[0], depth, mask=mask))]
+        return [Lane(*lane) for lane in self._vectors.top_many(vectors, depth, mask=mask)]
 
     def vector_scores(self, query: str, chunks: ChunkNumbers) -> NDArray[np.float32]:
-        return self._vectors.scores(self._embed([query])[0], chunks)
+        return self.vector_scores_by(self.embed([query], self._query_vectors)[0], chunks)
 
-    def select(self, conditions: Mapping[str, Condition]) -> Mask | None:
-        if not conditions:
-            return None
-        key = tuple(sorted(conditions.items()))
-        mask = self._masks.get(key)
-        if mask is None:
-            allowed = np.ones(len(self._doc_ids), np.bool_)
-            for field, wanted in key:
-                allowed &= self._documents_with(field, wanted)
-            mask = self._masks[key] = allowed[self._chunk_documents]
-        return mask
+    def vector_scores_by(self, vector: NDArray[np.float32], chunks: ChunkNumbers) -> NDArray[np.float32]:
+        return self._vectors.scores(vector, chunks)
+
+    def embed(self, queries: Sequence[str], memory: Recent[str, NDArray[np.float32]]) -> NDArray[np.float32]:
+        """Unit vectors, shape `(n, dim)`, kept in `memory` and nowhere else."""
+        # One at a time, so that a query's vector never depends on the batch it came in.
+        return np.stack([memory.get(query, partial(self._embed, query)) for query in queries])
+
+    def within(self, visible: NDArray[np.bool_], owner: Hashable = None) -> ScopedIndex:
+        """The index as if only the documents in `visible` (shape `(n_documents,)`, by `doc_ids()`) existed.
+
+        The same object for the same documents and the same `owner`; query vectors are kept for each apart.
+        """
+        return self._scopes.get((owner, np.packbits(visible).tobytes()), lambda: ScopedIndex(self, visible.copy()))
+
+    def select(self, conditions: Mapping[str, Condition], *, checked: bool = False) -> Mask | None:
+        return self._fields.select(conditions, checked=checked)
+
+    def only(self, doc_ids: Iterable[str]) -> Mask:
+        wanted = set(doc_ids)
+        return np.array([doc_id in wanted for doc_id in self._doc_ids], np.bool_)[self.chunk_documents]
+
+    def count(self, mask: Mask) -> int:
+        return len(np.unique(self.chunk_documents[mask]))
 
     def documents_of(self, chunks: ChunkNumbers) -> list[str]:
-        return [self._doc_ids[number] for number in self._chunk_documents[chunks].tolist()]
+        return [self._doc_ids[number] for number in self.chunk_documents[chunks].tolist()]
 
     def document_numbers(self, chunks: NDArray[Any]) -> NDArray[np.int64]:
         """The place of each chunk's document in `doc_ids()`, in the shape of `chunks`."""
-        numbers: NDArray[np.int64] = self._chunk_documents[chunks].astype(np.int64)
+        numbers: NDArray[np.int64] = self.chunk_documents[chunks].astype(np.int64)
         return numbers
 
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]:
@@ -149,88 +171,44 @@ class SqliteIndex:
 
     def documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
         """(doc_id, title, metadata) of every document, by doc_id."""
+        return list(self._documents)
+
+    @cached_property
+    def _documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
         rows = self._all(
             "SELECT doc_id, title, metadata FROM documents WHERE generation = ? ORDER BY document", (self._generation,)
         )
         return [(doc_id, title, json.loads(metadata)) for doc_id, title, metadata in rows]
 
+    @cached_property
+    def _front_matter(self) -> list[tuple[str, Mapping[str, Any]]]:
+        rows = self._all(
+            "SELECT doc_id, front_matter FROM documents WHERE generation = ? ORDER BY document", (self._generation,)
+        )
+        return [(doc_id, json.loads(front_matter)) for doc_id, front_matter in rows]
+
+    def front_matter(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """(doc_id, front matter as its file has it) of every document, in the order of `doc_ids()`; read once."""
+        return list(self._front_matter)
+
+    @cached_property
+    def content_hashes(self) -> Mapping[str, str]:
+        """The hash of each document's file, by doc_id."""
+        return dict(self._all("SELECT doc_id, content_hash FROM documents WHERE generation = ?", (self._generation,)))
+
     def values(self, field: str) -> list[tuple[str, int]]:
-        rows = self._all(
-            "SELECT value, count(*) FROM field_values WHERE generation = ? AND field = ? GROUP BY value ORDER BY value",
-            (self._generation, field),
+        return self._fields.values(field)
+
+    def field_rows(self, field: str, where: str, *arguments: Any) -> list[tuple[str, int]]:
+        """The `ValueRows` of all documents."""
+        return self._all(
+            f"SELECT value, document FROM field_values WHERE generation = ? AND field = ? AND {where}"
+            " ORDER BY value, document",
+            (self._generation, field, *arguments),
         )
-        return [(value, count) for value, count in rows]
-
-    def _documents_with(self, field: str, wanted: Condition) -> Mask:
-        schema = self.collection.fields.get(field)
-        path = f"filters.{field}"
-        if schema is None:
-            guess = closest(field, self.collection.filterable)
-            known = ", ".join(self.collection.filterable) or "none"
-            fix = f'did you mean "{guess}"?' if guess else f"filterable fields: {known}"
-            raise HiveError.of("HIVE-206", f'the collection has no field "{field}"', path=path, fix=fix)
-        if not schema.filterable:
-            fix = f'set "filterable": true in collections/{self.collection.name}.json, then run `hive index`'
-            raise HiveError.of("HIVE-207", f'field "{field}" is not filterable', path=path, fix=fix)
-        allowed = np.ones(len(self._doc_ids), np.bool_)
-        if wanted.include is not None:
-            allowed &= self._having(field, wanted.include, path)
-        if wanted.exclude:
-            allowed &= ~self._having(field, wanted.exclude, path)
-        for operator, bound in wanted.bounds:
-            allowed &= self._within(field, schema.type, operator, bound, path)
-        return allowed
-
-    def _having(self, field: str, values: Sequence[Scalar], path: str) -> Mask:
-        mask = np.zeros(len(self._doc_ids), np.bool_)
-        for value in values:
-            shown = _stored(value, self.collection.fields[field].type)
-            rows = self._all(
-                "SELECT document FROM field_values WHERE generation = ? AND field = ? AND value = ?",
-                (self._generation, field, shown),
-            )
-            if not rows:
-                known = [known for known, _ in self.values(field)]
-                guess = closest(shown, known)
-                some = ", ".join(known[:12]) + (" …" if len(known) > 12 else "")
-                fix = f'did you mean "{guess}"?' if guess else f"values in use: {some or 'none'}"
-                raise HiveError.of("HIVE-208", f'no document has {field} = "{shown}"', path=path, fix=fix)
-            mask[[row[0] for row in rows]] = True
-        return mask
-
-    def _within(self, field: str, kind: str, operator: str, bound: Scalar, path: str) -> Mask:
-        if kind not in ("date", "number"):
-            fix = "bounds work on date and number fields; use a value, a list or not"
-            raise HiveError.of("HIVE-207", f'field "{field}" is a {kind}: it has no order', path=path, fix=fix)
-        column, value = "number", bound
-        if kind == "date":
-            column = "value"
-            try:
-                value = iso_date(bound)
-            except ValueError:
-                raise HiveError.of("HIVE-104", f"{bound!r} is not a date", path=path, fix="use YYYY-MM-DD") from None
-        elif not isinstance(bound, (int, float)):
-            raise HiveError.of("HIVE-104", f"{bound!r} is not a number", path=path, fix="use a number without quotes")
-        else:
-            value = float(bound)  # SQLite knows no integers past 64 bits
-        rows = self._all(
-            "SELECT document FROM field_values WHERE generation = ? AND field = ?"
-            f" AND {column} {_SQL_BOUNDS[operator]} ?",
-            (self._generation, field, value),
-        )
-        mask = np.zeros(len(self._doc_ids), np.bool_)
-        mask[[row[0] for row in rows]] = True
-        return mask
 
     def _scorer(self, params: BM25Params) -> BM25:
-        with self._lock:
-            scorer = self._scorers.get(params)
-            if scorer is None:
-                scorer = self._scorers[params] = BM25(self._postings, params)
-                if len(self._scorers) > _SCORERS:
-                    self._scorers.popitem(last=False)
-            self._scorers.move_to_end(params)
-            return scorer
+        return self._scorers.get(params, lambda: BM25(self.postings, params, board=self.board))
 
     @cached_property
     def _doc_ids(self) -> list[str]:
@@ -269,19 +247,9 @@ class SqliteIndex:
             raise HiveError.of("HIVE-406", message, file=".hive/hive.db", fix="run `hive index`", exit_code=3)
         return embedder
 
-    def _embed(self, queries: Sequence[str]) -> NDArray[np.float32]:
-        # One at a time, so that a query's vector never depends on the batch it came in; in memory only.
-        vectors = []
-        for query in queries:
-            vector = self._query_vectors.get(query)
-            if vector is None:
-                vector = self._embedder.embed([query])[0]
-                with self._lock:
-                    self._query_vectors[query] = vector
-                    if len(self._query_vectors) > _QUERY_VECTORS:
-                        self._query_vectors.popitem(last=False)
-            vectors.append(vector)
-        return np.stack(vectors)
+    def _embed(self, query: str) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self._embedder.embed_query(query)
+        return vector
 
     def _all(self, sql: str, arguments: Sequence[Any]) -> list[Any]:
         """Rows of this generation; a generation goes in one transaction, so that only no rows can mean a stale one."""
@@ -327,12 +295,3 @@ def _file_id(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _stored(value: Scalar, kind: str) -> str:
-    if kind == "date":
-        try:
-            return iso_date(value)
-        except ValueError:
-            return str(value)
-    return keyword_text(value) if kind in ("keyword", "text") else stored_value(value)[0]

@@ -134,11 +134,6 @@ class Recipe:
         parts = (FORMAT, ANALYZER, self.language, TOKENIZER, self.schema.digest())
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
-    def index_hash(self, hashes: Mapping[str, str]) -> str:
-        """The same for the same documents, schema, analyzer and model, on any machine."""
-        lines = [self.digest, self.model_id or "", *(f"{doc_id}\t{hashes[doc_id]}" for doc_id in sorted(hashes))]
-        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
     def made(self, generation: Generation) -> bool:
         return generation.recipe == self.digest and generation.embedding_model == self.model_id
 
@@ -230,7 +225,7 @@ class _Indexer:
         self.report.added += len(fresh.keys() - known.keys())
         self.report.unchanged += len(kept)
         indexed = {doc_id: digest for doc_id, digest in hashes.items() if doc_id in kept or doc_id in fresh}
-        new_hash = recipe.index_hash(indexed)
+        new_hash = store.index_hash(recipe.digest, recipe.model_id, indexed)
         up_to_date = old is not None and old.index_hash == new_hash and store.vectors_usable(self.workspace, old)
         if up_to_date and not self.write_seed:
             store.remove_leftovers(self.workspace, self.connection)

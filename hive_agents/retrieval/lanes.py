@@ -7,7 +7,7 @@ everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,7 +50,14 @@ class LaneIndex(Protocol):
     def embedding_model(self) -> str | None: ...
 
     @property
+    def language(self) -> str:
+        """The analyzer's language."""
+
+    @property
     def n_chunks(self) -> int: ...
+
+    @property
+    def n_documents(self) -> int: ...
 
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
         """BM25, at most `depth` chunks inside `mask`; statistics are the collection's."""
@@ -58,14 +65,25 @@ class LaneIndex(Protocol):
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
         """Cosine, a lane a query. Raises: HIVE-401 without an embedding model."""
 
-    def select(self, conditions: Mapping[str, Condition]) -> Mask | None:
+    def select(self, conditions: Mapping[str, Condition], *, checked: bool = False) -> Mask | None:
         """The chunks of the documents that meet every condition; None means all.
+
+        `checked` conditions are a config's, sound for the whole collection: a value that no document of a scope
+        has is no mistake there, it matches nothing.
 
         Raises: HIVE-206, 207, 208 for a condition that no document can meet by mistake.
         """
 
+    def only(self, doc_ids: Iterable[str]) -> Mask:
+        """The chunks of these documents; unknown ones have none."""
+
+    def count(self, mask: Mask) -> int:
+        """The number of documents that have a chunk in `mask`."""
+
     def documents_of(self, chunks: ChunkNumbers) -> list[str]:
         """The doc_id of each chunk."""
+
+    def chunk_ids(self, chunks: ChunkNumbers) -> list[str]: ...
 
     def rows(self, chunks: Sequence[int]) -> list[ChunkRow]: ...
 

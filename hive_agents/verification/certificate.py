@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents import audit
+from hive_agents.access import AccessRules
 from hive_agents.errors import HiveError
-from hive_agents.evaluation.golden import load_golden
+from hive_agents.evaluation.golden import GoldenSet, load_golden
 from hive_agents.retrieval import StoredConfig, load_collection
 from hive_agents.retrieval.deployed import unlogged_versions, versions
 from hive_agents.retrieval.index import SqliteIndex
@@ -21,7 +22,7 @@ from hive_agents.workspace import Workspace
 class Certificate:
     """Identities of what was measured, the release that measured, and the head of the audit log at that time.
 
-    `model` is null without one; `audit` is {entries, head}: a log that is shorter, or has another line there, was cut
+    `model` is null without one; `access` is null where no golden query is asked in somebody's scope; `audit` is {entries, head}: a log that is shorter, or has another line there, was cut
     or rewritten.
     """
 
@@ -30,22 +31,24 @@ class Certificate:
     golden_hash: str
     index_hash: str
     model: str | None
+    access: str | None
     code: str
     audit: dict[str, Any]
     at: str
 
 
 def certify(
-    workspace: Workspace, candidate: StoredConfig, active: StoredConfig | None, golden: str, index: SqliteIndex
+    workspace: Workspace, candidate: StoredConfig, active: StoredConfig | None, golden: GoldenSet, index: SqliteIndex
 ) -> Certificate:
-    """The certificate of what is about to be decided; `golden` is the golden set's hash."""
+    """The certificate of what is about to be decided."""
     found = audit.verify(workspace)
     return Certificate(
         config_hash=candidate.hash,
         active_hash=active.hash if active else None,
-        golden_hash=golden,
+        golden_hash=golden.hash,
         index_hash=index.index_hash,
         model=index.embedding_model,
+        access=AccessRules.load(workspace).digest if any(query.principal for query in golden) else None,
         code=version("hive-agents"),
         audit={"entries": found.entries, "head": found.head},
         at=audit.now(),
@@ -75,6 +78,8 @@ def changed_since(workspace: Workspace, candidate: StoredConfig, active: str | N
         return "the config was edited"
     if _golden_hash(workspace, record["golden"]) != certificate["golden_hash"]:
         return "the golden set was changed"
+    if certificate["access"] not in (None, AccessRules.load(workspace).digest):
+        return "the access files were changed"
     if version("hive-agents") != certificate["code"]:
         return "hive-agents was upgraded"
     index = SqliteIndex(workspace, load_collection(workspace, candidate.config.collection))

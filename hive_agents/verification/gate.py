@@ -126,7 +126,7 @@ def run_gate(
         candidate=new,
         active=old,
         difference=difference,
-        certificate=certify(workspace, candidate, active, golden.hash, engine.index(candidate.config.collection)),
+        certificate=certify(workspace, candidate, active, golden, engine.index(candidate.config.collection)),
         alpha=alpha,
         golden_file=golden.file,
         split="holdout" if holdout is not None else None,

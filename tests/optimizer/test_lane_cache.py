@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from typing import Any
 
@@ -60,6 +61,24 @@ def test_cached_scores_equal_the_engines_bit_for_bit(configs: int) -> None:
         assert scores.nudcg.tolist() == expected.scores(), config
         assert scores.distractors.tolist() == [query.metrics["distractors"] for query in expected.queries], config
         assert scores.results.tolist() == [query.metrics["results"] for query in expected.queries], config
+
+
+def test_a_query_with_a_principal_is_scored_in_their_scope_bit_for_bit() -> None:
+    workspace = Workspace(indexed_sample())
+    whole, engine, rng = load_golden(workspace), workspace.engine(), random.Random(11)
+    users = [None, "dana", "guest", "pete"]
+    queries = [query.model_copy(update={"principal": users[n % 4]}) for n, query in enumerate(whole.queries[:24])]
+    golden = dataclasses.replace(whole, queries=tuple(queries))
+    cache = LaneCache(engine, golden)
+    for _ in range(15):
+        config = random_config(rng)
+        expected = evaluate(workspace, config, golden=golden, engine=engine)
+        scores = cache.evaluate(config)
+        assert scores.nudcg.tolist() == expected.scores(), config
+        assert scores.distractors.tolist() == [query.metrics["distractors"] for query in expected.queries], config
+        assert scores.results.tolist() == [query.metrics["results"] for query in expected.queries], config
+    open_to_all = LaneCache(engine, whole.only(query.id for query in queries))
+    assert open_to_all.evaluate(config).nudcg.tolist() != scores.nudcg.tolist()
 
 
 def test_a_config_that_looks_deeper_than_the_cache_is_refused() -> None:

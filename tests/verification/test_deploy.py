@@ -74,7 +74,7 @@ def test_better_replaces_active_and_is_remembered(topics: Workspace) -> None:
         "approval_id",
         "override",
     ]
-    bound = {"config_hash", "active_hash", "golden_hash", "index_hash", "model", "code", "audit", "at"}
+    bound = {"config_hash", "active_hash", "golden_hash", "index_hash", "model", "access", "code", "audit", "at"}
     assert set(value["certificate"]) == bound
     json.dumps(value)
 

@@ -233,6 +233,17 @@ def test_certificate_names_what_was_measured(topics: Workspace) -> None:
     assert certificate.at.endswith("+00:00")
 
 
+def test_certificate_is_stale_when_a_scope_that_was_measured_has_changed(topics: Workspace) -> None:
+    access = topics.root / "access" / "principals.json"
+    access.parent.mkdir()
+    access.write_text('{"principals": {"dana": {"tenant": "acme"}}}')
+    result = gate(topics, "careful", "naive", [query(topic, principal="dana") for topic in TOPICS])
+    careful, naive = stored(topics, "careful"), stored(topics, "naive")
+    assert changed_since(topics, careful, naive.hash, result.record()) == ""
+    access.write_text('{"principals": {"dana": {"tenant": "globex"}}}')
+    assert changed_since(topics, careful, naive.hash, result.record()) == "the access files were changed"
+
+
 def test_certificate_is_stale_when_anything_measured_has_changed(topics: Workspace) -> None:
     result = gate(topics, "careful", "naive")
     careful, naive = stored(topics, "careful"), stored(topics, "naive")

@@ -1,0 +1,196 @@
+"""The stages of a search, one by one, so that a caller can put a permission gate between them.
+
+`retrieve` (lanes, RRF, abstention), `rerank`, `finish` (relevance floor, dynamic-k, top_k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.errors import HiveError
+from hive_agents.retrieval.analysis import words
+from hive_agents.retrieval.bm25 import BM25Params
+from hive_agents.retrieval.config import RetrievalConfig
+from hive_agents.retrieval.cutoff import dynamic_k
+from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
+from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex, Mask
+from hive_agents.retrieval.ranking import Cut, CutReason
+from hive_agents.retrieval.rerank import Reranker
+
+
+@dataclass(frozen=True)
+class Search:
+    """A ranking before it is shown: all fused candidates, and which of them are returned."""
+
+    query: str
+    lanes: dict[str, Lane]
+    fused: Fused
+    order: NDArray[np.intp]  # positions in `fused`, best first, after the stages so far
+    relevance: dict[int, float]  # by position in `fused`
+    cut: Cut
+
+    @property
+    def returned(self) -> ChunkNumbers:
+        return self.fused.chunks[self.order[: self.cut.at]]
+
+
+def retrieve(
+    index: LaneIndex, query: str, config: RetrievalConfig, *, within: Mask | None = None, depth: int | None = None
+) -> Search:
+    """The fused candidates of one query, all of them: nothing is reranked or cut.
+
+    `within` (shape of the index's masks) is and-ed with the config's filters; `depth` replaces
+    `retrieval.candidates`. Where the config abstains, `order` is empty, also after the stages behind.
+
+    Raises: HIVE-409 for a query without words, HIVE-401 without a model, 206 to 208 for filters.
+    """
+    return retrieve_many(index, [query], config, within=within, depth=depth)[0]
+
+
+def retrieve_many(
+    index: LaneIndex,
+    queries: Sequence[str],
+    config: RetrievalConfig,
+    *,
+    within: Mask | None = None,
+    depth: int | None = None,
+) -> list[Search]:
+    """`retrieve` for each query; the vector lane is computed as one batch."""
+    if not queries:
+        return []
+    for query in queries:
+        require_words(query)
+    mask = admitted(index, config, within)
+    deep = depth or config.retrieval.candidates
+    by_query: list[dict[str, Lane]] = [{} for _ in queries]
+    if config.retrieval.keyword:
+        for lanes, query in zip(by_query, queries, strict=True):
+            lanes["keyword"] = index.keyword(query, deep, bm25_params(config), mask)
+    if config.retrieval.vector or config.abstain.min_cosine is not None:
+        vector = index.vector(queries, deep if config.retrieval.vector else 1, mask)
+        for lanes, lane in zip(by_query, vector, strict=True):
+            lanes["vector"] = lane
+    return [fuse(query, lanes, config) for query, lanes in zip(queries, by_query, strict=True)]
+
+
+def require_words(query: str) -> None:
+    """Raises: HIVE-409 for a query without words."""
+    if not words(query):
+        raise HiveError.of("HIVE-409", "the query has no words", fix="ask with at least one letter or digit")
+
+
+def bm25_params(config: RetrievalConfig) -> BM25Params:
+    return BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost)
+
+
+def admitted(index: LaneIndex, config: RetrievalConfig, within: Mask | None) -> Mask | None:
+    """The chunks that the config's filters and `within` leave; None means all."""
+    mask = index.select(config.conditions, checked=True)
+    return within if mask is None else mask if within is None else mask & within
+
+
+def fuse(query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> Search:
+    """The candidates of lanes already ranked; a lane that only abstention needs is not fused."""
+    min_cosine = config.abstain.min_cosine
+    best_cosine = lanes["vector"].scores[:1].tolist() if min_cosine is not None else []
+    if not config.retrieval.vector:
+        lanes = {"keyword": lanes["keyword"]}
+    fused = rrf(list(lanes.values()), _weights(config), config.retrieval.rrf_k)
+    order: NDArray[np.intp] = np.arange(len(fused))
+    if min_cosine is not None and not (best_cosine and best_cosine[0] >= min_cosine):
+        return Search(query, lanes, fused, order[:0], {}, Cut("abstain", 0))
+    return Search(query, lanes, fused, order, {}, Cut("none", len(fused)))
+
+
+def rerank(
+    index: LaneIndex,
+    search: Search,
+    config: RetrievalConfig,
+    reranker: Reranker,
+    *,
+    allowed: Callable[[Sequence[str]], Collection[str]] | None = None,
+) -> Search:
+    """The same candidates with the first `rerank.candidates` in order of relevance, the others behind them.
+
+    `allowed` gets doc_ids and returns those whose text the reranker may be sent. The others are passed over as if
+    they were no candidates: they stay behind, without relevance. It is asked at most once for each
+    `rerank.candidates` candidates.
+    """
+    if search.cut.reason == "abstain":
+        return search
+    positions = search.order.tolist()
+    head = _readable(index, search, positions, config.rerank.candidates, allowed)
+    texts = [row.text if row.text.strip() else row.title for row in index.rows(search.fused.chunks[head].tolist())]
+    scores = dict(zip(head, reranker.relevance(search.query, texts) if texts else [], strict=True))
+    best = sorted(head, key=lambda position: (-scores[position], position))
+    order = np.array([*best, *(position for position in positions if position not in scores)], np.intp)
+    return replace(search, order=order, relevance=scores)
+
+
+def _readable(
+    index: LaneIndex,
+    search: Search,
+    positions: Sequence[int],
+    wanted: int,
+    allowed: Callable[[Sequence[str]], Collection[str]] | None,
+) -> list[int]:
+    if allowed is None:
+        return list(positions[:wanted])
+    found: list[int] = []
+    for start in range(0, len(positions), wanted):
+        part = positions[start : start + wanted]
+        documents = index.documents_of(search.fused.chunks[part])
+        readable = allowed(list(dict.fromkeys(documents)))
+        found += [position for position, doc_id in zip(part, documents, strict=True) if doc_id in readable]
+        if len(found) >= wanted:
+            break
+    return found[:wanted]
+
+
+def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] | None = None) -> Search:
+    """The list that is returned: relevance floor, dynamic-k, top_k.
+
+    `kept` (shape `(len(search.fused),)`, by position in `search.fused`) is what a gate let pass: floor and cut are
+    those of a search that never had the other candidates, at the fused scores they have here.
+    """
+    if search.cut.reason == "abstain":
+        return search
+    order = search.order if kept is None else search.order[kept[search.order]]
+    candidates = len(order)
+    floor = config.rerank.floor if config.rerank.enabled else None
+    if floor is not None:
+        order = np.array([p for p in order.tolist() if search.relevance.get(p, floor) >= floor], np.intp)
+    cut = _cut(search.fused.scores[np.sort(order)], len(order) < candidates, config)
+    return replace(search, order=order, cut=cut)
+
+
+def _weights(config: RetrievalConfig) -> list[float]:
+    return lane_weights(config.retrieval.keyword, config.retrieval.vector, config.retrieval.weights.model_dump())
+
+
+def _cut(scores: NDArray[np.float64], floored: bool, config: RetrievalConfig) -> Cut:
+    """How many of the candidates to return; `scores` are the fused ones of what is left, best first."""
+    top_k, available = config.retrieval.top_k, len(scores)
+    reason: CutReason
+    if config.dynamic_k.enabled:
+        limit = min(top_k, config.max_results)
+        at = dynamic_k(
+            scores[:limit].tolist(),
+            config.dynamic_k.gap_threshold_factor,
+            config.dynamic_k.min_results,
+            limit,
+            weights=_weights(config),
+            rrf_k=config.retrieval.rrf_k,
+        )
+        if at < min(limit, available):
+            return Cut("gap", at)
+        if limit < top_k and available > limit:
+            return Cut("max_results", limit)
+    if available > top_k:
+        return Cut("top_k", top_k)
+    reason = "floor" if floored and available < top_k else "exhausted" if available < top_k else "none"
+    return Cut(reason, available)
