@@ -36,6 +36,8 @@ class OptimizerState(TypedDict, total=False):
     rows: list[dict[str, Any]]  # one a trial, as reports show them
     evaluations: int
     seconds: float
+    usage: dict[str, Any]  # calls, tokens and dollars of models
+    fallbacks: list[dict[str, Any]]  # iterations in which the heuristic stood in for the model, and why
     stopped_by: str | None
     best: dict[str, Any] | None
     certificate: dict[str, Any] | None
@@ -64,9 +66,7 @@ def node(step: Step) -> Any:
     """A step of the library as a node: with the run's session, opened again where a process died."""
 
     def run(state: OptimizerState, runtime: Runtime[HiveContext]) -> Update:
-        context = HiveContext.of(runtime)
-        spent = state.get("evaluations", 0), state.get("seconds", 0.0)
-        return step(context.optimizer(state["run_id"], state.get("baseline"), *spent), state)
+        return step(HiveContext.of(runtime).optimizer(state["run_id"], state), state)
 
     return run
 

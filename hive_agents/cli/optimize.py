@@ -74,13 +74,18 @@ class Live:
     def __init__(self) -> None:
         self.console = console()
         self.judged = 0
+        self.fallbacks = 0
         self.diagnosed = False
 
     def update(self, state: dict[str, Any]) -> None:
         if not self.diagnosed and state.get("diagnosis"):
             self.diagnosed = True
             self.console.print(f"diagnosis: {state['diagnosis']['summary']}", soft_wrap=True)
-        rows = state.get("rows", [])
+        rows, fallbacks = state.get("rows", []), state.get("fallbacks", [])
+        for fallback in fallbacks[self.fallbacks :]:
+            told = f"iteration {fallback['iteration']}: heuristic instead of the model: {fallback['reason']}"
+            self.console.print(told, style="yellow", soft_wrap=True)
+        self.fallbacks = len(fallbacks)
         for n in sorted({row["n"] for row in rows if row["n"] > self.judged}):
             mine = [row for row in rows if row["n"] == n]
             self.console.print(_trials(_telling(mine), header=self.judged == 0))
@@ -127,10 +132,14 @@ _ENDINGS = {
     "no_deploy": "as asked, before the deployment",
     "too_few_queries": "under 20 queries prove nothing: label more, then run it again",
     "interrupted": "interrupted",
+    "rejected": "the deployment was rejected",
+    "expired": "nobody decided in time",
+    "superseded": "overtaken by a change",
 }
 
 
 def parts(result: dict[str, Any]) -> list[Any]:
+    from hive_agents.optimizer.report import ending, proposed_by
     from hive_agents.optimizer.space import in_words
 
     best, certificate = result["best"], result["certificate"]
@@ -139,6 +148,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
     speed = figure(result["evaluations_per_second"], 0)
     status = result["status"].replace("_", " ")
     lines.append(f"{status}{ended}: {result['evaluations']} configs measured, {speed} a second")
+    lines += [f"  {line}" for line in proposed_by(result)]
     report = f"  report: {result['report']}"
     if result["status"] == "no_improvement":
         return [*lines, f"nothing beat {result['baseline']['config']} on the validation queries", report]
@@ -158,11 +168,26 @@ def parts(result: dict[str, Any]) -> list[Any]:
         lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]
     if result["status"] == "escalated":
         lines.append(f"  waits for a person: approval request {result['approval_id']}")
+    if result.get("decision"):
+        lines.append(f"  {ending(result)}")
     lines.append(report)
-    lines.append(
-        f"  again from here: hive optimize --resume {result['run_id']}" if result["status"] == "stopped" else ""
-    )
-    return [line for line in lines if line]
+    if result["status"] == "stopped":
+        lines.append(f"  {_what_next(result)}")
+    return lines
+
+
+def _what_next(result: dict[str, Any]) -> str:
+    best, by = result["best"]["config"], result["stopped_by"]
+    again = "search on: hive optimize"
+    if by == "interrupted":
+        return f"go on from here: hive optimize --resume {result['run_id']}"
+    if by == "rejected":
+        return f"nothing was deployed; {best} stays in configs/; {again}"
+    if by == "superseded":
+        return f"nothing was deployed; its figures hold no more, so measure again: hive optimize, or hive deploy {best}"
+    if by == "expired":
+        return f"nothing was deployed; ask again: hive deploy {best} --override --reason …; or {again}"
+    return f"see it again: hive optimize --resume {result['run_id']}"
 
 
 def _chart(result: dict[str, Any]) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
+from hive_agents.files import atomic_write
+from hive_agents.optimizer.report import ending, proposed_by
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
 from hive_agents.retrieval import RetrievalConfig
@@ -29,6 +33,8 @@ td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 .card b{display:block;font-size:1.4rem}
 svg text{fill:var(--dim);font-size:12px}code{background:var(--soft);padding:.1em .3em}
 """
+
+_HEADER = r"<header>.*?</header>"
 
 
 def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
@@ -53,13 +59,25 @@ def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
     )
 
 
+def restate(path: Path, result: Mapping[str, Any]) -> None:
+    """Say in a written report how the run stands now; a report that is gone stays gone."""
+    if path.is_file():
+        head, text = _status(result), path.read_text(encoding="utf-8")
+        atomic_write(path, re.sub(_HEADER, lambda _: head, text, count=1, flags=re.S).encode(), mode=0o600)
+
+
+def _status(result: Mapping[str, Any]) -> str:
+    stopped = f" (stopped by {escape(result['stopped_by'])})" if result["stopped_by"] else ""
+    told = f"<p>{escape(ending(result))}</p>" if result.get("decision") else ""
+    return f"<header><h1>{escape(result['status']).replace('_', ' ')}{stopped}</h1>{told}</header>"
+
+
 def _config_of(session: OptimizerSession, name: str) -> RetrievalConfig:
     return session.baseline if name == session.baseline.name else session.stored(name).config
 
 
 def _head(result: Mapping[str, Any]) -> str:
     best, base = result["best"], result["baseline"]
-    stopped = f" (stopped by {escape(result['stopped_by'])})" if result["stopped_by"] else ""
     cards = [
         ("starting point", escape(base["config"])),
         ("best", escape(best["config"])),
@@ -70,8 +88,8 @@ def _head(result: Mapping[str, Any]) -> str:
     shown = "".join(f'<div class="card"><span class="dim">{name}</span><b>{value}</b></div>' for name, value in cards)
     run = escape(result["run_id"])
     return (
-        f'<h1>{escape(result["status"]).replace("_", " ")}{stopped}</h1><p class="dim">Run {run}; seen again with '
-        f'<code>hive optimize --resume {run}</code></p><div class="cards">{shown}</div>'
+        f'{_status(result)}<p class="dim">Run {run}; seen again with <code>hive optimize --resume {run}</code></p>'
+        f'<div class="cards">{shown}</div><p>{escape("; ".join(proposed_by(result)))}</p>'
     )
 
 
@@ -180,7 +198,7 @@ def _distractors(session: OptimizerSession, before: RetrievalConfig, after: Retr
 
 
 def _tried(rows: Sequence[Mapping[str, Any]]) -> str:
-    head = ["n", "config", "change", "why", "train", "validation", "distractors", "verdict"]
+    head = ["n", "config", "change", "why", "by", "train", "validation", "distractors", "verdict"]
     return _table(
         head,
         [
@@ -189,6 +207,7 @@ def _tried(rows: Sequence[Mapping[str, Any]]) -> str:
                 row["config"] or "",
                 row["step"] or in_words(row["changes"]),
                 row["reason"],
+                row["proposer"],
                 _number(row["train"]),
                 _number(row["validation"]),
                 _number(row["distractors"], 2),
@@ -196,7 +215,7 @@ def _tried(rows: Sequence[Mapping[str, Any]]) -> str:
             ]
             for row in rows
         ],
-        numbers={4, 5, 6},
+        numbers={5, 6, 7},
     )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,7 +21,8 @@ TARGETED = 8
 class Situation:
     """All that a proposer may know: nothing of the holdout is in it.
 
-    `tried` holds the identities of configs measured before; `wide` asks for values off the usual grid.
+    `tried` holds the identities of configs measured before, `history` the rows of all trials, oldest first;
+    `wide` asks for values off the usual grid.
     """
 
     config: RetrievalConfig
@@ -32,17 +33,29 @@ class Situation:
     iteration: int
     seed: int
     wide: bool
+    history: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """At most `TARGETED` edits to measure, the most promising first; edits with faults come on top of them.
+
+    `fallback` says why another proposer than the one asked had to stand in.
+    """
+
+    edits: tuple[Edit, ...]
+    fallback: str | None = None
 
 
 class Proposer(Protocol):
-    def propose(self, situation: Situation) -> list[Edit]:
-        """At most `TARGETED` edits of `situation.config`, the most promising first."""
+    def propose(self, situation: Situation) -> Proposed:
+        """Edits of `situation.config`. Raises: `BudgetExhausted`."""
 
 
 class HeuristicProposer:
     """One operator a cause of loss, filled up with the best single steps of a coordinate sweep."""
 
-    def propose(self, situation: Situation) -> list[Edit]:
+    def propose(self, situation: Situation) -> Proposed:
         edits: list[Edit] = []
         seen = set(situation.tried)
         for edit in _targeted(situation):
@@ -53,7 +66,7 @@ class HeuristicProposer:
             if len(edits) >= TARGETED:
                 break
             _add(edit, situation.config, edits, seen)
-        return edits
+        return Proposed(tuple(edits))
 
     def _swept(self, situation: Situation) -> list[Edit]:
         """Every lever alone, by what it gains on the training queries; ties in an order the seed decides."""

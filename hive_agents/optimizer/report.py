@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hive_agents.optimizer.session import UNNAMED, OptimizerSession
 from hive_agents.optimizer.space import parsed
 from hive_agents.optimizer.trial import Measured
 
-ROW = ("n", "config", "changes", "step", "reason", "cause", "train", "validation", "distractors", "verdict", "feedback")
+ROW = (
+    *("n", "config", "changes", "step", "reason", "cause", "proposer"),
+    *("train", "validation", "distractors", "verdict", "feedback"),
+)
 
 
 def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, *, interrupted: bool) -> dict[str, Any]:
@@ -28,6 +31,7 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
     if certificate:
         base = base | {"holdout": certificate["before"]}
         found = found | {"holdout": certificate["after"]}
+    rows = [{key: row[key] for key in ROW} for row in state.get("rows", [])]
     evaluations, seconds = session.budget.evaluations, state.get("seconds", 0.0)
     return {
         "run_id": run_id,
@@ -35,7 +39,10 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         "baseline": base,
         "best": found,
         "certificate": certificate,
-        "iterations": [{key: row[key] for key in ROW} for row in state.get("rows", [])],
+        "iterations": rows,
+        "proposer": proposers(rows),
+        "usage": session.spending.to_json(),
+        "fallbacks": list(state.get("fallbacks", [])),
         "diagnosis": state.get("diagnosis"),
         "first_diagnosis": state.get("first_diagnosis"),
         "evaluations": evaluations,
@@ -43,6 +50,44 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         "stopped_by": stopped_by,
         "approval_id": state.get("approval_id"),
     }
+
+
+def proposers(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Whose ideas were measured: heuristic, model, or model+heuristic.
+
+    >>> proposers([{"proposer": "heuristic", "train": 0.5}, {"proposer": "model", "train": None}])
+    'heuristic'
+    """
+    measured = {row["proposer"] for row in rows if row["train"] is not None}
+    return "+".join(sorted(measured or {"heuristic"}, reverse=True))
+
+
+def proposed_by(result: Mapping[str, Any]) -> list[str]:
+    """Who proposed, what a model cost, and how often the heuristic stood in for it, and why: a sentence each."""
+    usage, fallbacks = result["usage"], result["fallbacks"]
+    if not usage["model_calls"] and not fallbacks:
+        return []
+    price = f"${usage['usd']:.4f}" if usage["priced"] else "price not known"
+    tokens = f"{usage['input_tokens']} tokens in, {usage['output_tokens']} out"
+    lines = [f"proposed by {result['proposer']}; {usage['model_calls']} model calls, {tokens}, {price}"]
+    if fallbacks:
+        when: dict[str, list[str]] = {}
+        for one in fallbacks:
+            when.setdefault(one["reason"], []).append(str(one["iteration"]))
+        why = [
+            f"iteration{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}: {reason}"
+            for reason, numbers in when.items()
+        ]
+        lines.append(f"heuristic instead of the model in {'; '.join(why)}")
+    return lines
+
+
+def ending(result: Mapping[str, Any]) -> str:
+    """What became of the request for a deployment that the gate didn't pass."""
+    decision, request = result["decision"], result["approval_id"]
+    told = f"request {request} {'was' if decision['status'] != 'expired' else 'has'} {decision['status']}"
+    by = f" by {decision['by']}" if decision["by"] else ""
+    return f"{told}{by}" + (f": {decision['reason']}" if decision["reason"] else "")
 
 
 def _best(session: OptimizerSession, data: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +17,15 @@ from typing import Any
 from hive_agents.errors import HiveError, has_errors
 from hive_agents.evaluation.golden import GoldenSet, load_golden
 from hive_agents.files import atomic_write_text
+from hive_agents.llm import model_names
 from hive_agents.optimizer.budget import Budget
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
-from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.proposal import HeuristicProposer, Proposer, Situation
+from hive_agents.optimizer.lane_cache import MAX_DEPTH, LaneCache
+from hive_agents.optimizer.model_answer import told
+from hive_agents.optimizer.model_proposer import ModelProposer
+from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation
 from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed, random_edit
+from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, by_folds, simplest
 from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig
@@ -56,7 +60,10 @@ def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
 
 
 class OptimizerSession:
-    """The steps of the loop, one method each; the graph decides which comes next."""
+    """The steps of the loop, one method each; the graph decides which comes next.
+
+    Without a `proposer` it is a model, where one is configured for the role `optimizer` and may be called at all.
+    """
 
     def __init__(
         self,
@@ -67,6 +74,8 @@ class OptimizerSession:
         baseline: ConfigData | None = None,
         evaluations: int = 0,
         seconds: float = 0.0,
+        usage: Mapping[str, Any] | None = None,
+        ledger: Path | None = None,
         proposer: Proposer | None = None,
     ) -> None:
         self.workspace = workspace
@@ -76,7 +85,8 @@ class OptimizerSession:
         self.engine = SearchEngine(workspace)
         self.baseline = parsed(baseline) if baseline else active_config(workspace).stored.config
         self.budget = Budget(settings.evaluations, settings.seconds, evaluations, seconds)
-        self.proposer = proposer or HeuristicProposer()
+        self.spending = Spending(settings, usage, ledger)
+        self.proposer = proposer or self._configured_proposer()
         self._diagnoses: dict[str, Diagnosis] = {}
 
     @cached_property
@@ -104,18 +114,23 @@ class OptimizerSession:
             self._diagnoses[mark] = diagnose(self.train, self.engine.index(config.collection), config)
         return self._diagnoses[mark]
 
-    def propose(
-        self, config: RetrievalConfig, diagnosis: Diagnosis, tried: Sequence[str], iteration: int, wide: bool
-    ) -> list[Edit]:
+    def _configured_proposer(self) -> Proposer:
+        if self.settings.llm_calls and model_names(self.workspace.settings, "optimizer"):
+            return ModelProposer(self.workspace, self.settings, self.spending, self.faults_of)
+        return HeuristicProposer()
+
+    def propose(self, config: RetrievalConfig, diagnosis: Diagnosis, state: Mapping[str, Any]) -> Proposed:
+        """What to try next. Raises: `BudgetExhausted`."""
         situation = Situation(
             config=config,
             diagnosis=diagnosis,
             cache=self.train,
             index=self.engine.index(config.collection),
-            tried=frozenset(tried),
-            iteration=iteration,
+            tried=frozenset(state.get("tried", [])),
+            iteration=state["iteration"],
             seed=self.settings.seed,
-            wide=wide,
+            wide=state.get("wide", False),
+            history=tuple(state.get("rows", [])),
         )
         return self.proposer.propose(situation)
 
@@ -133,11 +148,19 @@ class OptimizerSession:
     def faults(self, data: ConfigData) -> list[str]:
         """What levels 1 and 2 say against a proposed config; empty means it may be measured."""
         try:
-            text = json.dumps(data)
-            findings = check_config(self.workspace, parse_config(text, "configs/proposal.json"), refresh=False)
+            stored = parse_config(json.dumps(data), "configs/proposal.json")
+            findings = check_config(self.workspace, stored, refresh=False)
         except HiveError as error:
             findings = error.diagnostics
-        return [f"{finding.code}: {finding.message}" for finding in findings] if has_errors(findings) else []
+        if has_errors(findings):
+            return [told(finding) for finding in findings]
+        depth = stored.config.retrieval.candidates
+        return [f"retrieval.candidates: {depth} are more than the {MAX_DEPTH} that a trial looks at"] * (
+            depth > MAX_DEPTH
+        )
+
+    def faults_of(self, config: RetrievalConfig, edit: Edit) -> list[str]:
+        return self.faults(next_data(config, edit))
 
     def changes(self, data: ConfigData) -> list[dict[str, Any]]:
         return changes_from(self.baseline, parsed(data))

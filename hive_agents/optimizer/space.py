@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.compare import changed
@@ -45,11 +45,16 @@ MAX_VALUES = 16
 
 @dataclass(frozen=True)
 class Edit:
-    """Values by JSON path, None for an optional key to be left out; `filters.<field>` None drops a filter."""
+    """Values by JSON path, None for an optional key to be left out; `filters.<field>` None drops a filter.
+
+    `faults` say why an idea can't be measured; such an edit is told and goes no further.
+    """
 
     values: tuple[tuple[str, Any], ...]
     cause: str
     reason: str
+    proposer: Literal["heuristic", "model"] = "heuristic"
+    faults: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, cause: str, reason: str, **values: Any) -> Edit:

@@ -44,21 +44,24 @@ def propose(session: OptimizerSession, state: State) -> Update:
     tried = state.get("tried", [])
     try:
         diagnosis = session.diagnose(incumbent)
-        edits = session.propose(incumbent, diagnosis, tried, state["iteration"], state.get("wide", False))
+        proposed = session.propose(incumbent, diagnosis, state)
     except BudgetExhausted as spent:
         return {"proposals": [], "stopped_by": spent.name, **_spent(session)}
-    proposals = [_proposal(next_data(incumbent, edit), edit) for edit in edits]
+    proposals = [_proposal({} if edit.faults else next_data(incumbent, edit), edit) for edit in proposed.edits]
     merge = _merge(session, state)
     if merge and identity(merge["data"]) not in {*tried, *(identity(p["data"]) for p in proposals)}:
         proposals.append(merge)
-    return {"proposals": proposals, **_spent(session)}
+    fallbacks = list(state.get("fallbacks", []))
+    if proposed.fallback:
+        fallbacks.append({"iteration": state["iteration"], "reason": proposed.fallback})
+    return {"proposals": proposals, "fallbacks": fallbacks, **_spent(session)}
 
 
 def validate(session: OptimizerSession, state: State) -> Update:
     """Levels 1 and 2; what fails is told and never measured."""
     kept, rows = [], list(state.get("rows", []))
     for proposal in state["proposals"]:
-        faults = session.faults(proposal["data"])
+        faults = proposal["faults"] or session.faults(proposal["data"])
         if faults:
             rows.append(_row(session, state, proposal, None, "invalid", "; ".join(faults)))
         else:
@@ -214,11 +217,18 @@ def _deploy_approved(workspace: Workspace, approval_id: str) -> Update:
 
 
 def _spent(session: OptimizerSession) -> Update:
-    return {"evaluations": session.budget.evaluations, "seconds": round(session.budget.seconds, 3)}
+    spent = {"evaluations": session.budget.evaluations, "seconds": round(session.budget.seconds, 3)}
+    return spent | {"usage": session.spending.to_json()}
 
 
 def _proposal(data: dict[str, Any], edit: Edit) -> dict[str, Any]:
-    return {"data": data, "cause": edit.cause, "reason": edit.reason}
+    return {
+        "data": data,
+        "cause": edit.cause,
+        "reason": edit.reason,
+        "proposer": edit.proposer,
+        "faults": list(edit.faults),
+    }
 
 
 def _merge(session: OptimizerSession, state: State) -> dict[str, Any] | None:
@@ -249,6 +259,7 @@ def _row(
         "step": in_words(changes_from(parsed(state["incumbent"]), parsed(proposal["data"]))) if found else "",
         "reason": proposal["reason"],
         "cause": proposal["cause"],
+        "proposer": proposal["proposer"],
         "train": found.train_nudcg if found else None,
         "validation": found.validation_nudcg if found else None,
         "distractors": found.distractors if found else None,

@@ -8,7 +8,7 @@ from typing import Any
 
 from hive_agents.approvals import ApprovalStore
 from hive_agents.files import atomic_write, locked
-from hive_agents.optimizer.page import page
+from hive_agents.optimizer.page import page, restate
 from hive_agents.optimizer.report import result_of
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.runtime.checkpoints import checkpointer
@@ -87,6 +87,8 @@ class OptimizeRun:
         if self.run.status == "waiting" and self.run.result is not None and state["status"] == "stopped":
             # Nothing was measured since: the session may not even open any more.
             result = self.run.result | {"status": state["status"], "stopped_by": state["stopped_by"]}
+            result["decision"] = self._decision(state)
+            restate(folder / "report.html", result)
         else:
             result = self._result(context, state, folder, interrupted)
         status = "stopped" if interrupted else "waiting" if now.interrupts else "done"
@@ -102,11 +104,22 @@ class OptimizeRun:
         request = ApprovalStore(self.workspace).get(known.values["approval_id"])
         return Command(resume={one.id: request.status for one in known.interrupts}) if request.decided else None
 
+    def _decision(self, state: dict[str, Any]) -> dict[str, Any] | None:
+        """What became of the request: its status, who decided, and why; None while nobody was asked or answered."""
+        if not state.get("approval_id"):
+            return None
+        request = ApprovalStore(self.workspace).get(state["approval_id"])
+        if not request.decided:
+            return None
+        # Nobody's vote ends a request that expired or was superseded.
+        last = request.decisions[-1] if request.decisions and request.status in ("approved", "rejected") else None
+        reason = (last.reason or last.message) if last else request.note
+        return {"status": request.status, "by": last.by if last else None, "reason": reason}
+
     def _result(self, context: HiveContext, state: dict[str, Any], folder: Path, interrupted: bool) -> dict[str, Any]:
-        session = context.optimizer(
-            self.run.run_id, state.get("baseline"), state.get("evaluations", 0), state.get("seconds", 0.0)
-        )
+        session = context.optimizer(self.run.run_id, state)
         result = result_of(session, state, self.run.run_id, interrupted=interrupted)
+        result["decision"] = self._decision(state)
         atomic_write(folder / "report.html", page(result, session).encode(), mode=0o600)
         result["report"] = self.workspace.relative(folder / "report.html")
         return result

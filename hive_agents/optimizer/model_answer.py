@@ -1,0 +1,115 @@
+"""What a model answers: JSON patches with reasons, read as edits or as faults that it can mend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hive_agents.approvals.patch import PatchError, patched
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.optimizer.proposal import Situation
+from hive_agents.optimizer.space import Edit, apply, identity, parsed
+from hive_agents.retrieval import RetrievalConfig
+
+BLOCKS = ("retrieval", "bm25", "dynamic_k", "filters", "abstain")
+"""What a model may change: all else names a config, or changes nothing that a trial measures."""
+
+MAX_OPERATIONS = 20
+_REASON = 300
+_OPERATION = {
+    "type": "object",
+    "properties": {
+        "op": {"type": "string", "description": "add, replace or remove"},
+        "path": {"type": "string", "description": "a JSON pointer into config, for example /retrieval/top_k"},
+        "value": {"description": "the new value; not for remove"},
+    },
+    "required": ["op", "path"],
+}
+SCHEMA: dict[str, Any] = {
+    "title": "proposals",
+    "description": "Changes of the configuration to try next, the most promising first.",
+    "type": "object",
+    "properties": {
+        "patches": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "patch": {"type": "array", "items": _OPERATION, "description": "RFC 6902 operations"},
+                    "reason": {"type": "string", "description": "one sentence: which loss this mends, and how"},
+                },
+                "required": ["patch", "reason"],
+            },
+        }
+    },
+    "required": ["patches"],
+}
+
+Faults = Callable[[RetrievalConfig, Edit], list[str]]
+
+
+def edit_of(proposed: Mapping[str, Any], situation: Situation, known: set[str], faults: Faults) -> Edit:
+    """One patch as an edit; whatever is wrong with it stands in the edit's `faults`.
+
+    `known` are the identities of configs that need no second trial; a sound edit's is added.
+    """
+    config, reason = situation.config, plain(str(proposed["reason"])) or "the model gave no reason"
+    try:
+        values = _values(config, proposed["patch"])
+        edit = Edit(values, "model", reason, "model")
+        mark = identity(apply(config, values))
+        wrong = ["it changes nothing"] if not values else ["it was tried before"] if mark in known else []
+        wrong = wrong or faults(config, edit)
+    except PatchError as error:
+        wrong = [str(error)]
+    except HiveError as error:
+        wrong = [told(found) for found in error.diagnostics]
+    except RecursionError:
+        wrong = ["it is nested too deeply"]
+    if wrong:
+        return Edit((), "model", reason, "model", tuple(plain(why) for why in wrong))
+    known.add(mark)
+    return edit
+
+
+def shown(config: RetrievalConfig) -> dict[str, Any]:
+    """The part of a config that patches may change, defaults spelled out, so that every path exists."""
+    return config.model_dump(mode="json", include=set(BLOCKS))
+
+
+def told(found: Diagnostic) -> str:
+    return f"{found.code}: {found.path}: {found.message}" + (f"; {found.fix}" if found.fix else "")
+
+
+def plain(text: str, length: int = _REASON) -> str:
+    """One line of printable text: it goes into configs, pages and terminals.
+
+    >>> plain("end it" + chr(10) + "sooner" + chr(7))
+    'end it sooner'
+    """
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 4 * length]).split())
+    return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def _values(config: RetrievalConfig, patch: list[dict[str, Any]]) -> tuple[tuple[str, Any], ...]:
+    """Raises: `PatchError`, level 1 for what the patch makes of the config."""
+    if len(patch) > MAX_OPERATIONS:
+        raise PatchError(f"a patch has at most {MAX_OPERATIONS} operations")
+    for operation in patch:
+        # copy and move could double a value again and again.
+        if operation["op"] not in ("add", "replace", "remove"):
+            raise PatchError(f'the operation "{operation["op"]}" is none of add, replace, remove')
+        if operation["path"].split("/")[1:2] not in [[block] for block in BLOCKS]:
+            raise PatchError(f'"{operation["path"]}" may not be changed, only what is below /{", /".join(BLOCKS)}')
+    before = shown(config)
+    changed = parsed(config.model_dump(mode="json", exclude=set(BLOCKS)) | patched(before, patch))
+    after = shown(changed)
+    dotted = next((name for name in after["filters"].keys() - before["filters"].keys() if "." in name), None)
+    if dotted is not None:  # an edit's path would be read as two keys
+        raise PatchError(f'there is no field "{dotted}"')
+    return tuple(
+        (f"{block}.{key}", after[block].get(key))
+        for block in BLOCKS
+        for key in sorted(before[block].keys() | after[block].keys())
+        if before[block].get(key) != after[block].get(key)
+    )

@@ -1,0 +1,165 @@
+"""A proposer that asks a chat model, and leaves to the heuristic one what the model can't do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from functools import cache
+from threading import Thread
+from typing import Any, TypeVar
+
+from hive_agents.errors import HiveError
+from hive_agents.llm import Chain, Message, ModelError, model_names, open_chain
+from hive_agents.optimizer.briefing import briefing
+from hive_agents.optimizer.model_answer import SCHEMA, Faults, edit_of, plain, told
+from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
+from hive_agents.optimizer.space import Edit, apply, identity, parsed
+from hive_agents.optimizer.spending import Spending
+from hive_agents.settings import Optimizer
+from hive_agents.workspace import Workspace
+
+MOST = TARGETED // 2
+"""Places that a model may take; the others stay with the heuristic's best, so that a poor model does little harm."""
+
+SEND_BACKS = 2
+FAILURES = 2
+"""A model that fails so often in a row is not asked again by this process."""
+
+_AGAIN = (
+    "These patches can't be used. Mend them, or propose others in their place; the rest is taken, so leave it out.\n"
+)
+Answer = TypeVar("Answer")
+
+
+class NoAnswer(Exception):
+    """Why the model said nothing that can be used."""
+
+
+class ModelProposer:
+    """`faults` says what levels 1 and 2 have against an edit; a `chain` counts with the meter of `spending`."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        settings: Optimizer,
+        spending: Spending,
+        faults: Faults,
+        *,
+        chain: Chain | None = None,
+    ) -> None:
+        self._workspace, self._settings, self._spending, self._faults = workspace, settings, spending, faults
+        self._chain = chain
+        self._heuristic = HeuristicProposer()
+        self._failures = 0
+        self._dead = ""
+
+    def propose(self, situation: Situation) -> Proposed:
+        """The model's sound edits before the heuristic's best; without one of them, just what the heuristic says."""
+        usual = self._heuristic.propose(situation).edits  # first: a spent budget ends the run before a model is paid
+        sound, faulty, why = self._asked(situation)
+        if not sound:
+            return Proposed((*usual, *faulty), why or _nothing(faulty))
+        own = {identity(apply(situation.config, edit.values)) for edit in sound}
+        rest = [edit for edit in usual if identity(apply(situation.config, edit.values)) not in own]
+        return Proposed((*sound, *_best(rest, situation)[: TARGETED - len(sound)], *faulty))
+
+    def _asked(self, situation: Situation) -> tuple[list[Edit], list[Edit], str | None]:
+        """Sound edits, those that stayed faulty, and why the model gave no answer, if it didn't."""
+        sound: list[Edit] = []
+        faulty: list[Edit] = []
+        known = {*situation.tried, identity(situation.config.model_dump(exclude_unset=True))}
+        try:
+            share_text = self._settings.share_text
+            turns = [
+                Message(role="user", content=briefing(situation, self._workspace, most=MOST, share_text=share_text))
+            ]
+            for _ in range(1 + SEND_BACKS):
+                answer = self._complete(turns, situation)
+                patches = answer["patches"][: MOST - len(sound)]
+                edits = [edit_of(patch, situation, known, self._faults) for patch in patches]
+                sound += [edit for edit in edits if not edit.faults]
+                faulty = [edit for edit in edits if edit.faults]
+                if not faulty:
+                    break
+                wrong = [
+                    {**patch, "wrong": edit.faults} for patch, edit in zip(patches, edits, strict=True) if edit.faults
+                ]
+                turns += [
+                    Message(role="assistant", content=json.dumps(answer)),
+                    Message(role="user", content=_AGAIN + json.dumps(wrong, indent=1)),
+                ]
+        except NoAnswer as failed:
+            return sound, faulty, str(failed)
+        except HiveError as error:  # the workspace's own prompt
+            return sound, faulty, told(error.diagnostics[0])
+        return sound, faulty, None
+
+    def _complete(self, turns: list[Message], situation: Situation) -> dict[str, Any]:
+        """The answer to one call. Raises: NoAnswer."""
+        if self._dead:
+            raise NoAnswer(f"not asked again after {self._dead}")
+        if self._spending.refusal:
+            raise NoAnswer(self._spending.refusal)
+        try:
+            chain = self._open()
+            budget = situation.cache.budget
+            left = chain.deadline if budget is None else max(budget.max_seconds - budget.seconds, 0.1)
+            deadline = min(chain.deadline, left)
+            self._spending.reserve()
+            answer = _waited(chain.complete(turns, schema=SCHEMA, deadline=deadline)).structured
+        except ModelError as error:
+            raise self._failed(f"{error.kind}: {error.message}", for_good=error.kind == "authentication") from None
+        except HiveError as error:
+            raise self._failed(error.diagnostics[0].message, for_good=True) from None
+        except Exception as error:  # a fault of a provider's package must not end the run
+            raise self._failed(f"{type(error).__name__}: {error}") from error
+        finally:
+            self._spending.record()
+        if answer is None:
+            raise NoAnswer("the model called a tool that it doesn't have")
+        self._failures = 0
+        return answer
+
+    def _failed(self, why: str, *, for_good: bool = False) -> NoAnswer:
+        self._failures += 1
+        if for_good or self._failures >= FAILURES:
+            self._dead = plain(why)
+        return NoAnswer(plain(why))
+
+    def _open(self) -> Chain:
+        if self._chain is None:
+            settings = self._workspace.settings
+            names = model_names(settings, "optimizer")
+            self._chain = open_chain(names, settings, meter=self._spending.meter, root=self._workspace.root)
+        return self._chain
+
+
+def _nothing(faulty: list[Edit]) -> str:
+    return "none of the model's patches could be used" if faulty else "the model proposed nothing"
+
+
+def _best(edits: list[Edit], situation: Situation) -> list[Edit]:
+    """By what they gain on the training queries; equals keep their order. Raises: `BudgetExhausted`."""
+    scores = [
+        float(situation.cache.evaluate(parsed(apply(situation.config, edit.values))).nudcg.mean()) for edit in edits
+    ]
+    return [edits[place] for place in sorted(range(len(edits)), key=lambda place: -scores[place])]
+
+
+def _waited(call: Coroutine[Any, Any, Answer]) -> Answer:
+    """What `call` returns or raises; Ctrl-C doesn't wait for it."""
+    future = asyncio.run_coroutine_threadsafe(call, _loop())
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """One for all calls: a client keeps its connections, and the caller's thread may have a running loop of its own."""
+    loop = asyncio.new_event_loop()
+    Thread(target=loop.run_forever, name="hive-proposer", daemon=True).start()
+    return loop

@@ -1,0 +1,64 @@
+"""What models cost a run: on disk before each call, so that a process that dies in one has spent it all the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hive_agents.files import atomic_write
+from hive_agents.llm import Meter, Usage
+from hive_agents.settings import Optimizer
+
+
+class Spending:
+    """Calls, tokens and dollars over all processes of a run, against the limits of `settings`.
+
+    It goes on from `usage`, or from the file `ledger` where that counts more calls.
+    """
+
+    def __init__(self, settings: Optimizer, usage: Mapping[str, Any] | None = None, ledger: Path | None = None) -> None:
+        self._settings, self._ledger = settings, ledger
+        known = [_meter(usage or {}), _meter(_read(ledger))]
+        self.meter = max(known, key=lambda meter: meter.calls)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"model_calls": self.meter.calls, **self.meter.usage.model_dump()}
+
+    @property
+    def refusal(self) -> str | None:
+        """The limit that forbids another call; a limit of dollars can't be kept with a model of unknown price."""
+        calls, limit, usage = self._settings.llm_calls, self._settings.max_usd, self.meter.usage
+        if self.meter.calls >= calls:
+            return f"llm_calls: all {calls} model calls are used"
+        if limit and usage.usd >= limit:
+            return f"max_usd: ${usage.usd:.4f} of ${limit:g} are spent"
+        if limit and not usage.priced:
+            return f"max_usd: the limit of ${limit:g} can't be kept, because the model's price isn't known"
+        return None
+
+    def reserve(self) -> None:
+        """Write down a call that is about to be made."""
+        self._write(self.to_json() | {"model_calls": self.meter.calls + 1})
+
+    def record(self) -> None:
+        """Write down what was spent."""
+        self._write(self.to_json())
+
+    def _write(self, usage: dict[str, Any]) -> None:
+        if self._ledger is not None:
+            atomic_write(self._ledger, json.dumps(usage).encode(), mode=0o600)
+
+
+def _meter(usage: Mapping[str, Any]) -> Meter:
+    counted = {key: value for key, value in usage.items() if key != "model_calls"}
+    return Meter(calls=usage.get("model_calls", 0), usage=Usage(**counted))
+
+
+def _read(ledger: Path | None) -> dict[str, Any]:
+    try:
+        found = json.loads(ledger.read_bytes()) if ledger is not None else {}
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
