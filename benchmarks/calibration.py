@@ -36,7 +36,7 @@ Judge = Callable[[Floats], Floats]
 SIZES = (100, 200, 500, 1000)
 # The truth is an integral over confidences spread like the sample's, fine enough not to matter.
 _REFERENCE = np.random.default_rng(7).beta(5, 2, 400_000)
-_RULE_RESULTS = 400
+_RULE_RESULTS = 2000
 
 
 def well_separated(c: Floats) -> Floats:
@@ -120,35 +120,55 @@ def _rates(chosen: list[float | None], truth: Truth) -> dict[str, Any]:
     }
 
 
+def rollbacks(runs: int, results: int, right: float, seed: int, then: float | None = None) -> list[int | None]:
+    """After how many results a rule that acts goes back, None where it stays; `then` is its rate from half-way on."""
+    rng = np.random.default_rng([seed, int(right * 100), int((then or 0) * 100)])
+    found: list[int | None] = []
+    for _ in range(runs):
+        rates = np.full(results, right)
+        if then is not None:
+            rates[results // 2 :] = then
+        live, at = Evidence(), None
+        for number, agrees in enumerate(rng.random(results) < rates, start=1):
+            live = live.observed(bool(agrees))
+            if live.alarm(None) is not None:
+                at = number
+                break
+        found.append(at)
+    return found
+
+
+def promotions(runs: int, right: float, seed: int) -> list[tuple[bool, int]]:
+    """Whether a rule leaves the shadow for runs, and after how many results; undecided ones are left out."""
+    rng = np.random.default_rng([seed, int(right * 100)])
+    found = []
+    for _ in range(runs):
+        evidence = Evidence()
+        for number, agrees in enumerate(rng.random(_RULE_RESULTS) < right, start=1):
+            evidence = evidence.observed(bool(agrees))
+            if evidence.passes("retry") or evidence.fails():
+                found.append((evidence.passes("retry"), number))
+                break
+    return found
+
+
 def rules(runs: int, seed: int) -> list[dict[str, Any]]:
     """What becomes of rules that are right in a known share of cases: promotion from the shadow, then rollback."""
     found = []
-    for rate in (0.85, 0.90, 0.95, 0.98, 1.0):
-        rng = np.random.default_rng([seed, int(rate * 100)])
-        promoted, matches, rolled, after = 0, [], 0, []
-        for _ in range(runs):
-            evidence = Evidence()
-            for number, agrees in enumerate(rng.random(_RULE_RESULTS) < rate, start=1):
-                evidence = evidence.observed(bool(agrees))
-                if evidence.passes("retry") or evidence.fails():
-                    promoted += evidence.passes("retry")
-                    matches.append(number)
-                    break
-            live = Evidence()
-            for number, agrees in enumerate(rng.random(_RULE_RESULTS) < rate, start=1):
-                live = live.observed(bool(agrees))
-                if live.alarm(None) is not None:
-                    rolled += 1
-                    after.append(number)
-                    break
+    for rate, then in ((0.8, None), (0.85, None), (0.9, None), (0.95, None), (0.98, None), (1.0, None), (0.98, 0.8)):
+        decided = promotions(runs, rate, seed)
+        at = [one for one in rollbacks(min(runs, 400), _RULE_RESULTS, rate, seed, then) if one is not None]
+        start = _RULE_RESULTS // 2 if then is not None else 0
         found.append(
             {
                 "right": rate,
+                "then": then,
                 "runs": runs,
-                "promoted": promoted / runs,
-                "matches_until_decided": float(np.mean(matches)) if matches else None,
-                "rolled_back": rolled / runs,
-                "matches_until_rollback": float(np.mean(after)) if after else None,
+                "promoted": sum(passed for passed, _ in decided) / runs,
+                "matches_until_decided": float(np.mean([number for _, number in decided])) if decided else None,
+                "rolled_back": len(at) / min(runs, 400),
+                "rolled_back_early": sum(one <= start for one in at) / min(runs, 400),
+                "median_until_rollback": float(np.median([one - start for one in at])) if at else None,
             }
         )
     return found
@@ -162,12 +182,13 @@ def _show(value: dict[str, Any]) -> None:
             f"{row['judge']:<16} {row['n']:>5} {row['rule']:<22} {row['violation_rate']:>7.3f} {row['upper95']:>8.3f}"
             f" {row['certified_rate']:>10.2f} {row['coverage']:>9.2f}"
         )
-    print(f"\nlearned rules, over {_RULE_RESULTS} results that people decided too")
-    print(f"{'right':>6} {'promoted':>9} {'after':>7} {'rolled back':>12} {'after':>7}")
+    print(f"\nlearned rules, over {_RULE_RESULTS} results that people decided too; the last one goes bad half-way")
+    print(f"{'right':>10} {'promoted':>9} {'after':>7} {'rolled back':>12} {'median after':>13}")
     for row in value["rules"]:
+        right = f"{row['right']:.2f}" + (f" → {row['then']:.2f}" if row["then"] is not None else "")
         print(
-            f"{row['right']:>6.2f} {row['promoted']:>9.3f} {row['matches_until_decided'] or 0:>7.1f}"
-            f" {row['rolled_back']:>12.3f} {row['matches_until_rollback'] or 0:>7.1f}"
+            f"{right:>11} {row['promoted']:>8.3f} {row['matches_until_decided'] or 0:>7.1f}"
+            f" {row['rolled_back']:>12.3f} {row['median_until_rollback'] or 0:>13.0f}"
         )
 
 

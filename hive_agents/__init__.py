@@ -23,11 +23,16 @@ if TYPE_CHECKING:
         JudgmentAction,
         Signal,
     )
+    from hive_agents.judging.learning import RuleProposal
+    from hive_agents.judging.metrics import CalibrationMetrics
+    from hive_agents.judging.weights import SignalWeights
     from hive_agents.retrieval import Collection, Hit, IndexReport, Ranking, RetrievalConfig, SearchEngine
+    from hive_agents.runtime.runtime import Runtime
     from hive_agents.workspace import Workspace
 
 _HOMES = {
     "ApprovalRequest": "approvals",
+    "CalibrationMetrics": "judging.metrics",
     "CapabilityLevel": "judging",
     "Collection": "retrieval",
     "Constraint": "goals",
@@ -45,8 +50,11 @@ _HOMES = {
     "JudgmentAction": "judging",
     "Ranking": "retrieval",
     "RetrievalConfig": "retrieval",
+    "RuleProposal": "judging.learning",
+    "Runtime": "runtime.runtime",
     "SearchEngine": "retrieval",
     "Signal": "judging",
+    "SignalWeights": "judging.weights",
     "SuccessCriterion": "goals",
     "Workspace": "workspace",
     "evaluate": "evaluation",
@@ -54,6 +62,7 @@ _HOMES = {
 
 __all__ = [
     "ApprovalRequest",
+    "CalibrationMetrics",
     "CapabilityLevel",
     "Collection",
     "Constraint",
@@ -71,8 +80,11 @@ __all__ = [
     "JudgmentAction",
     "Ranking",
     "RetrievalConfig",
+    "RuleProposal",
+    "Runtime",
     "SearchEngine",
     "Signal",
+    "SignalWeights",
     "SuccessCriterion",
     "Workspace",
     "evaluate",

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hive_agents.approvals.args_schema import check_schema
+from hive_agents.approvals.people import person, same_person
 from hive_agents.formats import AnyCase, Format
 
 Kind = Literal["judgment", "deploy", "tool_call", "rule", "threshold", "question", "ticket", "audit"]
@@ -25,6 +26,8 @@ RESULT: Mapping[Verb, Status] = {
     "respond": "responded",
 }
 GOLDEN = "evals/"
+OWN_TENANT = "local"
+"""The workspace itself: its requests may be decided by approvers of every tenant."""
 
 
 class Approvers(Format):
@@ -73,7 +76,7 @@ class Filing(Format):
     kind: Kind
     title: str
     requester: str
-    tenant: str = "local"
+    tenant: str = OWN_TENANT
     context: dict[str, Any] = {}
     signals: list[dict[str, Any]] = []
     diff: Diff | None = None
@@ -148,6 +151,10 @@ class ApprovalRequest(Filing):
     @property
     def decided(self) -> bool:
         return self.status != "pending"
+
+    def answer_of(self, by: str) -> Decision:
+        """The last answer of a person who gave one."""
+        return next(one for one in reversed(self.decisions) if same_person(one.by, person(by)))
 
     def to_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json") | {"remaining_approvals": self.remaining_approvals}

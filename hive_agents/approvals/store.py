@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 from hive_agents import audit
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.args_schema import faults
+from hive_agents.approvals.changes import content, effect, later, overdue
 from hive_agents.approvals.notify import Occasion, notify
 from hive_agents.approvals.patch import PatchError, patched
 from hive_agents.approvals.people import person, same_person
@@ -72,8 +72,8 @@ class ApprovalStore:
                 id=f"a{uuid.uuid4().hex[:10]}",
                 status="pending",
                 created_at=at,
-                due_at=_later(at, self.settings.due_hours),
-                remind_at=_later(at, self.settings.remind_hours),
+                due_at=later(at, self.settings.due_hours),
+                remind_at=later(at, self.settings.remind_hours),
                 version=1,
                 content_hash=filing.hash,
             )
@@ -82,15 +82,19 @@ class ApprovalStore:
         self._tell("requested", request)
         return request
 
-    def list(self, status: Status | None = None, rule_id: str | None = None) -> list[ApprovalRequest]:
-        """Newest first; `rule_id` narrows to what one rule asked for."""
+    def list(
+        self, status: Status | None = None, rule_id: str | None = None, *, tenant: str | None = None
+    ) -> list[ApprovalRequest]:
+        """Newest first; `rule_id` narrows to what one rule asked for, `tenant` to what concerns one tenant."""
         self.sweep()
         with self._connection() as connection:
             found = [log.caught_up(self.workspace, request) for request in rows.select(connection)]
         return [
             request
             for request in found
-            if status in (None, request.status) and (rule_id is None or request.context.get("rule_id") == rule_id)
+            if status in (None, request.status)
+            and tenant in (None, request.tenant)
+            and (rule_id is None or request.context.get("rule_id") == rule_id)
         ]
 
     def get(self, request_id: str) -> ApprovalRequest:
@@ -106,6 +110,7 @@ class ApprovalStore:
         *,
         by: str,
         authn: str = "local",
+        tenant: str | None = None,
         reason: str | None = None,
         message: str | None = None,
         patch: Any = None,
@@ -115,7 +120,8 @@ class ApprovalStore:
     ) -> ApprovalRequest:
         """Answer a request; the same answer by the same person again changes nothing.
 
-        With several approvers it stays pending until the last of them. `version` or `content_hash` name the
+        With several approvers it stays pending until the last of them. `tenant` is where a token's person belongs,
+        None for a local name, which belongs to none. `version` or `content_hash` name the
         content that was read. `check` is called before an answer that is allowed counts, and raises to refuse it.
         Raises: HIVE-414 decided otherwise, by somebody else or too late, HIVE-415 not
         allowed, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid.
@@ -124,7 +130,8 @@ class ApprovalStore:
         seen = self.get(request_id)
         if self._repeats(seen, verb, by, message, patch):
             return seen
-        self._require(seen, verb, by, authn, version, content_hash)
+        who = (by, authn, tenant)
+        self._require(seen, verb, who, version, content_hash)
         if verb == "respond" and not message:
             raise HiveError.of("HIVE-409", "a response needs a text", fix='add --message "…"')
         args = self._edited_args(seen, patch) if verb == "edit" else None
@@ -134,7 +141,7 @@ class ApprovalStore:
             request = self._find(connection, request_id, trusted=True)
             if self._repeats(request, verb, by, message, patch):
                 return request
-            self._require(request, verb, by, authn, version, content_hash or seen.content_hash)
+            self._require(request, verb, who, version, content_hash or seen.content_hash)
             decision = Decision(
                 verb=verb,
                 by=by,
@@ -145,7 +152,7 @@ class ApprovalStore:
                 message=message,
                 args=args,
             )
-            decided = self._write(connection, "decided", request, _effect(request, decision))
+            decided = self._write(connection, "decided", request, effect(request, decision))
         if decided.decided:
             self._tell("decided", decided)
         return decided
@@ -155,7 +162,7 @@ class ApprovalStore:
         with self._transaction() as connection:
             request = self._find(connection, request_id)
             require_open(request, self.now())
-            return self._write(connection, "revised", request, _content(request, context, title))
+            return self._write(connection, "revised", request, content(request, context, title))
 
     def supersede(self, request_id: str, why: str) -> ApprovalRequest:
         """Close a request that the world has overtaken: pending, or approved and not carried out."""
@@ -169,7 +176,9 @@ class ApprovalStore:
         self._tell("superseded", closed)
         return closed
 
-    def delegate(self, request_id: str, *, by: str, to: str, authn: str = "local") -> ApprovalRequest:
+    def delegate(
+        self, request_id: str, *, by: str, to: str, authn: str = "local", tenant: str | None = None
+    ) -> ApprovalRequest:
         """Hand a request to another person, who then decides in place of `by`."""
         by, to = person(by), person(to)
         with self._transaction() as connection:
@@ -177,7 +186,7 @@ class ApprovalStore:
             require_open(request, self.now())
             verb = request.allowed_decisions[0]
             for one in (by, to):
-                require_permitted(request, verb, one, authn, require_token=self.settings.require_token)
+                require_permitted(request, verb, one, authn, tenant, require_token=self.settings.require_token)
             if same_person(by, to):
                 raise refused("HIVE-415", f"{by} can't delegate to themselves", "name another person")
             delegations = [*request.delegations, Delegation(by=by, to=to, at=self.now())]
@@ -203,7 +212,7 @@ class ApprovalStore:
         for request_id in due:
             with self._transaction() as connection:
                 request = self._find(connection, request_id)
-                occasion, changes = _overdue(request, now, self.settings.due_hours, self.settings.remind_hours)
+                occasion, changes = overdue(request, now, self.settings.due_hours, self.settings.remind_hours)
                 if occasion is not None:
                     request = self._write(connection, occasion, request, changes)
             if occasion is not None:
@@ -213,13 +222,12 @@ class ApprovalStore:
         self,
         request: ApprovalRequest,
         verb: Verb,
-        by: str,
-        authn: str,
+        who: tuple[str, str, str | None],
         version: int | None,
         content_hash: str | None,
     ) -> None:
         require_open(request, self.now())
-        require_permitted(request, verb, by, authn, require_token=self.settings.require_token)
+        require_permitted(request, verb, *who, require_token=self.settings.require_token)
         require_current(request, version, content_hash)
 
     def _repeats(self, request: ApprovalRequest, verb: Verb, by: str, message: str | None, patch: Any) -> bool:
@@ -247,7 +255,7 @@ class ApprovalStore:
             found = ["$ is no object"]
         if not found and self.recheck is not None:
             edited = ApprovalRequest.model_validate(
-                request.model_dump(mode="json") | _content(request, request.context | {"args": args})
+                request.model_dump(mode="json") | content(request, request.context | {"args": args})
             )
             found = list(self.recheck(edited))
         if found:
@@ -302,50 +310,3 @@ def file_request(
     """File a plain yes-or-no request of high risk; returns its id."""
     filing = Filing(kind=kind, title=title, context=dict(context), run_id=run_id, requester=requester, risk="high")
     return ApprovalStore(workspace).file(filing).id
-
-
-def _effect(request: ApprovalRequest, decision: Decision) -> dict[str, Any]:
-    """What a decision changes."""
-    changes: dict[str, Any] = {"decisions": [one.model_dump() for one in [*request.decisions, decision]]}
-    if decision.args is not None:
-        changes |= _content(request, request.context | {"args": decision.args})
-    if decision.verb in ("reject", "respond"):
-        return changes | {"status": RESULT[decision.verb]}
-    agreed = 1 if decision.verb == "edit" else len(request.approvals) + 1
-    if agreed >= request.approvers.min:
-        edited = decision.verb == "edit" or any(one.verb == "edit" for one in request.approvals)
-        changes["status"] = "edited" if edited else "approved"
-    return changes
-
-
-def _content(request: ApprovalRequest, context: dict[str, Any], title: str | None = None) -> dict[str, Any]:
-    """The changes that give a request another content: the next version, under its own hash."""
-    changed = request.model_copy(update={"context": context, "title": title or request.title})
-    return {
-        "context": context,
-        "title": changed.title,
-        "version": request.version + 1,
-        "content_hash": changed.hash,
-    }
-
-
-def _overdue(
-    request: ApprovalRequest, now: str, due_hours: float, remind_hours: float
-) -> tuple[Occasion | None, dict[str, Any]]:
-    if request.decided:
-        return None, {}
-    if request.due_at is not None and request.due_at <= now:
-        if request.on_timeout == "reject":
-            return "expired", {"status": "expired"}
-        again = {"due_at": _later(now, due_hours), "remind_at": _later(now, remind_hours)}
-        return "escalated", again | {"escalations": request.escalations + 1}
-    if request.remind_at is not None and request.remind_at <= now:
-        return "reminder", {"remind_at": _later(now, remind_hours)}
-    return None, {}
-
-
-def _later(at: str, hours: float) -> str | None:
-    """None for 0 hours: nothing is due."""
-    if not hours:
-        return None
-    return (dt.datetime.fromisoformat(at) + dt.timedelta(hours=hours)).isoformat(timespec="seconds")

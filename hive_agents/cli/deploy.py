@@ -38,6 +38,7 @@ def command(
     """Put a config through the gate, and switch to it if it passes."""
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import load_golden
+    from hive_agents.runtime.decider import requester_for
     from hive_agents.runtime.decisions import ask_for_override
     from hive_agents.verification import deploy, named_config
 
@@ -45,6 +46,7 @@ def command(
         raise HiveError.of("HIVE-409", "--override needs a reason", fix='add --reason "…"')
     surface = Surface(json, quiet)
     place = open_workspace(workspace)
+    requester = requester_for(place) if override else ""  # refused before the gate spends a use of the holdout
     stored = named_config(place, config)
     outcome = deploy(place, stored, load_golden(place, golden), allow_inconclusive=allow_inconclusive, reason=reason)
     surface.warn(outcome.warnings)
@@ -58,7 +60,7 @@ def command(
             f"{outcome.previous} stays active; `hive compare {outcome.previous} {stored.name}` shows the queries"
         )
         if override:
-            approval = ask_for_override(place, stored, outcome, str(reason))
+            approval = ask_for_override(place, stored, outcome, str(reason), requester)
             value |= {"approval_id": approval, "override": {"reason": reason}}
             parts.append(f"approval request {approval} waits for another person")
     surface.show(value, *parts)

@@ -46,6 +46,7 @@ def command(
             result = run_gate(place, place.engine(), stored, active.stored if active else None, queries)
             value["gate"] = {"decision": result.decision, **result.to_json()}
             severity = "error" if result.decision == "blocked" else "warning"
+            findings += [*(active.warnings if active else ()), *result.warnings]
             findings += [
                 Diagnostic(reason.code, reason.message, stored.file, "$", severity=severity)  # type: ignore[arg-type]
                 for reason in result.reasons

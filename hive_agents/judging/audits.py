@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.errors import HiveError
-from hive_agents.judging import drift
-from hive_agents.judging.decision_log import Decision, DecisionLog, unknown_decision
+from hive_agents.judging import drift, labels
+from hive_agents.judging.decision_log import DecisionLog, unknown_decision
+from hive_agents.judging.decisions import Decision
 from hive_agents.workspace import Workspace
 
 
@@ -54,32 +54,17 @@ def answer(workspace: Workspace, decision_id: int, action: str, by: str, comment
 
     Raises: HIVE-409 when the decision was not drawn for audit, or the person has labelled it before.
     """
-    log = DecisionLog(workspace)
-    row = log.get(decision_id)
+    row = DecisionLog(workspace).get(decision_id)
     if not row.audit or not row.automatic:
         raise unknown_decision(decision_id)
-    first = not any(label.blind for label in row.labels)
-    log.label(decision_id, action, by, blind=True, comment=comment)
-    agrees = action == row.action
-    if first:
-        state = drift.observe(workspace, row.goal_type, agrees)
-    else:  # one decision is one observation, however many people look at it
-        state = drift.states(workspace).get(row.goal_type) or drift.DriftState(row.goal_type, 1.0, None)
-    return Audited(decision_id, action, row.action, agrees, state)
+    state = labels.enter(workspace, decision_id, action, by, blind=True, comment=comment)
+    return Audited(decision_id, action, row.action, action == row.action, state)
 
 
 def human_agreement(rows: Sequence[Decision]) -> tuple[int, int]:
     """How many decisions two or more people labelled, and on how many of them all said the same."""
     double = [row for row in rows if len(row.labels) >= 2]
     return len(double), sum(len({label.action for label in row.labels}) == 1 for row in double)
-
-
-def waiting(workspace: Workspace, decision_id: int) -> AuditItem:
-    """One item of the queue. Raises: HIVE-409 when it does not wait."""
-    found = next((item for item in queue(workspace) if item.id == decision_id), None)
-    if found is None:
-        raise HiveError.of("HIVE-409", f"decision {decision_id} does not wait for audit", fix="run `hive judge audit`")
-    return found
 
 
 def _done(row: Decision, by: str | None) -> bool:

@@ -4,96 +4,25 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from sqlite3 import Connection
 
 import numpy as np
 
 from hive_agents import audit
 from hive_agents.database import connect, database_errors, transaction
-from hive_agents.errors import HiveError
-from hive_agents.formats import Format
 from hive_agents.judging import drift
 from hive_agents.judging.audits import human_agreement
-from hive_agents.judging.certify import (
-    ALPHA,
-    DELTA,
-    Recommendation,
-    Stratum,
-    certify,
-    empirical_threshold,
-    lower_bound,
-    minimum_n,
-)
-from hive_agents.judging.decision_log import SECURITY, THRESHOLD_REASONS, Decision, DecisionLog
+from hive_agents.judging.certify import ALPHA, DELTA, Recommendation, Stratum, certify, empirical_threshold, minimum_n
+from hive_agents.judging.decision_log import DecisionLog
+from hive_agents.judging.decisions import SECURITY, THRESHOLD_REASONS, Decision
+from hive_agents.judging.metrics import CalibrationMetrics, Guarantee, Status, accept_accuracy, retry_success
+from hive_agents.judging.thresholds import GLOBAL, Threshold, default_threshold, in_force, threshold_for
 from hive_agents.workspace import Workspace
 
-GLOBAL = "*"
-"""The goal type under which the threshold of all types together is stored."""
-
-DEFAULT_THRESHOLD = 0.8
-ESCALATE_ALL = 1.01
 VALID_DAYS = 90
 OWN_FROM = 45
-
-Status = Literal["certified", "insufficient", "expired"]
-
-
-class Accuracy(Format):
-    """Accepted results at one confidence (rounded to .1), and how many of them people accepted too."""
-
-    confidence: float
-    n: int
-    correct: int
-    lower95: float
-
-
-class Rate(Format):
-    n: int
-    k: int
-    rate: float
-
-
-class Guarantee(Format):
-    """With confidence 1 - delta, people disagree with at most alpha of what the threshold lets through."""
-
-    alpha: float
-    delta: float
-    n: int
-    coverage: float
-
-
-class CalibrationMetrics(Format):
-    """What a calibration found. A type without enough audits of its own has the global threshold.
-
-    `awaiting_approval` names the types whose new threshold is lower than the one in force: it takes
-    effect when a second person agrees.
-    """
-
-    status: Status
-    recommended_threshold: float | None
-    previous: float
-    needed_audits: int
-    threshold_by_goal_type: dict[str, float]
-    accept_accuracy_by_confidence: list[Accuracy]
-    retry_success_rate: Rate | None
-    guarantee: Guarantee | None
-    empirical_threshold: float | None = None
-    rejected: int = 0
-    undecided: int = 0
-    awaiting_approval: dict[str, int] = {}
-    warnings: list[str] = []
-
-
-@dataclass(frozen=True, slots=True)
-class Threshold:
-    """The threshold in force. `status`: certified, default, insufficient, expired, or drift (escalates all)."""
-
-    value: float
-    status: str
-    expires_at: str | None = None
 
 
 def calibrate(
@@ -126,7 +55,7 @@ def calibrate(
         value = max(floor, result.threshold) if result and result.threshold is not None else None
         if value is None:
             # Too little of its own: what all types show together, but never a pooled lowering of a certified one.
-            certified = name == SECURITY or _in_force(workspace, name) is not None
+            certified = name == SECURITY or in_force(workspace, name) is not None
             value = max(overall, min(before[name].value, 1.0) if certified else 0.0)
         found[name] = (result, max(value, overall) if name == SECURITY else value)
     waiting = _store(workspace, found, newest, before, at, by, alpha, delta)
@@ -150,88 +79,6 @@ def calibrate(
         awaiting_approval=waiting,
         warnings=_warnings(rows, alpha),
     )
-
-
-def threshold_for(
-    workspace: Workspace, goal_type: str, judge_hash: str | None = None, *, now: dt.datetime | None = None
-) -> Threshold:
-    """The threshold that holds for a goal type: its own, else the global one, else the default of 0.8.
-
-    While the type's drift alarm stands it is 1.01, above every confidence. A certificate of another
-    judge, or one older than 90 days, has expired: its threshold stays where it is above the default.
-    """
-    alarm = drift.states(workspace).get(goal_type)
-    if alarm is not None and alarm.alarmed:
-        return Threshold(ESCALATE_ALL, "drift")
-    at = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
-    everywhere = _certified(workspace, GLOBAL, judge_hash, at) or Threshold(DEFAULT_THRESHOLD, "default")
-    own = _certified(workspace, goal_type, judge_hash, at)
-    if goal_type != SECURITY:
-        return own or everywhere
-    # Security is never below the others, and what the others show never takes it below the default.
-    least = max(everywhere.value, 0.0 if own else DEFAULT_THRESHOLD)
-    return replace(own or everywhere, value=max(own.value if own else 0.0, least))
-
-
-def _certified(workspace: Workspace, name: str, judge_hash: str | None, at: str) -> Threshold | None:
-    row = _in_force(workspace, name)
-    if row is None:
-        return None
-    value, expires_at, certificate = row
-    if (judge_hash is not None and judge_hash not in certificate["judge_hashes"].values()) or expires_at <= at:
-        return Threshold(max(value, DEFAULT_THRESHOLD), "expired", expires_at)
-    return Threshold(value, "certified", expires_at)
-
-
-def apply_threshold(workspace: Workspace, calibration_id: int, by: str) -> Threshold:
-    """Put a lower threshold in force that waited for a second person.
-
-    Raises: HIVE-409 when it does not wait, or `by` is the one who calibrated.
-    """
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        with transaction(connection):
-            row = connection.execute(
-                "SELECT goal_type, threshold, expires_at, certificate FROM calibrations"
-                " WHERE id = ? AND status = 'awaiting_approval'",
-                (calibration_id,),
-            ).fetchone()
-            if row is None:
-                raise HiveError.of("HIVE-409", f"calibration {calibration_id} does not wait for approval")
-            certificate = json.loads(row[3])
-            if certificate["by"] == by:
-                raise HiveError.of("HIVE-409", "a lower threshold needs a second person", fix="ask somebody else")
-            connection.execute("UPDATE calibrations SET status = 'certified' WHERE id = ?", (calibration_id,))
-            # A later calibration may have waited or applied meanwhile; of one type only the newest decides.
-            connection.execute(
-                "UPDATE calibrations SET status = 'superseded'"
-                " WHERE goal_type = ? AND id < ? AND status = 'awaiting_approval'",
-                (row[0], calibration_id),
-            )
-    audit.append(workspace, "judge.threshold", goal_type=row[0], threshold=row[1], calibration=calibration_id, by=by)
-    drift.reset(workspace, [row[0]])
-    return Threshold(row[1], "certified", row[2])
-
-
-def accept_accuracy(rows: Sequence[Decision]) -> list[Accuracy]:
-    """How often people accept, too, what the judge accepted, per confidence; blind audits only."""
-    bins: dict[int, list[bool]] = {}
-    for row in rows:
-        human = row.human_action(blind=True)
-        if row.proposal is None or row.action != "accept" or not row.audit or human is None:
-            continue
-        if 0 <= (confidence := row.proposal[1]) <= 1:
-            bins.setdefault(min(9, int(confidence * 10 + 1e-9)), []).append(human == "accept")
-    return [
-        Accuracy(confidence=at / 10, n=len(hits), correct=sum(hits), lower95=lower_bound(sum(hits), len(hits)))
-        for at, hits in sorted(bins.items())
-    ]
-
-
-def retry_success(rows: Sequence[Decision]) -> Rate | None:
-    """How often a retry mended the result; None when no retry's outcome is known."""
-    outcomes = [row.outcome for row in rows if row.action == "retry" and row.outcome is not None]
-    k = outcomes.count("succeeded")
-    return Rate(n=len(outcomes), k=k, rate=k / len(outcomes)) if outcomes else None
 
 
 def _strata(rows: Sequence[Decision], *, pooled: bool = False) -> list[Stratum]:
@@ -275,29 +122,18 @@ def _no_lower(value: float | None, before: Threshold, floor: float) -> float:
     return max(floor, value if value is not None else min(before.value, 1.0))
 
 
-def _in_force(workspace: Workspace, goal_type: str) -> tuple[float, str, dict[str, Any]] | None:
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        row = connection.execute(
-            "SELECT threshold, expires_at, certificate FROM calibrations"
-            " WHERE goal_type = ? AND status = 'certified' ORDER BY id DESC LIMIT 1",
-            (goal_type,),
-        ).fetchone()
-    return (row[0], row[1], json.loads(row[2])) if row is not None else None
-
-
 def _store(
     workspace: Workspace,
-    found: dict[str, tuple[Recommendation | None, float]],
-    newest: dict[str, str],
-    before: dict[str, Threshold],
+    found: Mapping[str, tuple[Recommendation | None, float]],
+    newest: Mapping[str, str],
+    before: Mapping[str, Threshold],
     at: dt.datetime,
     by: str,
     alpha: float,
     delta: float,
 ) -> dict[str, int]:
     """Write what was found; returns the calibrations that wait for a second person, by goal type."""
-    waiting: dict[str, int] = {}
-    certified: list[str] = []
+    numbers: dict[str, dict[str, int]] = {"certified": {}, "awaiting_approval": {}, "insufficient": {}}
     expires = (at + dt.timedelta(days=VALID_DAYS)).isoformat(timespec="seconds")
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
         with transaction(connection):
@@ -305,7 +141,8 @@ def _store(
                 status = "insufficient"
                 if result is not None and result.threshold is not None:
                     # An alarm's 1.01 is no threshold that anybody chose; leaving it is what recalibration is for.
-                    previous = DEFAULT_THRESHOLD if before[name].status == "drift" else before[name].value
+                    alarmed = before[name].status == "drift"
+                    previous = default_threshold(workspace) if alarmed else before[name].value
                     status = "awaiting_approval" if value < previous else "certified"
                 certificate = {
                     "by": by,
@@ -315,35 +152,35 @@ def _store(
                     "k": result.k if result else 0,
                     "coverage": result.coverage if result else 0.0,
                     "needed": result.needed if result else OWN_FROM,
-                    "judge_hashes": newest if name == GLOBAL else {name: newest[name]},
+                    "judge_hashes": dict(newest) if name == GLOBAL else {name: newest[name]},
                 }
-                number = connection.execute(
-                    "INSERT INTO calibrations (at, goal_type, status, threshold, judge_hash, expires_at, certificate)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        at.isoformat(timespec="seconds"),
-                        name,
-                        status,
-                        value,
-                        newest.get(name, ""),
-                        expires,
-                        json.dumps(certificate, sort_keys=True),
-                    ),
-                ).lastrowid
-                assert number is not None
-                if status == "awaiting_approval":
-                    waiting[name] = number
-                elif status == "certified":
-                    certified.append(name)
-    drift.reset(workspace, certified)
+                row = (at.isoformat(timespec="seconds"), name, status, value, newest.get(name, ""), expires)
+                numbers[status][name] = _insert(connection, (*row, json.dumps(certificate, sort_keys=True)))
+            drift.forget(connection, numbers["certified"])
     audit.append(
         workspace,
         "judge.calibration",
         by=by,
-        certified={name: found[name][1] for name in certified},
-        awaiting_approval=waiting,
+        certified={name: found[name][1] for name in numbers["certified"]},
+        awaiting_approval=numbers["awaiting_approval"],
     )
-    return waiting
+    return numbers["awaiting_approval"]
+
+
+def _insert(connection: Connection, row: tuple[str | float, ...]) -> int:
+    """Add a calibration; what still waited for its goal type is superseded by a newer certificate."""
+    if row[2] != "insufficient":
+        connection.execute(
+            "UPDATE calibrations SET status = 'superseded' WHERE goal_type = ? AND status = 'awaiting_approval'",
+            (row[1],),
+        )
+    number = connection.execute(
+        "INSERT INTO calibrations (at, goal_type, status, threshold, judge_hash, expires_at, certificate)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        row,
+    ).lastrowid
+    assert number is not None
+    return number
 
 
 def _warnings(rows: Sequence[Decision], alpha: float) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
+from sqlite3 import Connection
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -94,8 +95,6 @@ def states(workspace: Workspace) -> dict[str, DriftState]:
     return {row[0]: DriftState(*row) for row in rows}
 
 
-def reset(workspace: Workspace, goal_types: Sequence[str]) -> None:
-    """Begin anew: a new certificate was issued for these types."""
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        with transaction(connection):
-            connection.executemany("DELETE FROM drift WHERE goal_type = ?", [(name,) for name in goal_types])
+def forget(connection: Connection, goal_types: Iterable[str]) -> None:
+    """Begin anew, in the transaction that puts a new certificate of these types in force."""
+    connection.executemany("DELETE FROM drift WHERE goal_type = ?", [(name,) for name in goal_types])

@@ -8,7 +8,7 @@ import inspect
 import json
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents import prompts
@@ -47,34 +47,57 @@ class EvaluatorFault(Exception):
 
 
 class Evaluator(Protocol):
+    @property
+    def fingerprint(self) -> str: ...
+
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment: ...
 
 
 def evaluator(source: Any, workspace: Workspace | None = None) -> Evaluator:
     """An evaluator of a chat model (`complete`), a LangChain model (`with_structured_output`) or an async function."""
+    deadline = workspace.settings.models.deadline_seconds if workspace is not None else DEADLINE
     if isinstance(source, ModelEvaluator | FunctionEvaluator):
         return source
     if hasattr(source, "complete") or hasattr(source, "with_structured_output"):
-        return ModelEvaluator(source, workspace=workspace)
+        return ModelEvaluator(source, workspace=workspace, deadline=deadline)
     if callable(source):
-        return FunctionEvaluator(source)
+        return FunctionEvaluator(source, deadline=deadline)
     raise TypeError(f"{type(source).__name__} is neither a chat model nor an async function")
 
 
-class FunctionEvaluator:
-    """An async function (goal, result, context) -> Judgment; whatever it does wrong is a fault."""
+def fingerprint_of(evaluators: Sequence[Evaluator]) -> str:
+    """That of the only evaluator, one for all of a panel, or "none"."""
+    found = sorted(each.fingerprint for each in evaluators)
+    return _hashed(*found) if len(found) > 1 else "".join(found) or "none"
 
-    def __init__(self, function: AsyncEvaluator) -> None:
-        self._function = function
+
+class FunctionEvaluator:
+    """An async function (goal, result, context) -> Judgment; whatever it does wrong is a fault, so is being late.
+
+    The deadline, in seconds, is noticed where the function awaits something.
+    """
+
+    def __init__(self, function: AsyncEvaluator, *, deadline: float = DEADLINE) -> None:
+        self._function, self._deadline = function, deadline
+
+    @property
+    def fingerprint(self) -> str:
+        """The function's own attribute `fingerprint`, which should change with what it measures; else its name's."""
+        own = getattr(self._function, "fingerprint", None)
+        named = self._function if hasattr(self._function, "__qualname__") else type(self._function)
+        return str(own) if own is not None else _hashed(named.__module__, named.__qualname__)
 
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
         try:
-            found: Any = self._function(goal, result, context)
-            if inspect.isawaitable(found):
-                found = await found
+            async with asyncio.timeout(self._deadline) as running:
+                found: Any = self._function(goal, result, context)
+                if inspect.isawaitable(found):
+                    found = await found
         except EvaluatorFault:
             raise
         except Exception as error:
+            if running.expired():
+                raise EvaluatorFault("model_error", f"no answer within {self._deadline:g} s") from None
             raise EvaluatorFault("model_error", f"{type(error).__name__}: {error}") from error
         if isinstance(found, Judgment):
             found = found.model_dump()  # once more: model_construct checks nothing
@@ -96,13 +119,18 @@ class ModelEvaluator:
         self._model, self._workspace, self._prompt, self._deadline = model, workspace, prompt, deadline
         self._on_usage = on_usage
 
+    def counted(self, on_usage: Callable[[Usage], None]) -> ModelEvaluator:
+        """The same evaluator that tells what each call cost."""
+        return ModelEvaluator(
+            self._model, workspace=self._workspace, prompt=self._prompt, deadline=self._deadline, on_usage=on_usage
+        )
+
     @property
     def fingerprint(self) -> str:
         """Changes with the model's name, the prompt or the rubric: a calibration holds for one of these only."""
         name = next((str(found) for key in ("name", "model_name", "model", "model_id")
                      if (found := getattr(self._model, key, None))), type(self._model).__name__)  # fmt: skip
-        parts = [name, prompts.template(self._prompt, self._workspace), json.dumps(SCHEMA, sort_keys=True)]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        return _hashed(name, prompts.template(self._prompt, self._workspace), json.dumps(SCHEMA, sort_keys=True))
 
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
         text = self._asked(goal, result, context)
@@ -185,6 +213,10 @@ def signals_of(judgment: Judgment) -> list[Signal]:
         return list(judgment.signals)
     detail = judgment.reasoning
     return [Signal(source="llm", action=judgment.action, confidence=judgment.confidence, detail=detail)]
+
+
+def _hashed(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _shown(value: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import simpleeval
 
 from hive_agents.errors import closest
-from hive_agents.judging import operations
+from hive_agents.judging import functions, operations
 from hive_agents.judging.operations import Budget, ExpressionError, plain
 
 NAMES = ("result", "goal", "attempt")
@@ -163,12 +163,12 @@ def _operators(node: ast.AST) -> list[ast.AST]:
 def _call_children(node: ast.Call) -> list[ast.expr]:
     if node.keywords:
         raise ExpressionError("arguments by name are not allowed in a condition")
-    if isinstance(node.func, ast.Name) and node.func.id in operations.FUNCTIONS:
+    if isinstance(node.func, ast.Name) and node.func.id in functions.FUNCTIONS:
         return list(node.args)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in operations.METHODS:
+    if isinstance(node.func, ast.Attribute) and node.func.attr in functions.METHODS:
         return [node.func.value, *node.args]
     called = ast.unparse(node.func) if isinstance(node.func, ast.Name) else "." + getattr(node.func, "attr", "(…)")
-    known = [*operations.FUNCTIONS, *(f".{method}" for method in operations.METHODS)]
+    known = [*functions.FUNCTIONS, *(f".{method}" for method in functions.METHODS)]
     raise ExpressionError(f"{called[:40]}() is not allowed; known are {', '.join(known)}")
 
 
@@ -244,10 +244,10 @@ class _Walker(simpleeval.SimpleEval):  # type: ignore[misc]  # simpleeval ships 
 
     def _called(self, node: ast.Call) -> Any:
         if isinstance(node.func, ast.Name):
-            return operations.FUNCTIONS[node.func.id](self.budget, *(self._eval(part) for part in node.args))
+            return functions.FUNCTIONS[node.func.id](self.budget, *(self._eval(part) for part in node.args))
         assert isinstance(node.func, ast.Attribute)
         value = self._eval(node.func.value)
-        return operations.call(self.budget, node.func.attr, value, [self._eval(part) for part in node.args])
+        return functions.call(self.budget, node.func.attr, value, [self._eval(part) for part in node.args])
 
 
 def _bound(operation: Any, budget: Budget) -> Any:

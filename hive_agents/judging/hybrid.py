@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from hive_agents.goals import Constraint, Goal
 from hive_agents.judging.criteria import score_criteria
-from hive_agents.judging.evaluators import Evaluator, EvaluatorFault, evaluator, signals_of
+from hive_agents.judging.decisions import UNTYPED
+from hive_agents.judging.evaluators import Evaluator, EvaluatorFault, evaluator, fingerprint_of, signals_of
 from hive_agents.judging.expressions import parse
 from hive_agents.judging.operations import ExpressionError
-from hive_agents.judging.rules import Decided, EvaluationRule, decide, in_order, names_of
+from hive_agents.judging.rules import Decided, EvaluationRule, decide, in_order, names_of, tried
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 THRESHOLD = 0.7
 Hold = Literal["drift", "budget"]
-Shadowed = Callable[[EvaluationRule, bool | None], None]
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 
 
@@ -36,8 +36,7 @@ class HybridJudge:
     - `panel`: further such evaluators; when they don't all choose the same action a person decides.
     - `thresholds`: goal type → confidence from which a verdict stands, before `llm_confidence_threshold`.
     - `holds`: goal type → why its verdicts go to a person for now; with `budget` the evaluator isn't asked at all.
-      The key None holds every type.
-    - `on_shadow`: is told of each shadow rule whether it would have matched, None when it raised.
+      The key None holds every type. Goals without a type are of the type `untyped`.
 
     >>> rule = EvaluationRule(id="unsafe", condition="'eval(' in result.get('code', '')", action="escalate")
     >>> judge = HybridJudge(rules=[rule])
@@ -55,7 +54,6 @@ class HybridJudge:
         panel: Sequence[Any] = (),
         thresholds: Mapping[str, float] | None = None,
         holds: Mapping[str | None, Hold] | None = None,
-        on_shadow: Shadowed | None = None,
         workspace: Workspace | None = None,
     ) -> None:
         self._rules: list[EvaluationRule] = []
@@ -64,7 +62,7 @@ class HybridJudge:
             evaluator(found, workspace) for found in (llm, *panel) if found is not None
         ]
         self._threshold, self._thresholds = llm_confidence_threshold, dict(thresholds or {})
-        self._holds, self._on_shadow = dict(holds or {}), on_shadow
+        self._holds = dict(holds or {})
 
     @property
     def rules(self) -> tuple[EvaluationRule, ...]:
@@ -80,8 +78,17 @@ class HybridJudge:
             raise ValueError(f'two rules are called "{twice}"')
         self._rules = added
 
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the evaluators: what was learned of this judge holds for one of these only.
+
+        >>> HybridJudge().fingerprint
+        'none'
+        """
+        return fingerprint_of(self._evaluators)
+
     def threshold(self, goal_type: str | None) -> float:
-        return self._thresholds.get(goal_type, self._threshold) if goal_type else self._threshold
+        return self._thresholds.get(goal_type or UNTYPED, self._threshold)
 
     async def evaluate(
         self, goal: Goal, result: Any, context: FeedbackContext | None = None, *, attempt: int = 1
@@ -99,7 +106,7 @@ class HybridJudge:
         stopped = case.check_constraints(names, context)
         if stopped is not None:
             return stopped
-        self._tell_shadows(names)
+        case.tried = tried(self._rules, names)
         decided = decide([rule for rule in self._rules if rule.mode == "active"], names)
         if decided is not None:
             return case.by_rule(decided)
@@ -110,7 +117,7 @@ class HybridJudge:
             if case.unchecked:
                 return case.escalate("constraint_not_evaluated", f"No model judges {_ids(case.unchecked)}.")
             return case.escalate("no_semantic_evaluator", "No rule matched, and there is no evaluator.")
-        hold = self._holds.get(case.goal.goal_type) or self._holds.get(None)
+        hold = self._holds.get(case.goal.goal_type or UNTYPED) or self._holds.get(None)
         if hold == "budget":
             return case.escalate("budget", "The budget for evaluators is spent.")
         asked = [each(case.goal, case.result, context) for each in self._evaluators]
@@ -132,17 +139,6 @@ class HybridJudge:
         violations = [name for verdict in verdicts for name in verdict.violations]
         return case.by_verdict(weakest, violations, self.threshold(case.goal.goal_type), hold)
 
-    def _tell_shadows(self, names: dict[str, Any]) -> None:
-        if self._on_shadow is None:
-            return
-        for rule in self._rules:
-            if rule.mode == "shadow" and rule.applies_to(names["goal"].get("goal_type")):
-                try:
-                    matched: bool | None = rule.holds(names)
-                except ExpressionError:
-                    matched = None
-                self._on_shadow(rule, matched)
-
 
 class _Case:
     """One result on its way to a judgment: what is known of it so far."""
@@ -151,6 +147,7 @@ class _Case:
         self.goal, self.result = goal, result
         self.scores: dict[str, float] = {}
         self.signals: list[Signal] = []
+        self.tried: dict[str, bool | None] = {}
         self.violated: list[Constraint] = []
         self.unchecked = [constraint for constraint in goal.constraints if constraint.check is None]
 
@@ -245,6 +242,7 @@ class _Case:
             scores=self.scores,
             absent=[each.id for each in self.goal.success_criteria if each.id not in self.scores],
             violations=[constraint.id for constraint in self.violated],
+            tried=self.tried,
         )
 
     def _satisfaction(self) -> float | None:

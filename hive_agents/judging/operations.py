@@ -1,4 +1,4 @@
-"""What a condition may do with plain data. Every operation pays from a budget before it works."""
+"""What a condition's operators may do with plain data. Every operation pays from a budget before it works."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plain(value: Any, where: str, budget: Budget, depth: int = 0) -> Any:
     if kind in SCALARS:
         if kind is str and len(value) > MAX_TEXT:
             raise ExpressionError(f"{where} has {len(value)} characters; at most {MAX_TEXT}")
-        return _fits(value) if kind is int else value
+        return fits(value) if kind is int else value
     if kind not in (dict, list, tuple):
         raise ExpressionError(f"{where} is a {kind.__name__}; conditions see plain data only")
     if depth >= MAX_DEPTH:
@@ -94,20 +94,20 @@ def size(budget: Budget, value: Any) -> int:
     return total
 
 
-def _number(value: Any) -> Any:
+def number(value: Any) -> Any:
     if not isinstance(value, int | float):
         raise ExpressionError(f"{type(value).__name__} where a number is needed")
     return value
 
 
-def _fits(value: Any) -> Any:
+def fits(value: Any) -> Any:
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
         raise ExpressionError("the number is too large")
     return value
 
 
 def _between_numbers(operation: Callable[[Any, Any], Any]) -> Callable[[Budget, Any, Any], Any]:
-    return lambda budget, a, b: _fits(operation(_number(a), _number(b)))
+    return lambda budget, a, b: fits(operation(number(a), number(b)))
 
 
 def _add(budget: Budget, a: Any, b: Any) -> Any:
@@ -115,7 +115,7 @@ def _add(budget: Budget, a: Any, b: Any) -> Any:
         long = len(a) + len(b)
         budget.make(text=long) if isinstance(a, str) else budget.make(items=long)
         return a + b
-    return _fits(_number(a) + _number(b))
+    return fits(number(a) + number(b))
 
 
 def _multiply(budget: Budget, a: Any, b: Any) -> Any:
@@ -131,11 +131,11 @@ def _multiply(budget: Budget, a: Any, b: Any) -> Any:
         return a * b
     if isinstance(a, int) and isinstance(b, int) and a.bit_length() + b.bit_length() > MAX_BITS + 1:
         raise ExpressionError("the number is too large")
-    return _fits(_number(a) * _number(b))
+    return fits(number(a) * number(b))
 
 
 def _power(_: Budget, a: Any, b: Any) -> Any:
-    base, exponent = _number(a), _number(b)
+    base, exponent = number(a), number(b)
     if isinstance(exponent, float) and not exponent.is_integer() and base < 0:
         raise ExpressionError("a root of a negative number")
     if base and float(exponent) * math.log10(abs(base)) > math.log10(MAX_POWER) + 1e-9:
@@ -146,8 +146,8 @@ def _power(_: Budget, a: Any, b: Any) -> Any:
     return value
 
 
-def _sign(operation: Callable[[Any], Any]) -> Callable[[Budget, Any], Any]:
-    return lambda budget, value: operation(_number(value))
+def sign(operation: Callable[[Any], Any]) -> Callable[[Budget, Any], Any]:
+    return lambda budget, value: operation(number(value))
 
 
 def _compared(operation: Callable[[Any, Any], bool]) -> Callable[[Budget, Any, Any], bool]:
@@ -162,7 +162,7 @@ def _compared(operation: Callable[[Any, Any], bool]) -> Callable[[Budget, Any, A
     return compare
 
 
-def _search(budget: Budget, text: str, part: Any) -> None:
+def search(budget: Budget, text: str, part: Any) -> None:
     """Pay for a search: short parts are looked for by brute force."""
     if not isinstance(part, str):
         raise ExpressionError(f"{type(part).__name__} where a text is needed")
@@ -171,7 +171,7 @@ def _search(budget: Budget, text: str, part: Any) -> None:
 
 def _contains(budget: Budget, part: Any, whole: Any) -> bool:
     if isinstance(whole, str):
-        _search(budget, whole, part)
+        search(budget, whole, part)
     else:
         size(budget, part)
         if not isinstance(whole, dict):
@@ -188,8 +188,8 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Mod: _between_numbers(operator.mod),
     ast.Pow: _power,
     ast.Not: lambda budget, value: not value,
-    ast.USub: _sign(operator.neg),
-    ast.UAdd: _sign(operator.pos),
+    ast.USub: sign(operator.neg),
+    ast.UAdd: sign(operator.pos),
     ast.Eq: _compared(operator.eq),
     ast.NotEq: _compared(operator.ne),
     ast.Lt: _compared(operator.lt),
@@ -212,166 +212,3 @@ def subscript(budget: Budget, value: Any, key: Any) -> Any:
     else:
         size(budget, key)
     return value[key]
-
-
-def _text(budget: Budget, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    long, level = 0, [value]
-    size(budget, value)
-    while level:
-        found = level.pop()
-        if isinstance(found, list | tuple | dict):
-            long += 6 + 4 * len(found)
-            level.extend(found)
-            if isinstance(found, dict):
-                level.extend(found.values())
-        elif isinstance(found, str):
-            long += 2 + len(found) * (2 if found.isprintable() else 10)
-        else:
-            long += 330 if isinstance(found, int) and found.bit_length() > 64 else 25
-    budget.make(text=long)
-    return str(value)
-
-
-def _convert(kind: Callable[[Any], Any]) -> Callable[[Budget, Any], Any]:
-    def convert(_: Budget, value: Any) -> Any:
-        if isinstance(value, str) and len(value) > 400:
-            raise ExpressionError(f"a number of {len(value)} characters")
-        return _fits(kind(value))
-
-    return convert
-
-
-def _sequence(budget: Budget, value: Any, factor: int = 1) -> Any:
-    if not isinstance(value, list | tuple | dict | str):
-        raise ExpressionError(f"{type(value).__name__} where a sequence is needed")
-    if len(value) > MAX_ITEMS:
-        raise ExpressionError(f"a sequence of {len(value)} items; at most {MAX_ITEMS}")
-    work = size(budget, value)
-    budget.work(len(value) + (factor - 1) * work)
-    return value
-
-
-def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
-    def extreme(budget: Budget, first: Any, *rest: Any) -> Any:
-        return choose(_sequence(budget, [first, *rest] if rest else first))
-
-    return extreme
-
-
-def _sum(budget: Budget, values: Any) -> Any:
-    return _fits(sum(_number(value) for value in _sequence(budget, values)))
-
-
-def _sorted(budget: Budget, values: Any) -> list[Any]:
-    budget.make(items=min(len(values), MAX_ITEMS + 1))
-    return sorted(_sequence(budget, values, factor=1 + len(values).bit_length()))
-
-
-def _round(_: Budget, value: Any, digits: Any = None) -> Any:
-    if digits is not None and (not isinstance(digits, int) or abs(digits) > 30):
-        raise ExpressionError("round to at most 30 digits")
-    return _fits(round(_number(value), digits))
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "str": _text,
-    "len": lambda budget, value: len(value),
-    "int": _convert(int),
-    "float": _convert(float),
-    "bool": lambda budget, value: bool(value),
-    "abs": _sign(abs),
-    "min": _extreme(min),
-    "max": _extreme(max),
-    "sum": _sum,
-    "any": lambda budget, values: any(_sequence(budget, values)),
-    "all": lambda budget, values: all(_sequence(budget, values)),
-    "sorted": _sorted,
-    "round": _round,
-}
-
-
-def _get(budget: Budget, value: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    size(budget, key)
-    return value.get(key, default)
-
-
-def _listed(view: Callable[[dict[Any, Any]], Any]) -> Callable[[Budget, dict[Any, Any]], list[Any]]:
-    def listed(budget: Budget, value: dict[Any, Any]) -> list[Any]:
-        budget.make(items=len(value))
-        return list(view(value))
-
-    return listed
-
-
-def _cased(change: Callable[[str], str]) -> Callable[[Budget, str], str]:
-    def cased(budget: Budget, value: str) -> str:
-        budget.make(text=len(value))
-        changed = change(value)  # at most three times as long
-        if len(changed) > len(value):
-            budget.make(text=len(changed))
-        return changed
-
-    return cased
-
-
-def _strip(budget: Budget, value: str, characters: Any = None) -> str:
-    if characters is not None:
-        _search(budget, value, characters)
-        budget.work(len(value) * len(characters) // SCAN)
-    budget.make(text=len(value))
-    return value.strip(characters)
-
-
-def _edge(test: Callable[[str, str], bool]) -> Callable[[Budget, str, Any], bool]:
-    def edge(budget: Budget, value: str, part: Any) -> bool:
-        parts = part if isinstance(part, tuple) else (part,)
-        for each in parts:
-            if not isinstance(each, str):
-                raise ExpressionError(f"{type(each).__name__} where a text is needed")
-            budget.work(1 + len(each) // SCAN)
-        return test(value, part)
-
-    return edge
-
-
-def _count(budget: Budget, value: Any, part: Any) -> int:
-    if isinstance(value, str):
-        _search(budget, value, part)
-        return value.count(part)
-    size(budget, part)
-    return int(_sequence(budget, value).count(part))
-
-
-def _split(budget: Budget, value: str, separator: Any = None, limit: Any = -1) -> list[str]:
-    if separator is not None:
-        _search(budget, value, separator)
-    if not isinstance(limit, int):
-        raise ExpressionError("split at most a number of times")
-    budget.make(text=len(value))
-    parts = value.split(separator, MAX_ITEMS if limit < 0 else min(limit, MAX_ITEMS))
-    budget.make(items=len(parts))
-    return parts
-
-
-METHODS: dict[str, dict[type, Callable[..., Any]]] = {
-    "get": {dict: _get},
-    "keys": {dict: _listed(dict.keys)},
-    "values": {dict: _listed(dict.values)},
-    "items": {dict: _listed(dict.items)},
-    "lower": {str: _cased(str.lower)},
-    "upper": {str: _cased(str.upper)},
-    "strip": {str: _strip},
-    "startswith": {str: _edge(str.startswith)},
-    "endswith": {str: _edge(str.endswith)},
-    "count": {str: _count, list: _count, tuple: _count},
-    "split": {str: _split},
-}
-
-
-def call(budget: Budget, method: str, value: Any, arguments: list[Any]) -> Any:
-    found = METHODS[method].get(type(value))
-    if found is None:
-        raise ExpressionError(f"{type(value).__name__} has no .{method}()")
-    return found(budget, value, *arguments)

@@ -133,6 +133,18 @@ def decide(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> Decided | 
     return None
 
 
+def tried(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> dict[str, bool | None]:
+    """Whether each shadow or learned rule of the goal's type matches, by id; None where it raises."""
+    found: dict[str, bool | None] = {}
+    for rule in rules:
+        if (rule.mode == "shadow" or rule.learned) and rule.applies_to(names["goal"].get("goal_type")):
+            try:
+                found[rule.id] = rule.holds(names)
+            except ExpressionError:
+                found[rule.id] = None
+    return found
+
+
 def load_rules(workspace: Workspace) -> list[EvaluationRule]:
     """The rules of `rules/*.json` in their order. Raises: HiveError with every fault of every file."""
     rules: list[EvaluationRule] = []

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from hive_agents.judging import weights
-from hive_agents.judging.calibration import GLOBAL, threshold_for
 from hive_agents.judging.certify import lower_bound
-from hive_agents.judging.decision_log import Decision, DecisionLog
+from hive_agents.judging.decision_log import DecisionLog
+from hive_agents.judging.decisions import Decision
 from hive_agents.judging.drift import states
+from hive_agents.judging.thresholds import GLOBAL, threshold_for
 from hive_agents.workspace import Workspace
 
 BINS = 10

@@ -61,7 +61,8 @@ class Judgment(Format):
     """A verdict with all that led to it.
 
     `satisfaction` is the weighted share of what could be evaluated, None when nothing could; `absent` names the
-    criteria and `violations` the constraints that a reader should look at.
+    criteria and `violations` the constraints that a reader should look at. `tried` says of each shadow rule and each
+    learned one whether it matches, None where it raised; `decision_id` is the number in the decision log, once logged.
 
     >>> Judgment(action=JudgmentAction.ACCEPT, confidence=0.9, reasoning="complete").model_dump(mode="json")["action"]
     'accept'
@@ -78,6 +79,8 @@ class Judgment(Format):
     scores: dict[str, Confidence] = {}
     absent: list[str] = []
     violations: list[str] = []
+    tried: dict[str, bool | None] = {}
+    decision_id: int | None = None
 
     @property
     def escalated(self) -> bool:

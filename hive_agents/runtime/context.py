@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,17 +11,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
+    from hive_agents.access import Principal
+    from hive_agents.copilot.session import TurnSession
     from hive_agents.optimizer.session import OptimizerSession
+    from hive_agents.retrieval import SearchEngine
     from hive_agents.workspace import Workspace
 
 
 @dataclass(frozen=True)
 class HiveContext:
-    """`settings` overrides single settings of the workspace, by section and key, as flags do."""
+    """`settings` overrides single settings of the workspace, by section and key, as flags do.
+
+    A reader is whom `token` names; `principal` is for code that has verified one itself.
+    """
 
     workspace: str
     golden: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    token: str | None = field(default=None, repr=False)
+    principal: Principal | None = None
+    thread_id: str | None = None
+    engine: SearchEngine | None = None
 
     @classmethod
     def of(cls, runtime: Runtime[HiveContext]) -> HiveContext:
@@ -40,9 +51,8 @@ class HiveContext:
         """Open optimizer sessions by run, so that cached rankings last as long as the process."""
         return {}
 
-    def optimizer(
-        self, run_id: str, baseline: dict[str, Any] | None, evaluations: int, seconds: float
-    ) -> OptimizerSession:
+    def optimizer(self, run_id: str, state: Mapping[str, Any]) -> OptimizerSession:
+        """The run's session; opened again where a process died, it goes on with what `state` says was spent."""
         from hive_agents.optimizer.session import OptimizerSession
 
         session = self.sessions.get(run_id)
@@ -52,8 +62,50 @@ class HiveContext:
                 self.place,
                 settings,
                 golden=Path(self.golden) if self.golden else None,
-                baseline=baseline,
-                evaluations=evaluations,
-                seconds=seconds,
+                baseline=state.get("baseline"),
+                evaluations=state.get("evaluations", 0),
+                seconds=state.get("seconds", 0.0),
+                usage=state.get("usage"),
+                ledger=self.place.state_folder(f"runs/{run_id}") / "usage.json",
             )
+        return session
+
+    @cached_property
+    def reader(self) -> Principal:
+        """Raises: HIVE-417 without a principal and a valid token; what a client sends as one is none."""
+        from hive_agents.access import Principal, verify
+
+        if isinstance(self.principal, Principal):
+            return self.principal
+        return verify(self.place, self.token or "")
+
+    @cached_property
+    def turns(self) -> dict[str, TurnSession]:
+        """The sessions of turns that this context runs, by run."""
+        return {}
+
+    def turn(self, run_id: str, request: Mapping[str, Any]) -> TurnSession:
+        """The session of a turn, with what its reader may still know of the thread."""
+        from hive_agents.copilot.history import past_turns
+        from hive_agents.copilot.session import Request, TurnSession
+        from hive_agents.copilot.threads import ThreadStore
+        from hive_agents.runtime.runtime import Runtime
+
+        session = self.turns.get(run_id)
+        if session is None:
+            engine = self.engine or self.place.engine()
+            runtime = Runtime(self.place, tenant=self.reader.tenant, run_id=run_id)
+            session = TurnSession(
+                self.place,
+                self.reader,
+                run_id,
+                Request.model_validate(request),
+                engine=engine,
+                build_judge=lambda goal, llm, panel: runtime.judge(goal, llm=llm, panel=panel),
+            )
+            if self.thread_id is not None:
+                session.past = past_turns(
+                    ThreadStore(self.place, self.reader), session.gate, self.thread_id, session.vocabulary
+                )
+            self.turns[run_id] = session
         return session

@@ -1,4 +1,4 @@
-"""What a decision sets in motion: an approved deployment is made, a run that waited goes on."""
+"""What a decision sets in motion: a deployment, a threshold, a rule, a label; a run that waited goes on."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from hive_agents.approvals.request import Verb
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval import StoredConfig
 from hive_agents.retrieval.deployed import find_active
+from hive_agents.runtime.judge_requests import ANSWERED, EFFECTS, carried_out, overtaken_because
+from hive_agents.runtime.override import file_once
+from hive_agents.runtime.recheck import recheck_for
 from hive_agents.runtime.runs import Run, find_run
 from hive_agents.verification.approved import deploy_approved, deployed_for, stale_because
-from hive_agents.verification.deploy import Deployment, local_user
+from hive_agents.verification.deploy import Deployment
 from hive_agents.workspace import Workspace
 
 
-def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deployment, reason: str) -> str:
-    """File a request to deploy in spite of the gate; returns its id."""
+def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deployment, reason: str, by: str) -> str:
+    """File a request to deploy in spite of the gate, once; returns its id."""
     active = find_active(workspace)
     before = active.stored.config.model_dump(mode="json", exclude_unset=True) if active else {}
     certificate = outcome.result.certificate
     filing = Filing(
         kind="deploy",
         title=f"deploy {stored.name} in spite of the gate",
-        requester=local_user(),
+        requester=by,
         context={
             "config": stored.name,
             "file": stored.file,
@@ -44,7 +47,7 @@ def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deploy
         ),
         risk="high",
     )
-    return ApprovalStore(workspace).file(filing).id
+    return file_once(workspace, filing)
 
 
 def decide(
@@ -52,14 +55,16 @@ def decide(
 ) -> tuple[ApprovalRequest, dict[str, str] | None]:
     """Decide a request and carry it out: (the request, its run's id and status). `answer` is as for the store.
 
-    Raises: as `ApprovalStore.decide`; HIVE-307 where a deployment's figures hold no more: the request is
-    superseded.
+    Raises: as `ApprovalStore.decide`; HIVE-307 where a deployment's figures hold no more, HIVE-416 where a threshold
+    or a rule isn't open any more: the request is superseded.
     """
-    store = ApprovalStore(workspace)
+    store = ApprovalStore(workspace, recheck=recheck_for(workspace))
 
     def current(request: ApprovalRequest) -> None:
         if request.kind == "deploy" and verb == "approve":
             _require_current(store, request)
+        if request.kind in EFFECTS and verb == "approve":
+            _require_open_subject(store, request)
 
     request = store.decide(request_id, verb, check=current, **answer)
     run = carry_out(workspace, request)
@@ -79,6 +84,8 @@ def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 3
             version = _deployed(store, request)
             store.record_outcome(request.id, {"deployed": version.name, "version": version.id})
         run = _run(workspace, request)
+    if _has_effect(request):
+        store.record_outcome(request.id, carried_out(workspace, request))
     return {"run_id": run.run_id, "status": run.status} if run is not None else None
 
 
@@ -87,13 +94,26 @@ def finish(workspace: Workspace) -> list[Diagnostic]:
     findings = []
     for request in ApprovalStore(workspace).list():
         undone = request.kind == "deploy" and request.outcome is None
-        if undone and (request.status == "approved" or (request.decided and request.run_id is not None)):
+        waits = undone and (request.status == "approved" or (request.decided and request.run_id is not None))
+        if waits or _has_effect(request):
             try:
                 carry_out(workspace, request, wait=0.1)
             except HiveError as error:
                 # Somebody is at it right now.
                 findings += [found for found in error.diagnostics if found.code != "HIVE-402"]
     return findings
+
+
+def _has_effect(request: ApprovalRequest) -> bool:
+    return request.kind in EFFECTS and request.status in ANSWERED and request.outcome is None
+
+
+def _require_open_subject(store: ApprovalStore, request: ApprovalRequest) -> None:
+    """Raises: HIVE-416, after the request was superseded."""
+    why = overtaken_because(store.workspace, request)
+    if why is not None:
+        store.supersede(request.id, why)
+        raise refused("HIVE-416", f"{request.id} is superseded: {why}", "see `hive approvals list` for a newer one")
 
 
 def _require_current(store: ApprovalStore, request: ApprovalRequest) -> None:

@@ -6,12 +6,15 @@ import json
 import uuid
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hive_agents import audit
 from hive_agents.database import connect, database_errors
 from hive_agents.errors import HiveError
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.access import Principal
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,22 @@ class Run:
     result: dict[str, Any] | None
 
 
-def start_run(workspace: Workspace, graph: str, value: dict[str, Any]) -> Run:
+def start_run(
+    workspace: Workspace,
+    graph: str,
+    value: dict[str, Any],
+    thread_id: str | None = None,
+    owner: Principal | None = None,
+) -> Run:
+    """Write a run down, with a thread of its own unless it goes on with one; without an owner it is the workspace's."""
     run_id = f"r{uuid.uuid4().hex[:10]}"
-    run = Run(run_id, f"{graph}:{run_id}", graph, value, "running", None)
+    run = Run(run_id, thread_id or f"{graph}:{run_id}", graph, value, "running", None)
+    tenant, user = (owner.tenant, owner.user) if owner is not None else ("local", "local")
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
         connection.execute(
-            "INSERT INTO runs (run_id, thread_id, graph, input, status, started_at) VALUES (?, ?, ?, ?, ?, ?)",
-            (run_id, run.thread_id, graph, json.dumps(value), run.status, audit.now()),
+            "INSERT INTO runs (run_id, thread_id, graph, input, status, started_at, tenant, user)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (run_id, run.thread_id, graph, json.dumps(value), run.status, audit.now(), tenant, user),
         )
     return run
 

@@ -53,6 +53,7 @@ def deploy_approved(
         via=context["via"],
         reason=decision["reason"] or context.get("reason") or f"approved as {approval_id}",
         by=decision["by"],
+        authn=decision["authn"],
     )
 
 

@@ -101,8 +101,9 @@ def switch(
     via: str,
     reason: str | None = None,
     by: str | None = None,
+    authn: str = "local",
 ) -> Version:
-    """Make `candidate` serve; `evaluation` is `GateResult.record()`.
+    """Make `candidate` serve; `evaluation` is `GateResult.record()`, `authn` says how `by` is known.
 
     Raises: HIVE-307 where the active config, the golden set or the index is no longer the one measured.
     """
@@ -130,6 +131,7 @@ def switch(
             reason=reason,
             previous=previous,
             by=by,
+            authn=authn,
             evaluation=evaluation,
         )
 
@@ -196,11 +198,12 @@ def _record(
     previous: int | None,
     evaluation: dict[str, Any] | None,
     by: str | None,
+    authn: str = "local",
     link: bool = True,
 ) -> Version:
     """Audit line, row, file, link, in this order: whatever dies in between, the audit line decides what serves."""
     at, by = audit.now(), by or local_user()
-    fields = (stored.name, stored.file, stored.text, stored.hash, at, by, "local", decision, via, reason)
+    fields = (stored.name, stored.file, stored.text, stored.hash, at, by, authn, decision, via, reason)
     if link:
         announce_switch(workspace)
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
@@ -221,7 +224,7 @@ def _record(
                 text=stored.text,
                 config_hash=stored.hash,
                 by=by,
-                authn="local",
+                authn=authn,
                 decision=decision,
                 via=via,
                 reason=reason,

@@ -192,6 +192,19 @@ def test_a_plain_name_decides_nothing_where_tokens_are_wanted(place: Workspace) 
     assert approvals.decide(request.id, "approve", by="dana", authn="token").decisions[0].authn == "token"
 
 
+def test_a_token_decides_for_its_own_tenant_and_for_the_workspace(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    acme, own = approvals.file(filing(tenant="acme")), approvals.file(filing())
+    with refused("HIVE-415"):
+        approvals.decide(acme.id, "approve", by="gil", authn="token", tenant="globex")
+    with refused("HIVE-415"):
+        approvals.delegate(acme.id, by="gil", to="dana", authn="token", tenant="globex")
+    for request in (acme, own):
+        decided = approvals.decide(request.id, "approve", by="dana", authn="token", tenant="acme")
+        assert (decided.status, decided.decisions[0].authn) == ("approved", "token")
+    assert [one.id for one in approvals.list(tenant="acme")] == [acme.id]
+
+
 @pytest.mark.parametrize("who", ["agent:worker", "user:", "", "user:a b", "system:clock", "service:nightly"])
 def test_only_people_decide(place: Workspace, who: str) -> None:
     request = ApprovalStore(place).file(filing())

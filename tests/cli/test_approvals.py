@@ -10,7 +10,7 @@ import pytest
 
 from hive_agents import Workspace, audit
 from hive_agents.approvals import ApprovalStore
-from hive_agents.cli.approvals import _patch
+from hive_agents.cli.answering import read_patch
 from hive_agents.retrieval.deployed import active_config, versions
 from tests.approvals.asking import editable, filing
 from tests.sample import Ran, copied_sample, hive, write_config
@@ -75,6 +75,30 @@ def test_another_person_deploys_in_spite_of_the_gate(place: Workspace, override:
     assert approvals(place, "reject", override, "--as", "dana").codes == {"HIVE-414"}
 
 
+def test_an_override_is_asked_for_once_as_long_as_it_waits(place: Workspace, override: str) -> None:
+    """The same reason and figures give the same request; a new reason or measurement supersedes the requester's own."""
+
+    def ask(reason: str) -> str:
+        ran = hive("deploy", "same", "--override", "--reason", reason, "-w", place.root, "--json")
+        return str(ran.json["approval_id"])
+
+    def statuses() -> list[tuple[str, str]]:
+        return [(one["id"], one["status"]) for one in approvals(place, "list").json["items"]]
+
+    assert ask("we know") == override
+    assert statuses() == [(override, "pending")]
+    second = ask("they insist")
+    assert statuses() == [(second, "pending"), (override, "superseded")]
+    write_config(place, "same", retrieval={"top_k": 3})
+    third = ask("they insist")
+    assert statuses()[:2] == [(third, "pending"), (second, "superseded")]
+    assert approvals(place, "show", second).json["note"] == f"asked for again as {third}"
+    assert approvals(place, "reject", third, "--as", "dana").code == 0
+    fourth = ask("they insist")
+    assert statuses()[:2] == [(fourth, "pending"), (third, "rejected")]
+    assert audit.verify(place).ok
+
+
 def test_what_was_rolled_back_is_not_deployed_again(place: Workspace, override: str) -> None:
     assert approvals(place, "approve", override, "--as", "dana").code == 0
     assert hive("rollback", "-w", place.root).code == 0
@@ -121,6 +145,36 @@ def test_edit_and_respond(place: Workspace, tmp_path: Path) -> None:
     assert (ran.code, ran.json["status"]) == (0, "responded")
 
 
+def test_an_edit_of_a_denied_tool_is_refused(place: Workspace, tmp_path: Path) -> None:
+    denied = {"tool": "send_mail", "args": {"to": "a@example.org"}, "policy": [{"match": "*", "decision": "deny"}]}
+    request = ApprovalStore(place).file(editable(context=denied)).id
+    (tmp_path / "patch.json").write_text('{"n": 1}')
+    ran = approvals(place, "edit", request, "--patch", tmp_path / "patch.json", "--as", "dana")
+    assert (ran.code, ran.codes) == (1, {"HIVE-105"})
+    assert "denies send_mail" in ran.json["diagnostics"][0]["message"]
+
+
+def test_a_list_narrows_to_a_tenant(place: Workspace) -> None:
+    store = ApprovalStore(place)
+    own, acme = store.file(filing()).id, store.file(filing(tenant="acme")).id
+
+    def listed(*arguments: str) -> list[tuple[str, str]]:
+        return [(one["id"], one["tenant"]) for one in approvals(place, "list", *arguments).json["items"]]
+
+    assert listed() == [(acme, "acme"), (own, "local")]
+    assert listed("--tenant", "acme", "--status", "pending") == [(acme, "acme")]
+    assert listed("--tenant", "globex") == []
+    assert "of acme" in hive("approvals", "show", acme, "-w", place.root).out
+
+
+def test_texts_are_shown_as_they_were_written(place: Workspace) -> None:
+    request = ApprovalStore(place).file(filing(title="[red]may I[/red] \\[x]?")).id
+    for command in (("show", request), ("list",)):
+        out = "".join(hive("approvals", *command, "-w", place.root).out.split())
+        assert "[bold]" not in out
+    assert "[red]may I[/red] \\[x]?" in hive("approvals", "show", request, "-w", place.root).out
+
+
 def test_a_patch_may_come_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
@@ -128,7 +182,7 @@ def test_a_patch_may_come_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
         buffer = io.BytesIO(b'{"n": 1}')
 
     monkeypatch.setattr("sys.stdin", Stdin())
-    assert _patch("-") == {"n": 1}
+    assert read_patch("-") == {"n": 1}
 
 
 def test_all_of_one_rule_in_one_go(place: Workspace) -> None:

@@ -45,16 +45,23 @@ def test_calibrate_without_data_is_insufficient(text_workspace: Workspace) -> No
 
 
 def test_calibrate_certifies_and_asks_for_a_second_person_to_go_lower(recorded: Workspace) -> None:
-    ran = hive("judge", "calibrate", "-w", recorded.root, "--json", "--as", "user:amira")
+    (recorded.root / "hive.toml").write_text("[judge]\nllm_confidence_threshold = 0.8\n")
+    place = ("-w", recorded.root, "--json")
+    ran = hive("judge", "calibrate", "--as", "amira", *place)
     assert (ran.code, ran.json["status"], ran.json["recommended_threshold"]) == (0, "certified", 0.75)
     assert set(ran.json["guarantee"]) == {"alpha", "delta", "n", "coverage"}
-    assert ran.json["approval_id"]
-    number = ran.json["awaiting_approval"]["*"]
-    same = hive("judge", "calibrate", "--approve", number, "--as", "user:amira", "-w", recorded.root, "--json")
-    assert (same.code, same.codes) == (2, {"HIVE-409"})
-    other = hive("judge", "calibrate", "--approve", number, "--as", "user:bo", "-w", recorded.root, "--json")
-    assert (other.code, other.json["threshold"]) == (0, 0.75)
+    same = hive("approvals", "approve", ran.json["approval_id"], "--as", "user:amira", *place)
+    assert (same.code, same.codes) == (1, {"HIVE-415"})
+    assert hive("judge", "stats", *place).json["thresholds"]["*"]["value"] == 0.8
+    assert hive("approvals", "approve", ran.json["approval_id"], "--as", "bo", *place).code == 0
+    assert hive("judge", "stats", *place).json["thresholds"]["*"]["value"] == 0.75
     assert "CERTIFIED" in hive("judge", "calibrate", "-w", recorded.root).out
+
+
+def test_calibrate_takes_its_target_from_the_settings(recorded: Workspace) -> None:
+    (recorded.root / "hive.toml").write_text("[judge]\nalpha = 0.2\ndelta = 0.05\n")
+    guarantee = hive("judge", "calibrate", "-w", recorded.root, "--json").json["guarantee"]
+    assert (guarantee["alpha"], guarantee["delta"]) == (0.2, 0.05)
 
 
 def test_audit_shows_the_queue_blind_and_takes_an_answer(recorded: Workspace) -> None:
@@ -114,7 +121,11 @@ def test_rules_are_mined_listed_shown_approved_and_retired(recorded: Workspace) 
     } <= set(listed[0])
     assert [row["source"] for row in listed][:2] == ["manual", "learned"]
     assert hive("judge", "rules", "approve", rule, "--as", "user:bo", *place).json["stage"] == "shadow"
-    assert hive("judge", "rules", "approve", rule, "--as", "user:bo", *place).code == 2
+    assert hive("judge", "rules", "approve", rule, "--as", "user:bo", *place).code == 0
+    late = hive("judge", "rules", "approve", rule, "--as", "user:chen", *place)
+    assert (late.code, late.codes) == (1, {"HIVE-414"})
+    asked = {item["kind"] for item in hive("approvals", "list", *place).json["items"]}
+    assert asked == {"rule"}
     shown = hive("judge", "rules", "show", rule, *place).json
     assert [step["stage"] for step in shown["history"]] == ["proposed", "approved", "shadow"]
     assert hive("judge", "rules", "retire", rule, "--reason", "obsolete", *place).json["stage"] == "retired"

@@ -11,8 +11,8 @@ from scipy.stats import beta, binom
 from benchmarks.calibration import thresholds
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.judging import calibration, drift
-from hive_agents.judging.calibration import GLOBAL, CalibrationMetrics, apply_threshold, calibrate, threshold_for
+from hive_agents.judging import drift
+from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.certify import (
     Stratum,
     binomial_cdf,
@@ -24,6 +24,15 @@ from hive_agents.judging.certify import (
     upper_bound,
 )
 from hive_agents.judging.decision_log import DecisionLog
+from hive_agents.judging.metrics import CalibrationMetrics
+from hive_agents.judging.thresholds import (
+    GLOBAL,
+    Threshold,
+    apply_threshold,
+    awaiting,
+    refuse_thresholds,
+    threshold_for,
+)
 from tests.judging.recorded import load_recorded
 
 NOW = dt.datetime(2026, 2, 1, tzinfo=dt.UTC)
@@ -155,7 +164,7 @@ def test_too_little_keeps_the_old_threshold_and_says_how_many_are_missing(text_w
     put(text_workspace, 20)
     found = calibrate(text_workspace, now=NOW)
     assert (found.status, found.recommended_threshold, found.needed_audits) == ("insufficient", None, 25)
-    assert (found.previous, found.guarantee, found.threshold_by_goal_type) == (0.8, None, {"summary": 0.8})
+    assert (found.previous, found.guarantee, found.threshold_by_goal_type) == (0.7, None, {"summary": 0.7})
     assert threshold_for(text_workspace, "summary", "a", now=NOW).status == "default"
 
 
@@ -174,17 +183,27 @@ def test_a_higher_threshold_is_in_force_at_once(text_workspace: Workspace) -> No
     assert threshold_for(text_workspace, "never seen", now=NOW).value == 0.9
 
 
-def test_a_lower_threshold_takes_a_second_person(text_workspace: Workspace) -> None:
-    put(text_workspace, 60, confidence=0.7)
-    found = calibrate(text_workspace, by="user:amira", now=NOW)
+def test_a_lower_threshold_takes_a_second_person(cautious: Workspace) -> None:
+    put(cautious, 60, confidence=0.7)
+    found = calibrate(cautious, by="user:amira", now=NOW)
     assert (found.recommended_threshold, set(found.awaiting_approval)) == (0.7, {GLOBAL, "summary"})
-    assert threshold_for(text_workspace, "summary", "a", now=NOW).value == 0.8
+    assert threshold_for(cautious, "summary", "a", now=NOW) == Threshold(0.8, "default")
     with pytest.raises(HiveError, match="second person"):
-        apply_threshold(text_workspace, found.awaiting_approval["summary"], "user:amira")
-    apply_threshold(text_workspace, found.awaiting_approval["summary"], "user:bo")
-    assert threshold_for(text_workspace, "summary", "a", now=NOW).value == 0.7
+        apply_threshold(cautious, found.awaiting_approval["summary"], "user:Amira")
+    apply_threshold(cautious, found.awaiting_approval["summary"], "user:bo")
+    assert threshold_for(cautious, "summary", "a", now=NOW).value == 0.7
     with pytest.raises(HiveError, match="does not wait"):
-        apply_threshold(text_workspace, found.awaiting_approval["summary"], "user:bo")
+        apply_threshold(cautious, found.awaiting_approval["summary"], "user:bo")
+
+
+def test_a_threshold_that_was_overtaken_waits_no_more(cautious: Workspace) -> None:
+    put(cautious, 60, confidence=0.7)
+    first = calibrate(cautious, now=NOW).awaiting_approval
+    second = calibrate(cautious, now=NOW).awaiting_approval
+    assert set(awaiting(cautious)) == set(second.values())
+    refuse_thresholds(cautious, [*first.values(), *second.values()])
+    assert awaiting(cautious) == {}
+    assert threshold_for(cautious, "summary", "a", now=NOW).status == "default"
 
 
 def test_a_certificate_expires_with_time_and_with_the_judge(text_workspace: Workspace) -> None:
@@ -220,7 +239,7 @@ def test_a_drift_alarm_escalates_everything_until_recalibrated(text_workspace: W
     put(text_workspace, 45)
     drift.observe(text_workspace, "summary", False)
     drift.observe(text_workspace, "summary", False)
-    assert threshold_for(text_workspace, "summary", "a", now=NOW) == calibration.Threshold(1.01, "drift")
+    assert threshold_for(text_workspace, "summary", "a", now=NOW) == Threshold(1.01, "drift")
     calibrate(text_workspace, now=NOW)
     assert threshold_for(text_workspace, "summary", "a", now=NOW).value == 0.9
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
 from hive_agents import Workspace, audit
-from hive_agents.judging.drift import ALARM, e_value, observe, psi, reset, states
+from hive_agents.database import connect
+from hive_agents.judging.drift import ALARM, e_value, forget, observe, psi, states
 
 
 def test_two_early_errors_alarm_and_one_does_not(text_workspace: Workspace) -> None:
@@ -17,12 +20,13 @@ def test_two_early_errors_alarm_and_one_does_not(text_workspace: Workspace) -> N
     assert [entry["goal_type"] for entry in audit.entries(text_workspace, "judge.drift")] == ["summary"]
 
 
-def test_goal_types_are_watched_apart_and_reset(text_workspace: Workspace) -> None:
+def test_goal_types_are_watched_apart_and_forgotten(text_workspace: Workspace) -> None:
     for _ in range(2):
         observe(text_workspace, "summary", False)
     observe(text_workspace, "security", True)
     assert [state.alarmed for state in states(text_workspace).values()] == [False, True]
-    reset(text_workspace, ["summary"])
+    with closing(connect(text_workspace.database)) as connection:
+        forget(connection, ["summary"])
     assert set(states(text_workspace)) == {"security"}
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from pathlib import Path
@@ -13,7 +14,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from hive_agents.goals import Constraint, Goal, SuccessCriterion
 from hive_agents.judging.attempts import Attempts
 from hive_agents.judging.criteria import register_criterion
-from hive_agents.judging.evaluators import ModelEvaluator
+from hive_agents.judging.evaluators import FunctionEvaluator, ModelEvaluator
 from hive_agents.judging.hybrid import HybridJudge
 from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import CapabilityLevel, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
@@ -136,17 +137,44 @@ async def test_a_result_that_rules_cannot_read_escalates() -> None:
     assert (await HybridJudge(llm=says()).evaluate(GOAL, {"handle": object()})).action is ACCEPT
 
 
-async def test_a_shadow_rule_is_told_and_never_acts() -> None:
-    told: list[tuple[str, bool | None]] = []
+async def test_a_shadow_rule_is_tried_and_never_acts() -> None:
     rules = [
         rule("yes", mode="shadow"),
         rule("no", "False", mode="shadow"),
         rule("raises", "1 in attempt", mode="shadow"),
         rule("elsewhere", mode="shadow", goal_types=["x"]),
     ]
-    judge = HybridJudge(rules=rules, llm=says(RETRY), on_shadow=lambda rule, matched: told.append((rule.id, matched)))
-    assert (await judge.evaluate(GOAL, {})).action is RETRY
-    assert sorted(told) == [("no", False), ("raises", None), ("yes", True)]
+    judgment = await HybridJudge(rules=rules, llm=says(RETRY)).evaluate(GOAL, {})
+    assert (judgment.action, judgment.rule_id) == (RETRY, None)
+    assert judgment.tried == {"no": False, "raises": None, "yes": True}
+
+
+async def test_a_learned_rule_that_acts_is_tried_too_also_where_another_decides() -> None:
+    rules = [rule("first", priority=190), rule("learned_a", action=REPLAN), rule("learned_b", "False")]
+    judgment = await HybridJudge(rules=rules).evaluate(GOAL, {})
+    assert (judgment.rule_id, judgment.tried) == ("first", {"learned_a": True, "learned_b": False})
+
+
+async def test_a_function_that_is_late_is_a_fault() -> None:
+    async def endless(*_: Any) -> Judgment:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    judgment = await HybridJudge(llm=FunctionEvaluator(endless, deadline=0.01)).evaluate(GOAL, {})
+    assert (judgment.action, judgment.escalation_reason) == (ESCALATE, "model_error")
+    assert "within 0.01 s" in judgment.reasoning
+
+
+def test_a_fingerprint_tells_evaluators_apart() -> None:
+    async def other(goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
+        raise AssertionError
+
+    marked = FunctionEvaluator(never)
+    panel = HybridJudge(llm=never, panel=[other]).fingerprint
+    found = {HybridJudge(llm=llm).fingerprint for llm in (None, never, other)} | {panel}
+    assert len(found) == 4
+    assert HybridJudge(llm=other, panel=[never]).fingerprint == panel
+    assert marked.fingerprint == HybridJudge(llm=never).fingerprint
 
 
 def test_two_rules_of_one_name_are_refused() -> None:

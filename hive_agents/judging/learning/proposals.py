@@ -15,6 +15,17 @@ class RuleProposal(Format):
 
     `confidence` is the one-sided 95 % lower bound of its agreement with people, so 10 of 10 is 0.741;
     `coverage` the share of the escalations that it would have decided; `edge_cases` say what to look at.
+
+    >>> from hive_agents.judging.certify import lower_bound
+    >>> pattern, examples = "code contains 'eval('", list(range(1, 11))
+    >>> rule = proposed_rule("'eval(' in result.get('code', '')", "retry", ["code"], pattern, examples)
+    >>> proposal = RuleProposal(
+    ...     id=rule["id"], trigger_pattern=pattern, human_action="retry", confidence=lower_bound(10, 10), coverage=0.2,
+    ...     support=10, agreements=10, reviewers=["user:amira", "user:bo"], examples=examples, edge_cases=[],
+    ...     p_value=0.01, proposed_rule=rule,
+    ... )
+    >>> round(proposal.confidence, 3), proposal.proposed_rule["mode"]
+    (0.741, 'shadow')
     """
 
     id: str

@@ -1,14 +1,17 @@
-"""Sequential tests: whether a rule may go on to the next stage, and whether it has to go back."""
+"""Sequential tests: whether a rule may go on to the next stage, and whether it has to go back.
+
+A rule that only watches is dropped by the test that would promote it. One that acts goes back on proof alone: two
+tests with an error of 5 % each, stage after stage, would end most rules that are right.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from math import log
 from typing import Any
 
 from hive_agents.judging.certify import lower_bound
-from hive_agents.judging.drift import ALARM, e_value
 
 P0 = 0.90
 P1 = 0.98
@@ -22,38 +25,65 @@ ESCALATE_MATCHES = 10
 ACCEPT_LOWER = 0.95
 """A rule that lets results through needs 59 agreements without an error."""
 
-LAST = 20
-LAST_ERRORS = 2
+PROMISED = 0.05
+"""The share of disagreement that a rule stands for; while it keeps to it, it may act."""
+BROKEN = 0.15
+"""The share against which the evidence is weighed: every disagreement trebles it, every agreement takes a tenth."""
+ROLLBACK = 20.0
+"""By Ville's inequality a rule that keeps its promise reaches it with a probability of 1/20 at most, ever."""
+
 RATE_FACTOR = 3.0
 _RATE_FROM = 20
 
 
+def rollback_evidence(results: Iterable[bool]) -> float:
+    """The evidence that people disagree with a rule more often than it promised; `results` are its agreements.
+
+    A mixture of likelihood ratios, one begun at each result j with the weight 1 / (j (j + 1)): a rule that was
+    right for long and goes bad can't live on what it has earned. What has not begun yet counts 1 each.
+    Source: "Game-theoretic statistics and safe anytime-valid inference" (Ramdas et al. 2023), for the bound;
+    the weights are chosen so that the sum over all starts is 1.
+
+    >>> [round(rollback_evidence([True] * 200 + [False] * n), 1) for n in (0, 5, 9, 11)]
+    [0.0, 0.1, 5.3, 47.7]
+    """
+    evidence = Evidence()
+    for agrees in results:
+        evidence = evidence.observed(agrees)
+    return evidence.rollback
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a rule has shown in its present stage; `recent` is the newest 20 results, 1 an agreement."""
+    """What a rule has shown in its present stage: `llr` for going on, `begun` for going back."""
 
     llr: float = 0.0
-    e: float = 1.0
+    begun: float = 0.0
     n: int = 0
     k: int = 0
-    recent: tuple[int, ...] = ()
     checks: int = 0
     matches: int = 0
 
     def observed(self, agrees: bool) -> Evidence:
         """With one more match that a person decided too."""
+        n = self.n + 1
+        ratio = (1 - BROKEN) / (1 - PROMISED) if agrees else BROKEN / PROMISED
         return replace(
             self,
             llr=self.llr + (AGREE if agrees else DISAGREE),
-            e=e_value([not agrees], start=self.e),
-            n=self.n + 1,
+            begun=(self.begun + 1 / (n * (n + 1))) * ratio,
+            n=n,
             k=self.k + int(agrees),
-            recent=(*self.recent, int(agrees))[-LAST:],
         )
 
     def checked(self, matched: bool) -> Evidence:
         """With one more result that the rule was tried on."""
         return replace(self, checks=self.checks + 1, matches=self.matches + int(matched))
+
+    @property
+    def rollback(self) -> float:
+        """The e-value of `rollback_evidence`: ratios begun, and the weight of those that begin later."""
+        return self.begun + 1 / (self.n + 1)
 
     @property
     def match_rate(self) -> float | None:
@@ -67,23 +97,22 @@ class Evidence:
         return proven and (action != "accept" or lower_bound(self.k, self.n) >= ACCEPT_LOWER)
 
     def fails(self) -> bool:
-        """Whether the sequential test has decided against the rule."""
+        """Whether the test has decided against the rule; it ends rules in the shadow."""
         return self.llr <= -BOUND
 
     def alarm(self, shadow_rate: float | None) -> str | None:
         """Why a rule that acts must go back; None while all is well."""
-        if self.e >= ALARM:
-            return f"people disagree more often than 5 %: e-value {self.e:.1f}"
-        if self.recent.count(0) >= LAST_ERRORS:
-            return f"{self.recent.count(0)} disagreements in the last {len(self.recent)}"
+        if self.rollback >= ROLLBACK:
+            wrong = self.n - self.k
+            return f"{wrong} of {self.n} decided otherwise by people, more than {PROMISED:.0%}: e = {self.rollback:.0f}"
         rate = self.match_rate
         if shadow_rate and rate is not None and self.matches >= _RATE_FROM and rate > RATE_FACTOR * shadow_rate:
             return f"matches {rate:.0%} of results, {shadow_rate:.0%} in the shadow"
         return None
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "recent": list(self.recent)}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Evidence:
-        return cls(**{**value, "recent": tuple(value["recent"])})
+        return cls(**value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from sqlite3 import Connection
@@ -13,7 +13,8 @@ from typing import Any
 from hive_agents import audit
 from hive_agents.database import connect, database_errors, transaction
 from hive_agents.errors import HiveError
-from hive_agents.judging.decision_log import SECURITY, now
+from hive_agents.judging.decision_log import now
+from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.learning.proposals import RuleProposal
 from hive_agents.judging.learning.sequential import Evidence
 from hive_agents.workspace import Workspace
@@ -42,6 +43,11 @@ class LearnedRule:
     @property
     def mode(self) -> str:
         return "active" if self.stage in _ACTING else "shadow" if self.stage == "shadow" else "off"
+
+    @property
+    def approvers(self) -> int:
+        """How many people have to approve it: two where it reaches security goals, as a rule without types does."""
+        return 2 if SECURITY in (self.rule.get("goal_types") or [SECURITY]) else 1
 
     def acts_on(self, run_id: str) -> bool:
         """Whether the rule decides in this run: always the same answer for a run, and more runs at each stage."""
@@ -76,10 +82,7 @@ class RuleBook:
                 return known
             value = proposal.model_dump(mode="json")
             rule = LearnedRule(proposal.id, "proposed", value.pop("proposed_rule"), value, author)
-            rule = _stepped(rule, "proposed", by=author)
-            _save(connection, rule)
-        self._audit(rule)
-        return rule
+            return self._keep(connection, _stepped(rule, "proposed", by=author))
 
     def approve(self, rule_id: str, by: str) -> LearnedRule:
         """A person lets the rule into the shadow; for security goals it takes two, never the author.
@@ -97,14 +100,11 @@ class RuleBook:
             if by in rule.approved_by:
                 raise HiveError.of("HIVE-409", f"{by} has approved {rule_id} already", fix="ask a second person")
             rule = replace(rule, approved_by=(*rule.approved_by, by))
-            goal_types = rule.rule.get("goal_types") or [SECURITY]  # a rule without types is for security goals too
-            complete = len(rule.approved_by) >= (2 if SECURITY in goal_types else 1)
+            complete = len(rule.approved_by) >= rule.approvers
             rule = _stepped(rule, "approved" if complete else "proposed", by=by)
             if complete:
                 rule = _stepped(rule, "shadow", by=by)
-            _save(connection, rule)
-        self._audit(rule, steps=2 if complete else 1)
-        return rule
+            return self._keep(connection, rule, steps=2 if complete else 1)
 
     def retire(self, rule_id: str, by: str, reason: str = "") -> LearnedRule:
         """A person ends the rule for good. Raises: HIVE-409 for an unknown or ended rule."""
@@ -112,18 +112,21 @@ class RuleBook:
             rule = _known(connection, rule_id)
             if rule.stage in ENDED:
                 raise HiveError.of("HIVE-409", f"{rule_id} is {rule.stage} already")
-            rule = _stepped(rule, "retired", by=by, reason=reason)
-            _save(connection, rule)
-        self._audit(rule)
-        return rule
+            return self._keep(connection, _stepped(rule, "retired", by=by, reason=reason))
 
-    def tried(self, rule_id: str, matched: bool) -> LearnedRule:
-        """Note that the rule was tried on a result, in the shadow or acting."""
-        return self._observe(rule_id, matched=matched, agrees=None)
+    def tried(self, matches: Mapping[str, bool]) -> None:
+        """Note which rules, by id, were tried on a result, and whether they matched; unknown ids are let be."""
+        with self._changing() as connection:
+            for rule_id, matched in matches.items():
+                rule = _find(connection, rule_id)
+                if rule is not None:
+                    self._note(connection, rule, rule.evidence.checked(matched))
 
     def observe(self, rule_id: str, agrees: bool) -> LearnedRule:
         """Note that a person decided a result that the rule matches; promotes or rolls back when that decides it."""
-        return self._observe(rule_id, matched=None, agrees=agrees)
+        with self._changing() as connection:
+            rule = _known(connection, rule_id)
+            return self._note(connection, rule, rule.evidence.observed(agrees))
 
     def get(self, rule_id: str) -> LearnedRule:
         """Raises: HIVE-409 for an unknown rule."""
@@ -141,26 +144,18 @@ class RuleBook:
         """The `EvaluationRule` fields of every rule that acts or watches in this run."""
         return [rule.for_run(run_id) for rule in self.rules() if rule.mode != "off"]
 
-    def _observe(self, rule_id: str, *, matched: bool | None, agrees: bool | None) -> LearnedRule:
-        with self._changing() as connection:
-            rule = _known(connection, rule_id)
-            if rule.mode == "off":
-                return rule
-            before = rule.stage
-            evidence = rule.evidence
-            if matched is not None:
-                evidence = evidence.checked(matched)
-            if agrees is not None:
-                evidence = evidence.observed(agrees)
-            rule = _moved(replace(rule, evidence=evidence))
-            _save(connection, rule)
-        if rule.stage != before:
-            self._audit(rule)
-        return rule
+    def _note(self, connection: Connection, rule: LearnedRule, evidence: Evidence) -> LearnedRule:
+        if rule.mode == "off":
+            return rule
+        moved = _moved(replace(rule, evidence=evidence))
+        return self._keep(connection, moved, steps=int(moved.stage != rule.stage))
 
-    def _audit(self, rule: LearnedRule, steps: int = 1) -> None:
-        for step in rule.steps[-steps:]:
+    def _keep(self, connection: Connection, rule: LearnedRule, steps: int = 1) -> LearnedRule:
+        """Save a rule, its newest steps in the audit log first."""
+        for step in rule.steps[len(rule.steps) - steps :]:
             audit.append(self.workspace, "judge.rule", rule=rule.id, **{k: v for k, v in step.items() if k != "at"})
+        _save(connection, rule)
+        return rule
 
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
@@ -173,7 +168,7 @@ def _moved(rule: LearnedRule) -> LearnedRule:
     """The rule in the stage that its evidence asks for; the next stage begins with none."""
     evidence, action = rule.evidence, str(rule.rule["action"])
     reason = evidence.alarm(rule.shadow_rate) if rule.stage in _ACTING else None
-    if reason is None and evidence.fails():
+    if rule.stage == "shadow" and evidence.fails():
         reason = f"{evidence.n - evidence.k} of {evidence.n} decided otherwise by people"
     if reason is not None:
         return _stepped(rule, "rolled_back", by="system", reason=reason)

@@ -1,0 +1,96 @@
+"""One answer to one request or to many, as `hive approvals approve`, `reject`, `edit` and `respond` give it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from hive_agents.cli.surface import Surface
+
+if TYPE_CHECKING:
+    from hive_agents.approvals.request import Verb
+    from hive_agents.workspace import Workspace
+
+
+def give_answer(
+    surface: Surface,
+    place: Workspace,
+    requests: list[str],
+    rule: str | None,
+    verb: Verb,
+    by: str | None,
+    answer: dict[str, Any],
+) -> None:
+    """Decide `requests`, and whatever is pending for `rule`, as the person `by`; with several, each for itself.
+
+    Raises: HIVE-409 without a request, for a single one as `runtime.decisions.decide`.
+    """
+    from hive_agents.approvals import ApprovalStore
+    from hive_agents.errors import HiveError
+    from hive_agents.runtime.decider import decider_for
+
+    answer |= asdict(decider_for(place, by))
+    if rule is not None:
+        requests = [*requests, *(one.id for one in reversed(ApprovalStore(place).list("pending", rule)))]
+    elif not requests:
+        raise HiveError.of("HIVE-409", "no request is named", fix="give an ID, or --rule RULE")
+    if len(requests) == 1:
+        surface.show(*_decided(place, requests[0], verb, answer))
+        return
+    items, lines, code = [], [], 0
+    for request in requests:
+        try:
+            value, line = _decided(place, request, verb, answer)
+        except HiveError as error:
+            code = max(code, error.exit_code)
+            value = {"id": request, "ok": False, "diagnostics": [found.to_json() for found in error.diagnostics]}
+            line = f"{request}: {error.diagnostics[0].message}"
+        items.append(value)
+        lines.append(line)
+    surface.show({"items": items}, *(lines or [f"nothing is pending for {rule}"]))
+    raise typer.Exit(code)
+
+
+def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    from hive_agents.runtime.decisions import decide
+
+    found, run = decide(place, request, verb, **answer)
+    mine, missing = found.answer_of(answer["by"]), found.remaining_approvals
+    value = {
+        "id": found.id,
+        "status": found.status,
+        "decision": verb,
+        "by": mine.by,
+        "authn": mine.authn,
+        "decided_at": mine.at,
+        "remaining_approvals": missing,
+        "run": run,
+    }
+    line = f"{found.id} is {found.status}" + (f": {missing} more approval(s) needed" if missing else "")
+    return value, line + (f" ({_told(found.outcome)})" if found.outcome else "")
+
+
+def _told(outcome: dict[str, Any]) -> str:
+    if "deployed" in outcome:
+        return f"deployed {outcome['deployed']}"
+    if "run_id" in outcome:
+        return f"its run is {outcome['status']}"
+    return ", ".join(f"{name} {value}" for name, value in outcome.items() if value is not None)
+
+
+def read_patch(source: str) -> Any:
+    """The JSON of a file, or of stdin for "-". Raises: HIVE-409 for a file that can't be read, HIVE-101."""
+    from hive_agents import jsontext
+    from hive_agents.errors import HiveError
+
+    try:
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+    except OSError as error:
+        message = f"cannot read {source}: {error.strerror}"
+        raise HiveError.of("HIVE-409", message, fix="name a file, or - for stdin") from None
+    file = "stdin" if source == "-" else source
+    return jsontext.parse(jsontext.decode(data, file), file)

@@ -1,0 +1,191 @@
+"""`hive judge rules`: rules that were learned from what people decided, and their stages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace, styled
+
+if TYPE_CHECKING:
+    from hive_agents.judging.learning import LearnedRule
+    from hive_agents.workspace import Workspace
+
+app = typer.Typer(help="Rules learned from what people decided.", no_args_is_help=True)
+
+AsOption = Annotated[str | None, typer.Option("--as", help="Who acts (default: the local user).")]
+RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
+
+
+@app.command("mine")
+def mine(
+    as_: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Look for conditions under which people always decided the same, and ask people to approve them."""
+    from hive_agents.judging.decision_log import DecisionLog
+    from hive_agents.judging.learning import RuleBook, mine
+    from hive_agents.runtime.judge_requests import ask_for_rule
+
+    place = open_workspace(workspace)
+    proposals = mine(DecisionLog(place).rows())
+    book, author = RuleBook(place), acting(as_) if as_ else "service:miner"
+    values, lines = [], []
+    for p in proposals:
+        rule = book.propose(p, author)
+        request = ask_for_rule(place, rule).id if rule.stage == "proposed" else None
+        values.append(p.model_dump(mode="json") | {"stage": rule.stage, "approval_id": request})
+        lines.append(
+            f"{p.id}  {p.human_action:<9} {p.agreements}/{p.support}, at least {p.confidence:.0%}  {p.trigger_pattern}"
+            f"  ({request or rule.stage})"
+        )
+    Surface(json, quiet).show({"proposals": values}, *lines, f"{len(values)} proposals")
+
+
+@app.command("list")
+def list_rules(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Every rule, by hand and learned, with what people said of its matches."""
+    place = open_workspace(workspace)
+    values = all_rules(place)
+    lines = [
+        f"{r['id']:<24} {r['source']:<8} {r['stage'] or r['mode']:<11} {r['action']:<9} {short(r['condition'])}"
+        for r in values
+    ]
+    Surface(json, quiet).show({"rules": values}, *lines, f"{len(values)} rules")
+
+
+@app.command("show")
+def show(
+    rule: RuleArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
+) -> None:
+    """One learned rule: its condition, evidence, examples and history."""
+    from hive_agents.judging.learning import RuleBook
+
+    _show(RuleBook(open_workspace(workspace)).get(rule), Surface(json, quiet))
+
+
+@app.command("approve")
+def approve(
+    rule: RuleArgument,
+    as_: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Let a proposed rule into the shadow, where it logs and does not act; security rules take two people.
+
+    The same as `hive approvals approve` of its request.
+    """
+    from hive_agents.judging.learning import RuleBook
+    from hive_agents.runtime.decider import decider_for
+    from hive_agents.runtime.decisions import decide
+    from hive_agents.runtime.judge_requests import ask_for_rule
+
+    place = open_workspace(workspace)
+    request = ask_for_rule(place, RuleBook(place).get(rule))
+    who = decider_for(place, as_)
+    decided, _ = decide(place, request.id, "approve", by=who.by, authn=who.authn, tenant=who.tenant)
+    _show(RuleBook(place).get(rule), Surface(json, quiet), decided.remaining_approvals)
+
+
+@app.command("retire")
+def retire(
+    rule: RuleArgument,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")] = "",
+    as_: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """End a learned rule for good."""
+    from hive_agents.judging.learning import RuleBook
+
+    _show(RuleBook(open_workspace(workspace)).retire(rule, acting(as_), reason), Surface(json, quiet))
+
+
+def all_rules(workspace: Workspace) -> list[dict[str, Any]]:
+    """The rules of `rules/*.json`, then the learned ones."""
+    from hive_agents import jsontext
+    from hive_agents.judging.learning import RuleBook
+
+    found: list[dict[str, Any]] = []
+    for path in sorted((workspace.root / "rules").glob("*.json")):
+        name = workspace.relative(path)
+        rule = jsontext.parse(jsontext.decode(path.read_bytes(), name), name)
+        if isinstance(rule, dict):
+            found.append(_listed(rule, "manual", None))
+    return found + [rule_value(rule) for rule in RuleBook(workspace).rules()]
+
+
+def rule_value(rule: LearnedRule) -> dict[str, Any]:
+    """A learned rule's row of the list; matches and agreements are of its present stage."""
+    from hive_agents.judging.certify import lower_bound
+
+    evidence = rule.evidence
+    value = _listed({**rule.rule, "mode": rule.mode}, "learned", rule.stage)
+    return value | {
+        "matches": evidence.matches or evidence.n,
+        "agreements": evidence.k,
+        "lower95": lower_bound(evidence.k, evidence.n) if evidence.n else rule.proposal["confidence"],
+    }
+
+
+def _listed(rule: dict[str, Any], source: str, stage: str | None) -> dict[str, Any]:
+    return {
+        "id": rule.get("id"),
+        "source": source,
+        "mode": rule.get("mode", "active"),
+        "stage": stage,
+        "priority": rule.get("priority", 0),
+        "action": str(rule.get("action", "")).lower(),
+        "condition": rule.get("condition"),
+        "goal_types": rule.get("goal_types", []),
+        "matches": None,
+        "agreements": None,
+        "lower95": None,
+    }
+
+
+def _show(rule: LearnedRule, surface: Surface, missing: int = 0) -> None:
+    value = rule_value(rule) | {
+        "rule": rule.rule,
+        "proposal": rule.proposal,
+        "author": rule.author,
+        "approved_by": list(rule.approved_by),
+        "evidence": rule.evidence.to_json(),
+        "history": list(rule.steps),
+        "updated_at": rule.updated_at,
+    }
+    proposal = rule.proposal
+    parts: list[Any] = [
+        styled(f"{rule.id}  {rule.stage}  -> {rule.rule['action']}", "bold"),
+        f"  {rule.rule['condition']}",
+        f"  people agreed on {proposal['agreements']} of {proposal['support']}: at least {proposal['confidence']:.1%};"
+        f" covers {proposal['coverage']:.0%} of the escalations",
+        f"  examples: {', '.join(map(str, proposal['examples']))}",
+        *(f"  look at: {case}" for case in proposal["edge_cases"]),
+        *(f"  {step['at']}  {step['stage']:<11} {step['by']}  {step['reason']}" for step in rule.steps),
+    ]
+    if missing:
+        value["remaining_approvals"] = missing
+        parts.append(styled(f"  {missing} more approval needed, by another person", "yellow"))
+    surface.show(value, *parts)
+
+
+def short(value: Any) -> str:
+    """A value in one line of at most 80 characters."""
+    import json
+
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def acting(name: str | None) -> str:
+    """The person who acts. Raises: HIVE-409 for a name that is no person's."""
+    from hive_agents.approvals.people import person
+    from hive_agents.verification.deploy import local_user
+
+    return person(name or local_user())

@@ -1,0 +1,111 @@
+"""What the decision log holds: decisions of judges, and the labels that people gave them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from sqlite3 import Row
+from typing import Any
+
+SECURITY = "security"
+UNTYPED = "untyped"
+"""The goal type under which results of goals without one are logged."""
+
+ACTIONS = ("accept", "retry", "replan", "escalate")
+OUTCOMES = ("succeeded", "failed")
+THRESHOLD_REASONS = ("low_confidence", "drift")
+"""The escalations that a threshold decides about; the others ignore confidence."""
+
+_JUDGED_BY_CONFIDENCE = ("llm", "evidence")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A person's verdict; `blind` when the judge's was not shown before."""
+
+    action: str
+    by: str
+    at: str
+    blind: bool
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A row of the log. `audit`: 0 not drawn, 1 drawn, 2 drawn only because security is drawn twice as often."""
+
+    id: int
+    at: str
+    tenant: str
+    goal_type: str
+    goal_id: str | None
+    run_id: str | None
+    action: str
+    confidence: float | None
+    source: str
+    rule_id: str | None
+    escalation_reason: str | None
+    judge_hash: str
+    judgment: Mapping[str, Any]
+    result: Any
+    audit: int
+    outcome: str | None
+    llm_calls: int
+    input_tokens: int
+    output_tokens: int
+    usd: float
+    labels: tuple[Label, ...]
+
+    @property
+    def automatic(self) -> bool:
+        return self.action != "escalate"
+
+    @property
+    def proposal(self) -> tuple[str, float] | None:
+        """The evaluator's own action and confidence, also where a low confidence made it an escalation.
+
+        None when a rule decided or no evaluator was heard.
+        """
+        if self.source not in _JUDGED_BY_CONFIDENCE:
+            return None
+        for signal in reversed(self.judgment.get("signals") or []):
+            if signal.get("source") in _JUDGED_BY_CONFIDENCE:
+                return str(signal["action"]), _number(signal.get("confidence"))
+        return (self.action, _number(self.confidence)) if self.automatic else None
+
+    @property
+    def evidence(self) -> tuple[Label, ...]:
+        """The labels that say how often the judge is right.
+
+        Of an automatic decision those of blind audits only: who complains unasked does so where it was wrong.
+        """
+        if self.automatic:
+            return tuple(label for label in self.labels if label.blind and self.audit)
+        return self.labels
+
+    def human_action(self, *, blind: bool = False) -> str | None:
+        """What most reviewers said, with `blind` the blind ones alone; None without a label or on a tie."""
+        counts = Counter(label.action for label in self.labels if label.blind or not blind)
+        first, second = ([*counts.most_common(2), (None, 0), (None, 0)])[:2]
+        return None if first[1] == second[1] else first[0]
+
+
+def decision_of(row: Row, labels: Sequence[Label]) -> Decision:
+    """The decision in a row of `judge_decisions`."""
+    values = {name: row[name] for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values
+    values["judgment"], values["result"] = json.loads(row["judgment"]), json.loads(row["result"])
+    return Decision(**values, labels=tuple(labels))
+
+
+def source_of(judgment: Mapping[str, Any]) -> str:
+    """Which kind of signal decided: `rule`, `llm`, `evidence`, or `none` when nothing could be heard."""
+    if judgment.get("rule_id") or judgment.get("escalation_reason") in ("hard_constraint", "rule_error"):
+        return "rule"
+    sources = [signal.get("source") for signal in judgment.get("signals") or []]
+    return str(next((source for source in reversed(sources) if source != "human"), "none"))
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else float("nan")

@@ -1,0 +1,41 @@
+"""People's verdicts: entered once, and weighed wherever they count, in the drift test and for learned rules."""
+
+from __future__ import annotations
+
+from hive_agents.approvals.people import person
+from hive_agents.judging import drift
+from hive_agents.judging.decision_log import DecisionLog
+from hive_agents.judging.decisions import Decision
+from hive_agents.judging.learning.stages import RuleBook
+from hive_agents.workspace import Workspace
+
+
+def enter(
+    workspace: Workspace, decision_id: int, action: str, by: str, *, blind: bool = False, comment: str | None = None
+) -> drift.DriftState:
+    """Record a person's verdict on a decision; returns how its goal type's drift test stands.
+
+    The first verdict that is evidence counts: one decision is one observation, however many people look at it.
+    It is an observation of the judge where the judge decided, and of each learned rule that matched.
+
+    Raises: HIVE-409 for an unknown decision or action, who is no person, or has labelled it before.
+    """
+    by, action, log = person(by), action.lower(), DecisionLog(workspace)
+    before = log.get(decision_id)
+    log.label(decision_id, action, by, blind=blind, comment=comment)
+    row = log.get(decision_id)
+    state = drift.states(workspace).get(row.goal_type) or drift.DriftState(row.goal_type, 1.0, None)
+    if before.evidence or not row.evidence:
+        return state
+    _observe_rules(workspace, row, action)
+    return drift.observe(workspace, row.goal_type, action == row.action) if row.automatic else state
+
+
+def _observe_rules(workspace: Workspace, row: Decision, action: str) -> None:
+    matched = {rule_id for rule_id, found in (row.judgment.get("tried") or {}).items() if found}
+    if not matched:
+        return
+    book = RuleBook(workspace)
+    for rule in book.rules():
+        if rule.id in matched:
+            book.observe(rule.id, action == rule.rule["action"])

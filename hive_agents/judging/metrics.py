@@ -1,0 +1,93 @@
+"""What a calibration reports: its guarantee, and how often people said what the judge said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from hive_agents.formats import Format
+from hive_agents.judging.certify import lower_bound
+from hive_agents.judging.decisions import Decision
+
+Status = Literal["certified", "insufficient", "expired"]
+
+
+class Accuracy(Format):
+    """Accepted results at one confidence (rounded to .1), and how many of them people accepted too."""
+
+    confidence: float
+    n: int
+    correct: int
+    lower95: float
+
+
+class Rate(Format):
+    """`k` of `n`."""
+
+    n: int
+    k: int
+    rate: float
+
+
+class Guarantee(Format):
+    """With confidence 1 - delta, people disagree with at most alpha of what the threshold lets through."""
+
+    alpha: float
+    delta: float
+    n: int
+    coverage: float
+
+
+class CalibrationMetrics(Format):
+    """What a calibration found. A type without enough audits of its own has the global threshold.
+
+    `recommended_threshold` is None where nothing could be certified: `previous` stays, and `needed_audits` more
+    agreeing audits might change that. `awaiting_approval` names the types whose new threshold is lower than the
+    one in force, each with its calibration's number: it takes effect when a second person agrees.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.judging.calibration import calibrate
+    >>> with TemporaryDirectory() as folder:
+    ...     Path(folder, "collections").mkdir()
+    ...     found = calibrate(Workspace(folder))
+    >>> found.status, found.recommended_threshold, found.previous, found.needed_audits, found.guarantee
+    ('insufficient', None, 0.7, 45, None)
+    """
+
+    status: Status
+    recommended_threshold: float | None
+    previous: float
+    needed_audits: int
+    threshold_by_goal_type: dict[str, float]
+    accept_accuracy_by_confidence: list[Accuracy]
+    retry_success_rate: Rate | None
+    guarantee: Guarantee | None
+    empirical_threshold: float | None = None
+    rejected: int = 0
+    undecided: int = 0
+    awaiting_approval: dict[str, int] = {}
+    warnings: list[str] = []
+
+
+def accept_accuracy(rows: Sequence[Decision]) -> list[Accuracy]:
+    """How often people accept, too, what the judge accepted, per confidence; blind audits only."""
+    bins: dict[int, list[bool]] = {}
+    for row in rows:
+        human = row.human_action(blind=True)
+        if row.proposal is None or row.action != "accept" or not row.audit or human is None:
+            continue
+        if 0 <= (confidence := row.proposal[1]) <= 1:
+            bins.setdefault(min(9, int(confidence * 10 + 1e-9)), []).append(human == "accept")
+    return [
+        Accuracy(confidence=at / 10, n=len(hits), correct=sum(hits), lower95=lower_bound(sum(hits), len(hits)))
+        for at, hits in sorted(bins.items())
+    ]
+
+
+def retry_success(rows: Sequence[Decision]) -> Rate | None:
+    """How often a retry mended the result; None when no retry's outcome is known."""
+    outcomes = [row.outcome for row in rows if row.action == "retry" and row.outcome is not None]
+    k = outcomes.count("succeeded")
+    return Rate(n=len(outcomes), k=k, rate=k / len(outcomes)) if outcomes else None

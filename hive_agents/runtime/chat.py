@@ -1,0 +1,198 @@
+"""One reader's conversation with the copilot: a run for each question, a turn in the thread for each answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from hive_agents.access import Principal, permissions_of
+from hive_agents.copilot.feedback import FeedbackQueue
+from hive_agents.copilot.filters import RESERVED, declared, demands, require_known
+from hive_agents.copilot.gate import Gate
+from hive_agents.copilot.outcome import Outcome
+from hive_agents.copilot.plan import DocumentFilter, SearchStrategy
+from hive_agents.copilot.reply import reply
+from hive_agents.copilot.session import Request, TurnSession, certain, open_scope, vocabulary_of
+from hive_agents.copilot.threads import ThreadStore, Turn, trace_of
+from hive_agents.errors import HiveError
+from hive_agents.retrieval import SearchEngine
+from hive_agents.retrieval.deployed import active_config
+from hive_agents.retrieval.filters import parse_filters
+from hive_agents.retrieval.index import StaleIndex
+from hive_agents.retrieval.scoped import ScopedIndex
+from hive_agents.runtime.context import HiveContext
+from hive_agents.runtime.graphs import load_graph
+from hive_agents.runtime.runs import Run, end_run, start_run
+from hive_agents.runtime.runtime import Runtime
+from hive_agents.workspace import Workspace
+
+OnNode = Callable[[str], None]
+OPERATORS = frozenset({"operator", "admin"})
+TRIES = 5
+
+
+class Chat:
+    """`reader` comes from a verified token; `thread_id` goes on with a thread of theirs, None begins a new one.
+
+    Raises: HIVE-409 for a thread that isn't theirs.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        reader: Principal,
+        thread_id: str | None = None,
+        *,
+        engine: SearchEngine | None = None,
+    ) -> None:
+        self.workspace, self.reader = workspace, reader
+        self.engine = engine or workspace.engine()
+        self.threads = ThreadStore(workspace, reader)
+        self.thread_id = thread_id
+        if thread_id is not None:
+            self.threads.require(thread_id)
+
+    @cached_property
+    def gate(self) -> Gate:
+        return Gate(permissions_of(self.workspace), self.reader)
+
+    async def ask(self, request: Request, on_node: OnNode | None = None) -> dict[str, Any]:
+        """The reply to one question; `on_node` is told of each node that has run.
+
+        Raises: HIVE-409 for nothing asked, HIVE-408 without an active config, HIVE-401 for a model that can't be had.
+        """
+        if not request.text.strip():
+            raise HiveError.of("HIVE-409", "there is no question", fix="ask in your own words", exit_code=2)
+        if self.thread_id is None:
+            self.thread_id = self.threads.create(request.text)
+        run = start_run(self.workspace, "worker", request.model_dump(mode="json"), self.thread_id, self.reader)
+        try:
+            outcome, session = await self._run(run, request, on_node)
+        except BaseException:
+            end_run(self.workspace, run.run_id, "failed", None)
+            raise
+        outcome = self._logged(outcome, session)
+        turn = self.threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, session.answer)
+        # Every document of it passed the gate a moment ago.
+        return reply(session.index, self.gate, turn, session.answer, session.vocabulary, outcome.documents)
+
+    async def _run(self, run: Run, request: Request, on_node: OnNode | None) -> tuple[Outcome, TurnSession]:
+        graph = load_graph("worker")
+        value = {"run_id": run.run_id, "request": request.model_dump(mode="json")}
+        for _ in range(TRIES):
+            context = HiveContext(
+                str(self.workspace.root), principal=self.reader, thread_id=self.thread_id, engine=self.engine
+            )
+            outcome: dict[str, Any] = {}
+            with suppress(StaleIndex):  # documents changed meanwhile: nothing has happened yet, so ask again
+                async for update in graph.astream(
+                    value, {"recursion_limit": 100}, context=context, stream_mode="updates"
+                ):
+                    for node, changes in update.items():
+                        outcome = (changes or {}).get("outcome", outcome)
+                        if on_node is not None:
+                            on_node(node)
+                return Outcome.model_validate_json(json.dumps(outcome)), context.turns[run.run_id]
+        raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")
+
+    def _logged(self, outcome: Outcome, session: TurnSession) -> Outcome:
+        """Log what the judge decided and ask a person where it escalated: ids and numbers, no text of a document."""
+        if session.judged is None:
+            return outcome
+        judgment = session.judged.judgment
+        runtime = Runtime(self.workspace, tenant=self.reader.tenant, run_id=session.run_id)
+        silent = [signal.model_copy(update={"detail": ""}) for signal in judgment.signals]
+        judgment = judgment.model_copy(update={"reasoning": "", "feedback": None, "signals": silent})
+        result = {
+            "question": session.request.text,
+            "answer_source": outcome.answer_source,
+            "documents": outcome.documents,
+            "thread_id": self.thread_id,
+        }
+        number = runtime.log_decision(session.judged.goal, result, judgment, judge=session.judged.judge)
+        if not judgment.escalated:
+            return outcome
+        title = "check an answer of the copilot"
+        return outcome.model_copy(
+            update={"approval_id": runtime.file_judgment(number, title=title, thread_id=self.thread_id)}
+        )
+
+    def transcript(self) -> list[dict[str, Any]]:
+        """The replies of the thread, rendered as they may be seen now, each with `text`, the reader's words."""
+        if self.thread_id is None:
+            return []
+        return [self._render(turn) | {"text": turn.text} for turn in self.threads.turns(self.thread_id)]
+
+    def render(self, run_id: str) -> dict[str, Any]:
+        """The reply of an earlier turn, as it may be seen now. Raises: HIVE-409."""
+        return self._render(self.threads.turn(run_id))
+
+    def _render(self, turn: Turn) -> dict[str, Any]:
+        answer = self.threads.answer(turn.run_id)
+        return reply(self._scope(), self.gate, turn, answer, vocabulary_of(self._certain()))
+
+    def document(self, doc_id: str) -> dict[str, Any]:
+        """{doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""
+        index = self._scope()
+        rows = index.rows(index.chunks_of(doc_id).tolist()) if self.gate.allowed([doc_id]) else []
+        if not rows:
+            raise HiveError.of("HIVE-409", f"{doc_id} is not found", fix="open a result by its number", exit_code=2)
+        metadata = {name: value for name, value in rows[0].metadata.items() if name not in RESERVED}
+        text = "\n\n".join(row.text for row in rows)
+        return {"doc_id": doc_id, "title": rows[0].title, "metadata": metadata, "text": text}
+
+    def filters(self, expressions: Sequence[str]) -> list[DocumentFilter]:
+        """Filters as a command line writes them. Raises: HIVE-409, 206 to 208; a hidden value is an unknown one."""
+        known = self._certain()
+        fields = declared(known.collection).fields
+        found = demands(parse_filters(expressions, {name: field.type for name, field in fields.items()}))
+        require_known(known, found)
+        return found
+
+    def field_values(self, most: int = 12) -> dict[str, list[str]]:
+        """What a reader may filter by: the fields, with values of documents that they may view."""
+        fields = vocabulary_of(self._certain()).fields
+        return {name: list(words.values[:most]) for name, words in fields.items()}
+
+    def why(self, run_id: str, doc_id: str) -> dict[str, Any]:
+        """How a result of a turn was ranked among the documents that the reader may view. Raises: HIVE-409."""
+        turn = self.threads.turn(run_id)
+        decision, index = turn.outcome.decision, self._scope()
+        if doc_id not in self.gate.allowed([doc_id]) or doc_id not in turn.outcome.documents:
+            raise HiveError.of("HIVE-409", "that result is not found", fix="name a result of the turn", exit_code=2)
+        if decision.strategy is SearchStrategy.METADATA_ONLY:
+            return {"matched by": "filter, not ranked"}
+        config = active_config(self.workspace).stored.config
+        query = decision.search_value or decision.rewritten_query
+        ranking = self.engine.present(index, self.engine.retrieve(index, query, config), config)
+        hit = next((hit for hit in ranking.hits if hit.doc_id == doc_id), None)
+        if hit is None:
+            return {"ranked by": "a deeper look than the config's candidates"}
+        return {
+            "section": hit.heading,
+            "keyword rank": hit.bm25_rank,
+            "vector rank": hit.vector_rank,
+            "lanes disagree": hit.disagreement,
+            "fused score": round(hit.score, 5),
+            "config": config.name,
+        }
+
+    def feedback(self) -> FeedbackQueue:
+        return FeedbackQueue(self.workspace, self.reader, self.gate)
+
+    def trace(self, run_id: str) -> dict[str, Any]:
+        """How a turn was made: for operators, who need not be its reader. Raises: HIVE-409, HIVE-415."""
+        if not self.reader.roles & OPERATORS:
+            message = f"{self.reader.user} may not read traces"
+            raise HiveError.of("HIVE-415", message, fix="somebody with the role operator or admin may", exit_code=1)
+        return trace_of(self.workspace, self.reader.tenant, run_id)
+
+    def _certain(self) -> ScopedIndex:
+        return certain(self.workspace, self.engine, self.reader, self._scope())
+
+    def _scope(self) -> ScopedIndex:
+        config = active_config(self.workspace).stored.config
+        return open_scope(self.workspace, self.engine, self.reader, config.collection)

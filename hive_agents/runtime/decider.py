@@ -1,0 +1,61 @@
+"""Who asks and who decides: the person of a verified token, or the local name where no token is wanted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hive_agents.access import Principal, verify
+from hive_agents.approvals.people import person, same_person
+from hive_agents.approvals.permission import refused, require_known
+from hive_agents.verification.deploy import local_user
+from hive_agents.workspace import Workspace
+
+TOKEN = "HIVE_TOKEN"
+ROLES = frozenset({"approver", "admin"})
+
+
+@dataclass(frozen=True)
+class Decider:
+    """A person and how they are known: `authn` is "token" or "local"; a local name belongs to no tenant."""
+
+    by: str
+    authn: str
+    tenant: str | None = None
+
+
+def decider_for(workspace: Workspace, as_user: str | None, environ: Mapping[str, str] = os.environ) -> Decider:
+    """The person of the token in `HIVE_TOKEN`; without one `as_user`, or else who is logged in here.
+
+    Raises: HIVE-409 for a name that is no person's, HIVE-415 for a token without the role approver, or
+    `as_user` beside another person's token; HIVE-417 for a token that is refused.
+    """
+    principal = _principal(workspace, environ)
+    if principal is None:
+        return Decider(person(as_user or local_user()), "local")
+    holder = person(principal.user)
+    if not ROLES & principal.roles:
+        fix = f"decide with an approver's token in {TOKEN}: `hive token --roles approver` makes one"
+        raise refused("HIVE-415", f"{holder} is no approver: the token lacks that role", fix)
+    if as_user is not None and not same_person(person(as_user), holder):
+        fix = f"leave --as out, or put that person's token into {TOKEN}"
+        raise refused("HIVE-415", f"{TOKEN} is {holder}'s token, and --as names {as_user}", fix)
+    return Decider(holder, "token", principal.tenant)
+
+
+def requester_for(workspace: Workspace, environ: Mapping[str, str] = os.environ) -> str:
+    """Who asks, by the same proof as who decides: otherwise one person could ask by one name and agree by another.
+
+    Raises: HIVE-415 for a local name where `approvals.require_token` holds, HIVE-417 for a token that is refused.
+    """
+    principal = _principal(workspace, environ)
+    if principal is not None:
+        return principal.user if ":" in principal.user else f"user:{principal.user}"
+    require_known("local", require_token=workspace.settings.approvals.require_token)
+    return local_user()
+
+
+def _principal(workspace: Workspace, environ: Mapping[str, str]) -> Principal | None:
+    token = environ.get(TOKEN, "").strip()
+    return verify(workspace, token) if token else None

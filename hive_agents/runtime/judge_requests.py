@@ -1,0 +1,206 @@
+"""Requests about the judge: how a threshold, a rule or a result is asked for, and what an answer does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing
+from hive_agents.errors import HiveError
+from hive_agents.judging import labels
+from hive_agents.judging.decision_log import DecisionLog
+from hive_agents.judging.decisions import Decision
+from hive_agents.judging.drift import DriftState
+from hive_agents.judging.learning import LearnedRule, RuleBook
+from hive_agents.judging.metrics import CalibrationMetrics
+from hive_agents.judging.thresholds import apply_threshold, awaiting, refuse_thresholds, threshold_for
+from hive_agents.workspace import Workspace
+
+ANSWERED = ("approved", "edited", "rejected", "responded")
+"""The statuses that a person gave; what time or a later request closed says nothing about the judge."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """`carry_out` does what was decided and tells what, `stale` says why a request can't be agreed to any more.
+
+    Effects may be repeated: a process may die between the effect and the record of it.
+    """
+
+    carry_out: Callable[[Workspace, ApprovalRequest], dict[str, Any]]
+    stale: Callable[[Workspace, ApprovalRequest], str | None] | None = None
+
+
+def ask_for_thresholds(workspace: Workspace, found: CalibrationMetrics, by: str) -> str:
+    """File a request to put lower thresholds in force; it supersedes those that this calibration overtook."""
+    store = ApprovalStore(workspace)
+    types = ", ".join("all types" if name == "*" else name for name in found.awaiting_approval)
+    filing = Filing(
+        kind="threshold",
+        title=f"lower the judge's threshold for {types}",
+        requester=by,
+        context=found.model_dump(mode="json"),
+        risk="high",
+    )
+    filed = store.file(filing).id
+    for earlier in store.list("pending"):
+        if earlier.kind == "threshold" and _overtaken(workspace, earlier):
+            store.supersede(earlier.id, f"calibrated again: {filed}")
+    return filed
+
+
+def ask_for_rule(workspace: Workspace, rule: LearnedRule) -> ApprovalRequest:
+    """The request to let a proposed rule into the shadow; filed once for each rule."""
+    filing = Filing(
+        kind="rule",
+        title=f"let {rule.id} {rule.rule['action']} where {rule.proposal['trigger_pattern']}",
+        requester=rule.author,
+        context={
+            "rule_id": rule.id,
+            "goal_types": rule.rule.get("goal_types") or [],
+            "rule": rule.rule,
+            "proposal": rule.proposal,
+        },
+        approvers=Approvers(min=rule.approvers, exclude_requester=True),
+    )
+    return _filed_once(workspace, filing, f"rule:{rule.id}")
+
+
+def ask_for_judgment(
+    workspace: Workspace, decision: Decision, *, title: str | None = None, thread_id: str | None = None
+) -> str:
+    """File a request to judge a result in the judge's stead, once for each decision; returns its id.
+
+    To approve accepts the result; to reject it, or to respond with what is to be mended, does not.
+    """
+    judgment = decision.judgment
+    filing = Filing(
+        kind="judgment",
+        title=title or f"accept the result for {decision.goal_id or decision.goal_type}?",
+        requester="service:judge",
+        tenant=decision.tenant,
+        context={
+            "decision_id": decision.id,
+            "goal_type": decision.goal_type,
+            "goal_id": decision.goal_id,
+            "rule_id": decision.rule_id,
+            "escalation_reason": decision.escalation_reason,
+            "reasoning": judgment.get("reasoning"),
+            "result": decision.result,
+        },
+        signals=[dict(signal) for signal in judgment.get("signals") or []],
+        allowed_decisions=["approve", "reject", "respond"],
+        run_id=decision.run_id,
+        thread_id=thread_id,
+    )
+    return _filed_once(workspace, filing, f"judgment:{decision.id}").id
+
+
+def open_drift_ticket(workspace: Workspace, state: DriftState, by: str) -> str:
+    """Tell people that a goal type's judge has drifted; returns the ticket's id."""
+    filing = Filing(
+        kind="ticket",
+        title=f"the judge has drifted on {state.goal_type}: everything of this type is escalated",
+        requester=by,
+        context={"goal_type": state.goal_type, "e_value": state.e_value, "alarmed_at": state.alarmed_at},
+        risk="high",
+    )
+    return ApprovalStore(workspace).file(filing).id
+
+
+def _filed_once(workspace: Workspace, filing: Filing, key: str) -> ApprovalRequest:
+    """The request under a key, filed anew where the one before was closed without a person's answer."""
+    store = ApprovalStore(workspace)
+    for number in count(1):
+        request = store.file(filing.model_copy(update={"idempotency_key": f"{key}:{number}"}))
+        if request.status == "pending" or request.status in ANSWERED:
+            return request
+    raise AssertionError
+
+
+def _overtaken(workspace: Workspace, request: ApprovalRequest) -> str | None:
+    numbers, waiting = _calibrations(request), awaiting(workspace)
+    overtaken = bool(numbers) and not any(number in waiting for number in numbers)
+    return "the judge was calibrated again" if overtaken else None
+
+
+def _set_thresholds(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
+    if request.status != "approved":
+        refuse_thresholds(workspace, _calibrations(request))
+        return {"thresholds": {}}
+    waiting = awaiting(workspace)
+    for number in _calibrations(request):
+        if number in waiting:
+            apply_threshold(workspace, number, request.approvals[-1].by)
+    types = request.context.get("awaiting_approval") if _calibrations(request) else {}
+    return {"thresholds": {name: threshold_for(workspace, name).value for name in types or {}}}
+
+
+def _calibrations(request: ApprovalRequest) -> list[int]:
+    found = request.context.get("awaiting_approval")
+    return list(found.values()) if isinstance(found, dict) else []
+
+
+def _not_proposed(workspace: Workspace, request: ApprovalRequest) -> str | None:
+    rule = _learned(workspace, request)
+    return None if rule is None or rule.stage == "proposed" else f"{rule.id} is {rule.stage}"
+
+
+def _move_rule(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
+    rule, book = _learned(workspace, request), RuleBook(workspace)
+    if rule is None:
+        return {"rule": None, "stage": None}  # a rule that people wrote
+    if request.status == "approved":
+        for decision in request.approvals:
+            if rule.stage == "proposed" and decision.by not in rule.approved_by:
+                rule = book.approve(rule.id, decision.by)
+    elif rule.stage == "proposed":
+        last = request.decisions[-1]
+        rule = book.retire(rule.id, last.by, last.reason or "rejected")
+    return {"rule": rule.id, "stage": rule.stage}
+
+
+def _learned(workspace: Workspace, request: ApprovalRequest) -> LearnedRule | None:
+    wanted = request.context.get("rule_id")
+    return next((rule for rule in RuleBook(workspace).rules() if rule.id == wanted), None)
+
+
+def _enter_labels(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
+    """Approved: accept. Otherwise what the evaluator proposed in place of it, else retry."""
+    number = request.context.get("decision_id")
+    if not isinstance(number, int):
+        return {"decision_id": None, "label": None}  # filed by a run whose judgement wasn't logged
+    row = DecisionLog(workspace).get(number)
+    proposed = row.proposal[0] if row.proposal is not None else "retry"
+    action = "accept" if request.status == "approved" else proposed if proposed in ("retry", "replan") else "retry"
+    entered = {label.by for label in row.labels}
+    for decision in request.approvals if request.status == "approved" else request.decisions[-1:]:
+        if decision.by not in entered:
+            comment = decision.message or decision.reason
+            labels.enter(workspace, number, action, decision.by, comment=comment)
+    return {"decision_id": number, "label": action}
+
+
+EFFECTS: Mapping[str, Effect] = {
+    "threshold": Effect(_set_thresholds, _overtaken),
+    "rule": Effect(_move_rule, _not_proposed),
+    "judgment": Effect(_enter_labels),
+}
+
+
+def overtaken_because(workspace: Workspace, request: ApprovalRequest) -> str | None:
+    """Why a request of these kinds can't be agreed to any more; None while it can."""
+    stale = EFFECTS[request.kind].stale
+    return stale(workspace, request) if stale is not None else None
+
+
+def carried_out(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
+    """What a decided request of these kinds did; what its subject refuses is told and not tried again."""
+    try:
+        return EFFECTS[request.kind].carry_out(workspace, request)
+    except HiveError as error:
+        if error.diagnostics[0].code != "HIVE-409":
+            raise
+        return {"refused": error.diagnostics[0].message}

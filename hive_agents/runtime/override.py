@@ -1,0 +1,40 @@
+"""An override of the gate is asked for once: again with the same figures it is the same request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hive_agents.approvals import ApprovalStore, Filing
+from hive_agents.approvals.people import same_person
+from hive_agents.workspace import Workspace
+
+
+def file_once(workspace: Workspace, filing: Filing) -> str:
+    """The pending request for the same override, else a new one; returns its id.
+
+    The same is: by the same person, for the same reason, the gate's same decision under the same certificate: config,
+    active config, golden set, index, model, release. Timings differ each time and don't count. A new request
+    supersedes what its requester asked before for this config; what is decided stands in nobody's way.
+    """
+    store = ApprovalStore(workspace)
+    with workspace.exclusive("asking for an override"):
+        earlier = [one for one in store.list("pending") if _same_config(one, filing)]
+        for request in earlier:
+            if _identity(request) == _identity(filing):
+                return request.id
+        filed = store.file(filing).id
+        for request in earlier:
+            store.supersede(request.id, f"asked for again as {filed}")
+    return filed
+
+
+def _same_config(one: Filing, other: Filing) -> bool:
+    names = "via", "file"
+    same = all(one.context.get(name) == other.context.get(name) for name in names)
+    return one.kind == "deploy" and same and same_person(one.requester, other.requester)
+
+
+def _identity(filing: Filing) -> list[Any]:
+    certificate = filing.context["evaluation"]["certificate"]
+    measured = {name: value for name, value in certificate.items() if name not in ("at", "audit")}
+    return [filing.context["reason"], filing.context["certificate"]["decision"], measured]

@@ -1,0 +1,77 @@
+"""What rules and permissions say of an edited request before the edit counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from hive_agents.approvals import ApprovalRequest, ToolPolicy, ToolRule
+from hive_agents.approvals.store import Recheck
+from hive_agents.errors import HiveError
+from hive_agents.goals import Goal, load_goal
+from hive_agents.judging.expressions import parse
+from hive_agents.judging.operations import ExpressionError
+from hive_agents.judging.rules import decide, load_rules, names_of
+from hive_agents.judging.verdict import JudgmentAction
+from hive_agents.workspace import Workspace
+
+
+def recheck_for(workspace: Workspace) -> Recheck:
+    """What stands against an edit, in words; whatever can't be checked stands against it, too.
+
+    - `tool_call`: the policy in `context["policy"]`, a list of tool rules, must not deny `context["tool"]`.
+    - `judgment`: `context["args"]` is the result; no rule of the workspace for its `goal_type` may match it but to
+      accept it, and no hard constraint of the goal `goal_id` may be violated. Other kinds have their schema only.
+    """
+
+    def recheck(request: ApprovalRequest) -> list[str]:
+        try:
+            if request.kind == "tool_call":
+                return list(_denied(request.context))
+            if request.kind == "judgment":
+                return list(_refused(workspace, request.context))
+        except HiveError as error:
+            return [found.message for found in error.diagnostics]
+        return []
+
+    return recheck
+
+
+def _denied(context: Mapping[str, Any]) -> Iterator[str]:
+    tool = str(context.get("tool"))
+    try:
+        policy = ToolPolicy([ToolRule.model_validate(rule) for rule in context.get("policy", ())])
+    except (ValidationError, TypeError):
+        yield "the request's tool policy can't be read"
+        return
+    if policy.decide(tool) == "deny":
+        yield f"the tool policy denies {tool}"
+
+
+def _refused(workspace: Workspace, context: Mapping[str, Any]) -> Iterator[str]:
+    goal = load_goal(workspace, str(context["goal_id"])) if context.get("goal_id") else None
+    try:
+        names = names_of(context["args"], goal or {"goal_type": context.get("goal_type")}, context.get("attempt", 1))
+    except ExpressionError as error:
+        yield f"conditions can't read it: {error}"
+        return
+    yield from _violated(goal, names)
+    decided = decide([rule for rule in load_rules(workspace) if rule.mode == "active"], names)
+    if decided is not None and decided.error is not None:
+        yield f"the rule {decided.rule.id} raises: {decided.error}"
+    elif decided is not None and decided.rule.action is not JudgmentAction.ACCEPT:
+        yield f"the rule {decided.rule.id} says {decided.rule.action}"
+
+
+def _violated(goal: Goal | None, names: dict[str, Any]) -> Iterator[str]:
+    for constraint in goal.constraints if goal is not None else ():
+        if constraint.constraint_type != "hard" or constraint.check is None:
+            continue
+        try:
+            well = bool(parse(constraint.check).evaluate_plain(names))
+        except ExpressionError:
+            well = False
+        if not well:
+            yield f"it violates {constraint.id}"

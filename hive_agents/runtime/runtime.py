@@ -1,0 +1,230 @@
+"""The door to the judgement of a workspace: judges as they stand, with everything that was learned, and the log."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.errors import HiveError
+from hive_agents.goals import Goal
+from hive_agents.judging import drift
+from hive_agents.judging.decision_log import DecisionLog, Spent
+from hive_agents.judging.decisions import ACTIONS, UNTYPED
+from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, evaluator, fingerprint_of
+from hive_agents.judging.hybrid import HybridJudge
+from hive_agents.judging.labels import enter
+from hive_agents.judging.learning import RuleBook
+from hive_agents.judging.rules import EvaluationRule, load_rules
+from hive_agents.judging.thresholds import GLOBAL, goal_types, threshold_for
+from hive_agents.judging.verdict import FeedbackContext, Judgment
+from hive_agents.llm import Usage, model_names, open_chain
+from hive_agents.runtime.judge_requests import ask_for_judgment, open_drift_ticket
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.llm import ChatModel
+
+
+class Runtime:
+    """One run's judgements in a workspace: wired, logged, and labelled by people later.
+
+    `workspace` is a folder; None looks for one upwards from here. `run_id` decides which learned rules act: the same
+    run always has the same ones. Without one, each Runtime is a run of its own. Nothing is kept between calls but the
+    model, so that what people decide meanwhile, in this process or another, holds for the next result.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import EvaluationRule, Goal, Runtime
+    >>> folder = TemporaryDirectory()
+    >>> Path(folder.name, "collections").mkdir()
+    >>> runtime = Runtime(folder.name)
+    >>> rule = EvaluationRule(id="unsafe", condition="'eval(' in result['code']", action="retry")
+    >>> goal = Goal(id="g", name="G", goal_type="code")
+    >>> judgment = asyncio.run(runtime.evaluate(goal, {"code": "eval(x)"}, rules=[rule]))
+    >>> judgment.action, judgment.rule_id, judgment.decision_id
+    (<JudgmentAction.RETRY: 'retry'>, 'unsafe', 1)
+    >>> runtime.record_human(1, "retry", "user:amira")
+    >>> runtime.record_outcome(1, "succeeded")
+    >>> folder.cleanup()
+    """
+
+    def __init__(
+        self, workspace: Workspace | Path | str | None = None, *, tenant: str = "local", run_id: str | None = None
+    ) -> None:
+        if workspace is None:
+            workspace = Workspace.find()
+        self.workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        self.tenant = tenant
+        self.run_id = run_id or f"r{uuid.uuid4().hex[:10]}"
+
+    def judge(
+        self,
+        goal: Goal | str | None = None,
+        *,
+        llm: Any = None,
+        panel: Sequence[Any] = (),
+        rules: Iterable[EvaluationRule] = (),
+    ) -> HybridJudge:
+        """A judge as things stand now: ask again for the next result.
+
+        Its rules are `rules`, those of the workspace's `rules/` and the learned ones, each in its stage. Thresholds
+        are the calibrated ones that hold for these evaluators, of every goal type that was ever calibrated or audited
+        and of `goal`, a goal or a goal type; types with a drift alarm go to a person. `llm` and `panel` are as for
+        `HybridJudge`; None is the workspace's own model, if hive.toml names one.
+
+        Raises: HIVE-111 where two rules have one id, level 1 for a rule file that can't be read.
+        """
+        return self._judge(goal, self._evaluators(llm, panel, None), rules)
+
+    async def evaluate(
+        self,
+        goal: Goal,
+        result: Any,
+        context: FeedbackContext | None = None,
+        *,
+        llm: Any = None,
+        panel: Sequence[Any] = (),
+        rules: Iterable[EvaluationRule] = (),
+        attempt: int = 1,
+    ) -> Judgment:
+        """Judge a result and log the decision, whose number is the judgment's `decision_id`.
+
+        An escalation is not filed for a person: see `file_judgment`. Raises: as `judge`; a decision that can't be
+        logged is none.
+        """
+        spending = _Spending()
+        evaluators = self._evaluators(llm, panel, spending)  # not in a thread: two would open two models
+        judge = await asyncio.to_thread(self._judge, goal, evaluators, rules)
+        judgment = await judge.evaluate(goal, result, context, attempt=attempt)
+        number = await asyncio.to_thread(
+            self.log_decision,
+            goal,
+            result,
+            judgment,
+            judge=judge,
+            usage=spending.total,
+            llm_calls=spending.calls or None,
+        )
+        return judgment.model_copy(update={"decision_id": number})
+
+    def log_decision(
+        self,
+        goal: Goal | str | None,
+        result: Any,
+        judgment: Judgment,
+        *,
+        options: Sequence[str] = ACTIONS,
+        judge: HybridJudge | str = "none",
+        usage: Spent | None = None,
+        llm_calls: int | None = None,
+    ) -> int:
+        """Record a judgement; returns the decision's number. One that is in the log already is not logged again.
+
+        `goal` may be a goal type, `options` are the actions that were open, `judge` is who judged, or its
+        fingerprint: what is learned from the decision holds for that judge. 5 % of the automatic decisions (10 % for
+        security) are drawn for blind audit. Plain code; call it in a thread from code that may not wait.
+        """
+        if judgment.decision_id is not None:
+            return judgment.decision_id
+        number = DecisionLog(self.workspace).log(
+            judgment,
+            _type_of(goal) or UNTYPED,
+            goal.id if isinstance(goal, Goal) else None,
+            result,
+            self.run_id,
+            judge.fingerprint if isinstance(judge, HybridJudge) else judge,
+            usage,
+            self.tenant,
+            llm_calls,
+            options,
+        )
+        if judgment.tried:
+            RuleBook(self.workspace).tried({name: bool(found) for name, found in judgment.tried.items()})
+        return number
+
+    def record_human(
+        self, decision_id: int, action: str, by: str, *, blind: bool = False, comment: str | None = None
+    ) -> None:
+        """Record a person's verdict: accept, retry, replan or escalate; `blind` when the judge's was not shown.
+
+        It is weighed in calibration, in the drift test, whose alarm opens a ticket, and for each learned rule that
+        matched. Of an automatic decision only a blind audit of a drawn one counts.
+        Raises: HIVE-409 for an unknown decision or action, who is no person, or has labelled it before.
+        """
+        state = enter(self.workspace, decision_id, str(action), by, blind=blind, comment=comment)
+        if state.new:
+            open_drift_ticket(self.workspace, state, by)
+
+    def record_outcome(self, decision_id: int, outcome: str) -> None:
+        """Record what became of it: `succeeded` or `failed`, for a retry whether it mended the result.
+
+        Raises: HIVE-409 for an unknown decision or outcome.
+        """
+        DecisionLog(self.workspace).outcome(decision_id, outcome)
+
+    def file_judgment(self, decision_id: int, *, title: str | None = None, thread_id: str | None = None) -> str:
+        """Ask a person to judge a logged result, once; returns the request's id.
+
+        Approving enters the label `accept` in the decision log; rejecting, or responding with what is to be mended,
+        enters what the evaluator proposed instead, else `retry`.
+        Raises: HIVE-409 for an unknown decision.
+        """
+        decision = DecisionLog(self.workspace).get(decision_id)
+        return ask_for_judgment(self.workspace, decision, title=title, thread_id=thread_id)
+
+    def _judge(
+        self, goal: Goal | str | None, evaluators: Sequence[Evaluator], rules: Iterable[EvaluationRule]
+    ) -> HybridJudge:
+        judged_by = fingerprint_of(evaluators)
+        types = goal_types(self.workspace) | {_type_of(goal) or UNTYPED, UNTYPED}
+        standing = {name: threshold_for(self.workspace, name, judged_by) for name in types}
+        alarms = drift.states(self.workspace).items()
+        learned = [EvaluationRule(**fields) for fields in RuleBook(self.workspace).for_run(self.run_id)]
+        try:
+            return HybridJudge(
+                [*rules, *load_rules(self.workspace), *learned],
+                panel=evaluators,
+                # A type that nothing is known of has the threshold of all types together.
+                llm_confidence_threshold=threshold_for(self.workspace, GLOBAL, judged_by).value,
+                thresholds={name: found.value for name, found in standing.items()},
+                holds={name: "drift" for name, state in alarms if state.alarmed},
+                workspace=self.workspace,
+            )
+        except ValueError as error:
+            if isinstance(error, HiveError):
+                raise
+            raise HiveError.of("HIVE-111", str(error), file="rules", fix="give one of them another id") from None
+
+    def _evaluators(self, llm: Any, panel: Sequence[Any], spending: _Spending | None) -> list[Evaluator]:
+        chosen = [llm if llm is not None else self._model, *panel]
+        return [self._evaluator(source, spending) for source in chosen if source is not None]
+
+    def _evaluator(self, source: Any, spending: _Spending | None) -> Evaluator:
+        found = evaluator(source, self.workspace)
+        if isinstance(found, ModelEvaluator) and found is not source and spending is not None:
+            return found.counted(spending.add)
+        return found
+
+    @cached_property
+    def _model(self) -> ChatModel | None:
+        """One for all judgements: a scripted model goes on where it was."""
+        settings = self.workspace.settings
+        names = model_names(settings, "judge")
+        return open_chain(names, settings, root=self.workspace.root) if names else None
+
+
+class _Spending:
+    """What the models of one judgement cost."""
+
+    def __init__(self) -> None:
+        self.calls, self.total = 0, Usage()
+
+    def add(self, usage: Usage) -> None:
+        self.calls, self.total = self.calls + 1, self.total + usage
+
+
+def _type_of(goal: Goal | str | None) -> str | None:
+    return goal.goal_type if isinstance(goal, Goal) else goal

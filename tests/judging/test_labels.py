@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.errors import HiveError
+from hive_agents.judging.decision_log import DecisionLog
+from hive_agents.judging.drift import states
+from hive_agents.judging.labels import enter
+from tests.judging.test_calibration import put
+
+
+def test_one_decision_is_one_observation_of_the_judge(text_workspace: Workspace) -> None:
+    put(text_workspace, 1, labels=[])
+    assert enter(text_workspace, 1, "retry", "user:a").e_value == 1.0  # not blind: no evidence
+    first = enter(text_workspace, 1, "retry", "user:b", blind=True)
+    assert first.e_value > 4
+    assert enter(text_workspace, 1, "retry", "user:c", blind=True) == states(text_workspace)["summary"] == first
+
+
+def test_an_automatic_decision_that_was_not_drawn_is_no_evidence(text_workspace: Workspace) -> None:
+    put(text_workspace, 1, labels=[], audit=0)
+    assert enter(text_workspace, 1, "retry", "user:a", blind=True).e_value == 1.0
+    assert DecisionLog(text_workspace).get(1).human_action() == "retry"
+
+
+def test_a_person_is_one_person_however_they_are_named(text_workspace: Workspace) -> None:
+    put(text_workspace, 1, labels=[])
+    enter(text_workspace, 1, "RETRY", "amira")
+    with pytest.raises(HiveError, match="labelled decision 1 before"):
+        enter(text_workspace, 1, "accept", "user:amira")
+    with pytest.raises(HiveError, match="no person"):
+        enter(text_workspace, 1, "accept", "service:judge")
