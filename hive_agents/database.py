@@ -244,6 +244,55 @@ MIGRATIONS = (
     );
     CREATE INDEX events_by_run ON events (run_id);
     """,
+    """
+    CREATE TABLE conversations (
+        conversation_id TEXT PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        agent_id TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        node_id TEXT,
+        key TEXT,
+        created_at TEXT NOT NULL,
+        UNIQUE (tenant, run_id, key)
+    );
+    CREATE TABLE messages (
+        conversation_id TEXT NOT NULL REFERENCES conversations (conversation_id),
+        n INTEGER NOT NULL,
+        key TEXT NOT NULL,
+        role TEXT NOT NULL,
+        parts TEXT NOT NULL,
+        tokens INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (conversation_id, n),
+        UNIQUE (conversation_id, key)
+    );
+    CREATE TABLE compactions (
+        conversation_id TEXT NOT NULL REFERENCES conversations (conversation_id),
+        n INTEGER NOT NULL,
+        tier TEXT NOT NULL,
+        lead TEXT,
+        changes TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (conversation_id, n)
+    );
+    CREATE TABLE cursors (
+        conversation_id TEXT NOT NULL REFERENCES conversations (conversation_id),
+        key TEXT NOT NULL,
+        value TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (conversation_id, key)
+    );
+    CREATE TABLE buffers (
+        tenant TEXT NOT NULL,
+        scope TEXT NOT NULL,
+        scope_key TEXT NOT NULL,
+        key TEXT NOT NULL,
+        value TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (tenant, scope, scope_key, key)
+    );
+    """,
 )
 
 

@@ -1,0 +1,21 @@
+"""The event bus: typed events, subscribers with bounded queues, a durable log."""
+
+from hive_agents.events.bus import EventBus
+from hive_agents.events.log import EventLog
+from hive_agents.events.protocols import Bus, EventLogProtocol, Handler, Overflow, SubscriptionProtocol
+from hive_agents.events.subscription import Subscription
+from hive_agents.events.types import DURABLE, Event, EventType
+
+__all__ = [
+    "DURABLE",
+    "Bus",
+    "Event",
+    "EventBus",
+    "EventLog",
+    "EventLogProtocol",
+    "EventType",
+    "Handler",
+    "Overflow",
+    "Subscription",
+    "SubscriptionProtocol",
+]

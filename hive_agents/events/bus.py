@@ -1,0 +1,292 @@
+"""The event bus of one process, on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from hive_agents.events.filters import Filter
+from hive_agents.events.group_commit import GroupCommit
+from hive_agents.events.protocols import EventLogProtocol, Handler, Overflow, SubscriptionProtocol
+from hive_agents.events.subscription import Subscription, handling
+from hive_agents.events.types import DURABLE, Event, EventType
+from hive_agents.events.waiting_line import Place, admitted
+
+_TURN = 64
+_log = logging.getLogger("hive_agents.events")
+
+
+class EventBus:
+    """Typed events from publishers to subscribers, in the order of publishing.
+
+    With a log, durable events are appended to it before anybody sees them; their `seq` is their number there, and
+    that of the others the last number before them. Without one, `seq` counts all events from 1.
+
+    One event loop owns the bus; other threads use `publish_threadsafe`. A handler that computes for long without
+    awaiting holds up everything else on the loop: such work belongs in a thread.
+
+    `grace` is how many seconds a handler may hold one event while the bus is being closed.
+
+    >>> async def greet():
+    ...     async with EventBus() as bus:
+    ...         bus.subscribe(lambda event: print(event.seq, event.type, event.run_id))
+    ...         await bus.publish(Event(type=EventType.RUN_STARTED, run_id="r1"))
+    >>> _ = asyncio.run(greet())
+    1 run.started r1
+    """
+
+    def __init__(self, log: EventLogProtocol | None = None, *, grace: float = 10.0) -> None:
+        self._log = log
+        self._commit = None if log is None else GroupCommit(log, self._deliver, self._breathe)
+        self._grace = grace
+        self._seq = 0
+        self._subs: dict[Subscription, asyncio.Task[None]] = {}
+        self._routes: dict[EventType, list[Subscription]] = {}
+        self._waiters: dict[asyncio.Future[Event | None], Filter] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._crowded = False
+        self._unbroken = 0
+        self._state = "open"
+
+    async def __aenter__(self) -> Self:
+        """Raises: HIVE-402, HIVE-403, HIVE-407 when the log can't be read."""
+        self._require_open()
+        self._loop = asyncio.get_running_loop()
+        if self._log is not None:
+            self._seq = await asyncio.to_thread(self._log.last_seq)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def subscribe(
+        self,
+        handler: Handler,
+        *,
+        types: Iterable[EventType] | None = None,
+        run_id: str | None = None,
+        node_id: str | None = None,
+        stream_id: str | None = None,
+        max_queue: int = 1000,
+        overflow: Overflow = "block",
+        block_timeout: float = 1.0,
+    ) -> Subscription:
+        """Call `handler`, a function or a coroutine function, with each event that passes the filters.
+
+        `overflow` says what happens when `max_queue` events wait for the handler. `block`: the publisher waits for
+        this subscriber at most `block_timeout` seconds an event, then the event is lost for it, `dropped` rises, and
+        in its place comes `bus.gap` {from_seq, to_seq}, whatever `types` says. `drop_oldest`: the oldest in the queue
+        goes. `disconnect`: the subscription ends, and what it had not seen yet counts as dropped.
+
+        Raises: ValueError for an unknown type or policy; RuntimeError when the bus is closed.
+        """
+        self._require_open()
+        self._loop = asyncio.get_running_loop()
+        wanted = Filter(types, run_id, node_id, stream_id)
+        sub = Subscription(handler, wanted, max_queue, overflow, block_timeout)
+        task = self._loop.create_task(sub.run())
+        task.add_done_callback(self._over)
+        self._subs[sub] = task
+        self._routes = {}
+        return sub
+
+    def unsubscribe(self, sub: SubscriptionProtocol) -> bool:
+        """End a subscription: queued events aren't delivered any more, one in hand is finished. False when unknown."""
+        if not isinstance(sub, Subscription) or sub not in self._subs or not sub.active:
+            return False
+        sub.end()
+        self._routes = {}
+        return True
+
+    async def publish(self, event: Event) -> Event:
+        """Hand the event to every subscriber's queue; returns it with its `seq`.
+
+        Subscribers with room get it before anybody waits for a full one. An event whose id is in the log already is
+        not delivered again. When the publisher is cancelled, full subscribers that it waited for lose the event; the
+        others have it.
+
+        Raises: HIVE-402, HIVE-403, HIVE-407 when the log can't be written, and nothing is delivered; ValueError when
+            the payload of a logged event isn't plain JSON; RuntimeError when the bus is closed.
+        """
+        publisher = handling()
+        if self._state != "open":
+            self._require_open(publisher)
+        if self._commit is not None and event.type in DURABLE:
+            event, places = await self._commit.publish(event, publisher)
+        else:
+            event = event.numbered(self._seq if self._commit is not None else self._seq + 1)
+            places = self._deliver(event, publisher)
+            if self._breathe():
+                await asyncio.sleep(0)
+        if places:
+            await admitted(places)
+        return event
+
+    def publish_threadsafe(self, event: Event) -> concurrent.futures.Future[Event]:
+        """`publish` from another thread; `.result()` waits for it there. Never wait for it on the bus's own thread.
+
+        Raises: RuntimeError when the bus is closed or was not entered yet.
+        """
+        self._require_open()
+        if self._loop is None:
+            raise RuntimeError("the event bus has no event loop yet: enter it with `async with`")
+        return asyncio.run_coroutine_threadsafe(self.publish(event), self._loop)
+
+    async def wait_for(
+        self,
+        types: Iterable[EventType] | None = None,
+        timeout: float | None = None,
+        *,
+        run_id: str | None = None,
+        node_id: str | None = None,
+        stream_id: str | None = None,
+    ) -> Event | None:
+        """The next event that passes the filters; None when none came within `timeout` seconds or the bus closed."""
+        self._require_open()
+        found: asyncio.Future[Event | None] = asyncio.get_running_loop().create_future()
+        self._waiters[found] = Filter(types, run_id, node_id, stream_id)
+        try:
+            await asyncio.wait([found], timeout=timeout)
+            return found.result() if found.done() else None
+        finally:
+            self._waiters.pop(found, None)
+
+    def replay(
+        self,
+        after_seq: int = 0,
+        *,
+        types: Iterable[EventType] | None = None,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        limit: int | None = None,
+    ) -> list[Event]:
+        """What the log holds after `after_seq`, oldest first; nothing without a log. It reads the disk.
+
+        To miss nothing, subscribe first, then replay, and skip what comes twice by its `id`.
+        """
+        if self._log is None:
+            return []
+        return self._log.replay(after_seq, types=types, run_id=run_id, tenant=tenant, limit=limit)
+
+    async def drain(self) -> None:
+        """Wait until every event is delivered and every handler has finished, with what they published meanwhile.
+
+        It doesn't wait for subscriptions that have ended, nor in a handler for that handler.
+        """
+        await self._settle(None)
+
+    async def close(self) -> None:
+        """Refuse new events, deliver those that wait, then stop. A handler that hangs is cancelled after `grace`."""
+        if self._state != "open":
+            return
+        self._state = "closing"
+        try:
+            await self._settle(self._grace)
+        finally:
+            self._state = "closed"
+            await self._stop()
+
+    def _require_open(self, publisher: Subscription | None = None) -> None:
+        # What handlers publish while the bus is being closed belongs to what waits.
+        if self._state == "closed" or (self._state == "closing" and publisher not in self._subs):
+            raise RuntimeError("the event bus is closed: publish and subscribe before `close`, or open another")
+
+    def _deliver(self, event: Event, publisher: Subscription | None) -> list[Place]:
+        """Fill the queues with room, then act on the full ones; the places in line that the publisher waits for.
+
+        Nothing is awaited here: that is what keeps the order the same for everybody.
+        """
+        assert event.seq is not None
+        route = self._routes[event.type] if event.type in self._routes else self._route(event.type)
+        self._seq = event.seq
+        for found, wanted in self._waiters.items():
+            if not found.done() and wanted.matches(event):
+                found.set_result(event)
+        full = []
+        for sub in route:
+            if sub.wanted.narrow and not sub.wanted.matches(event):
+                continue
+            room = sub.max_queue - len(sub.queue)
+            if room <= 0:
+                full.append(sub)
+                continue
+            sub.queue.append(event)
+            if sub.idle:
+                sub.wake()
+            if room == 1 and not sub.awaiting:
+                self._crowded = True
+        if not full:
+            return []
+        places = [place for sub in full if (place := sub.overflowed(event, publisher)) is not None]
+        if not all(sub.active for sub in full):
+            self._routes = {}
+        return places
+
+    def _route(self, type: EventType) -> list[Subscription]:
+        """Who takes events of this type. Raises: ValueError for a type that doesn't exist."""
+        known = EventType(type)
+        route = self._routes[known] = [sub for sub in self._subs if sub.active and sub.wanted.takes(known)]
+        return route
+
+    def _breathe(self) -> bool:
+        """Is it time for a turn of the event loop? A burst isn't slowness: who only lacks a turn loses nothing."""
+        self._unbroken += 1
+        if self._crowded or self._unbroken >= _TURN:
+            self._crowded, self._unbroken = False, 0
+            return True
+        return False
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._subs = {sub: other for sub, other in self._subs.items() if other is not task}
+        self._routes = {}
+
+    async def _settle(self, grace: float | None) -> None:
+        me = handling()
+        if me is not None:
+            me.draining = True
+        try:
+            while True:
+                if self._commit is not None and self._commit.busy:
+                    await self._commit.settled()
+                # Handlers that drain would wait for each other for ever.
+                busy = {s: s.delivered for s in self._subs if s.active and not s.idle and not s.draining}
+                if not busy:
+                    return
+                try:
+                    async with asyncio.timeout(grace):
+                        await next(iter(busy)).rested()
+                except TimeoutError:
+                    self._abandon([sub for sub, delivered in busy.items() if sub.delivered == delivered])
+        finally:
+            if me is not None:
+                me.draining = False
+
+    def _abandon(self, subs: list[Subscription]) -> None:
+        for sub in subs:
+            if sub.active and not sub.idle:
+                _log.warning("a subscriber hangs: its handler is cancelled and %d events are dropped", sub.queued)
+                sub.end(lost=True)
+                self._subs[sub].cancel()
+
+    async def _stop(self) -> None:
+        me = handling()
+        for found in self._waiters:
+            if not found.done():
+                found.set_result(None)
+        tasks = [task for sub, task in self._subs.items() if sub is not me]
+        for sub in self._subs:
+            sub.end(lost=True)
+        if tasks:
+            _, hanging = await asyncio.wait(tasks, timeout=self._grace)
+            for task in hanging:
+                task.cancel()
+            if hanging:
+                await asyncio.wait(hanging, timeout=self._grace)
+        if self._commit is not None:
+            await self._commit.close()

@@ -1,0 +1,112 @@
+"""One commit for all the publishers that wait at that moment; the event loop never waits for the disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hive_agents.events.protocols import EventLogProtocol
+from hive_agents.events.subscription import Subscription
+from hive_agents.events.types import Event
+from hive_agents.events.waiting_line import Place
+
+_MOST = 500
+
+Deliver = Callable[[Event, Subscription | None], list[Place]]
+Published = tuple[Event, list[Place]]
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    event: Event
+    publisher: Subscription | None
+    published: asyncio.Future[Published]
+
+
+class GroupCommit:
+    """Appends events to the log, then delivers them, in the order of their seq.
+
+    `breathe` gives the subscribers a turn when one of them needs it.
+    """
+
+    def __init__(self, log: EventLogProtocol, deliver: Deliver, breathe: Callable[[], bool]) -> None:
+        self._log = log
+        self._deliver = deliver
+        self._breathe = breathe
+        self._pending: deque[_Pending] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hive-events")
+
+    async def publish(self, event: Event, publisher: Subscription | None) -> Published:
+        """The event as logged and delivered, and the places in line that its publisher should wait for.
+
+        Cancelled before its commit has begun, nothing is published; later, it is published all the same.
+        """
+        pending = _Pending(event, publisher, asyncio.get_running_loop().create_future())
+        self._pending.append(pending)
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        try:
+            return await pending.published
+        except asyncio.CancelledError:
+            with suppress(ValueError):
+                self._pending.remove(pending)
+            raise
+
+    async def settled(self) -> None:
+        """Wait until nothing is pending."""
+        while self._task is not None:
+            await asyncio.wait([self._task])
+
+    @property
+    def busy(self) -> bool:
+        return self._task is not None
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._log.close)
+        self._thread.shutdown()
+
+    async def _work(self) -> None:
+        batch: list[_Pending] = []
+        try:
+            while self._pending:
+                batch = [self._pending.popleft() for _ in range(min(_MOST, len(self._pending)))]
+                outcomes = await self._append([pending.event for pending in batch])
+                for pending, outcome in zip(batch, outcomes, strict=True):
+                    self._finish(pending, outcome)
+                    if self._breathe():
+                        await asyncio.sleep(0)
+        finally:
+            self._task = None
+            for pending in (*batch, *self._pending):
+                pending.published.cancel()
+            self._pending.clear()
+
+    def _finish(self, pending: _Pending, outcome: tuple[Event, bool] | Exception) -> None:
+        if isinstance(outcome, Exception):
+            if not pending.published.done():
+                pending.published.set_exception(outcome)
+            return
+        event, new = outcome
+        places = self._deliver(event, pending.publisher) if new else []
+        if not pending.published.done():
+            pending.published.set_result((event, places))
+        else:
+            for place in places:
+                place.give_up()
+
+    async def _append(self, events: list[Event]) -> list[tuple[Event, bool] | Exception]:
+        loop = asyncio.get_running_loop()
+        try:
+            return [*await loop.run_in_executor(self._thread, self._log.append, events)]
+        except ValueError as error:
+            if len(events) == 1:
+                return [error]
+            # One payload that isn't JSON is no reason to refuse the others.
+            return [outcome for event in events for outcome in await self._append([event])]
+        except Exception as error:
+            return [error] * len(events)

@@ -1,0 +1,153 @@
+"""The event log in the workspace's SQLite file."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from sqlite3 import Connection, Row
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.database import connect, database_errors, transaction
+from hive_agents.events.types import Event, EventType
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+_COLUMNS = "id, type, time, tenant, run_id, thread_id, node_id, stream_id, payload"
+_INSERT = f"INSERT INTO events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_PRUNED_AT_ONCE = 5000
+
+
+class EventLog:
+    """The log of one workspace; safe to use from several threads and processes.
+
+    Methods raise HIVE-402 when the database is locked, HIVE-403 when the disk is full or can't be written and
+    HIVE-407 when the database is damaged.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self._lock = threading.Lock()
+        self._writer: tuple[Connection, int] | None = None
+
+    def append(self, events: Sequence[Event]) -> list[tuple[Event, bool]]:
+        """Record all of them or none, in one transaction; each comes back with its seq, and whether it is new.
+
+        An event whose id is in the log already is not recorded again: the recorded one comes back.
+
+        Raises: ValueError when a payload isn't plain JSON.
+        """
+        rows = [_row(event) for event in events]
+        with self._lock, self._open_writer() as connection, transaction(connection):
+            return [_append(connection, event, row) for event, row in zip(events, rows, strict=True)]
+
+    def replay(
+        self,
+        after_seq: int = 0,
+        *,
+        types: Iterable[EventType] | None = None,
+        run_id: str | None = None,
+        tenant: str | None = None,
+        limit: int | None = None,
+    ) -> list[Event]:
+        """The events after `after_seq`, oldest first, whichever process appended them; at most `limit`.
+
+        Types that only a newer release knows are left out.
+        """
+        wanted = [EventType(type).value for type in (EventType if types is None else types)]
+        clauses = ["seq > ?", f"type IN ({', '.join('?' * len(wanted))})"]
+        values: list[Any] = [after_seq, *wanted]
+        for column, value in (("run_id", run_id), ("tenant", tenant)):
+            if value is not None:
+                clauses.append(f"{column} = ?")
+                values.append(value)
+        query = f"SELECT seq, {_COLUMNS} FROM events WHERE {' AND '.join(clauses)} ORDER BY seq LIMIT ?"
+        with self._open_reader() as connection:
+            return [_event(row) for row in connection.execute(query, (*values, -1 if limit is None else limit))]
+
+    def last_seq(self) -> int:
+        """The highest seq ever given, 0 in a new log. Pruning doesn't lower it."""
+        with self._open_reader() as connection:
+            found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
+        return 0 if found is None else int(found[0])
+
+    def prune(self, before: dt.datetime) -> int:
+        """Forget what happened before that moment, in short transactions; returns how many events went."""
+        limit = before.astimezone(dt.UTC).isoformat(timespec="milliseconds")
+        delete = "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE time < ? ORDER BY seq LIMIT ?)"
+        gone = 0
+        while True:
+            with self._lock, self._open_writer() as connection, transaction(connection):
+                deleted = connection.execute(delete, (limit, _PRUNED_AT_ONCE)).rowcount
+            gone += deleted
+            if deleted < _PRUNED_AT_ONCE:
+                return gone
+
+    def close(self) -> None:
+        """Close the connection that writes; the next use opens it again."""
+        with self._lock:
+            self._close_writer()
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer[0].close()
+            self._writer = None
+
+    @contextmanager
+    def _open_writer(self) -> Iterator[Connection]:
+        path = self.workspace.database
+        # A restored or rebuilt database is another file under the same name.
+        if self._writer is not None and (not path.exists() or path.stat().st_ino != self._writer[1]):
+            self._close_writer()
+        if self._writer is None:
+            connection = connect(path)
+            self._writer = connection, path.stat().st_ino
+        try:
+            with database_errors(path):
+                yield self._writer[0]
+        except BaseException:
+            self._close_writer()
+            raise
+
+    @contextmanager
+    def _open_reader(self) -> Iterator[Connection]:
+        path = self.workspace.database
+        with closing(connect(path)) as connection, database_errors(path):
+            connection.row_factory = Row
+            yield connection
+
+
+def _row(event: Event) -> tuple[str | None, ...]:
+    try:
+        payload = json.dumps(dict(event.payload), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the payload of {event.type} must be plain JSON: {error}") from error
+    return (
+        event.id,
+        EventType(event.type).value,
+        event.time,
+        event.tenant,
+        event.run_id,
+        event.thread_id,
+        event.node_id,
+        event.stream_id,
+        payload,
+    )
+
+
+def _append(connection: Connection, event: Event, row: tuple[str | None, ...]) -> tuple[Event, bool]:
+    # Not INSERT … ON CONFLICT DO NOTHING: it uses up a number when it does nothing.
+    found = connection.execute(f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?", (event.id,))
+    found.row_factory = Row
+    if (recorded := found.fetchone()) is not None:
+        return _event(recorded), False
+    seq = connection.execute(_INSERT, row).lastrowid
+    assert seq is not None
+    return event.numbered(seq), True
+
+
+def _event(row: Row) -> Event:
+    return Event.from_json({**dict(row), "payload": json.loads(row["payload"])})
