@@ -1,0 +1,125 @@
+"""adapt.md: what an agent remembers of one user, from run to run and through every compaction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hive_agents import jsontext
+from hive_agents.errors import HiveError
+from hive_agents.files import atomic_write, disk_errors, locked
+from hive_agents.memory.data_files import replace_once
+from hive_agents.memory.names import memory_folder
+from hive_agents.memory.values import clean, cut, one_line
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+FILE = "adapt.md"
+CAP = 16 * 1024
+WORDS_CAP = 12 * 1024
+OUTPUT_CHARS = 500
+_HEADING = "## Outputs"
+_SECTION = re.compile(r"^## Outputs[ \t]*\n(?P<body>.*?)(?=^#{1,2} |\Z)", re.MULTILINE | re.DOTALL)
+
+
+class AgentMemory:
+    """One agent's adapt.md for one user; each tenant has files of its own.
+
+    It takes 16 KB at most, 12 KB of them outside `## Outputs`. Oldest outputs go first, an output that is set anew is
+    the newest. Safe to use from several threads and processes.
+
+    >>> import tempfile, pathlib
+    >>> from hive_agents import Workspace
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "collections").mkdir()
+    >>> memory = AgentMemory(Workspace(folder), tenant="acme", agent_id="digest", user="dana")
+    >>> memory.seed("You write the weekly digest.", {"mail": "dana@example.org"})
+    >>> memory.add_output("topic", "bees")
+    >>> print(memory.read())
+    ## Identity
+    You write the weekly digest.
+    <BLANKLINE>
+    ## Accounts
+    - mail: dana@example.org
+    <BLANKLINE>
+    ## Outputs
+    - topic: bees
+    <BLANKLINE>
+    """
+
+    def __init__(self, workspace: Workspace, *, tenant: str, agent_id: str, user: str) -> None:
+        self.path = memory_folder(workspace, tenant, agent_id, user) / FILE
+        self._file = workspace.relative(self.path)
+
+    def seed(self, identity: str, accounts: Mapping[str, str] | None = None) -> None:
+        """Write the first version, cut where it is too long; a file that is there stays as it is."""
+        lines = "\n".join(f"- {one_line(name, 100)}: {one_line(of, 200)}" for name, of in (accounts or {}).items())
+        accounts_part = _cut_bytes(lines, WORDS_CAP // 4) or "none"
+        identity_part = _cut_bytes(clean(identity).strip(), WORDS_CAP // 2)
+        with locked(self.path.with_name(".lock"), "writing adapt.md"):
+            if not self.path.exists():
+                self._write(f"## Identity\n{identity_part}\n\n## Accounts\n{accounts_part}\n\n{_HEADING}\n")
+
+    def read(self) -> str:
+        """The text, empty before it was seeded. Raises: HIVE-112 where it is no text."""
+        with disk_errors(self.path):
+            return jsontext.decode(self.path.read_bytes(), self._file) if self.path.exists() else ""
+
+    def add_output(self, key: str, value: Any) -> None:
+        """Add the entry of an output or replace it: one line, the value cut at 500 characters."""
+        label = f"- {one_line(key, 100)}: "
+        with locked(self.path.with_name(".lock"), "writing adapt.md"):
+            before, entries, after = _split(self.read())
+            kept = [entry for entry in entries if not entry.startswith(label)]
+            self._write(_capped(before, [*kept, label + one_line(value, OUTPUT_CHARS)], after))
+
+    def save(self, text: str) -> None:
+        """Replace the text. Raises: HIVE-105 for more than 12 KB outside of the outputs."""
+        with locked(self.path.with_name(".lock"), "writing adapt.md"):
+            self._save(text)
+
+    def edit(self, old: str, new: str) -> None:
+        """Replace the one place where `old` stands. Raises: HIVE-105 as `save`; HIVE-409 where it isn't one place."""
+        with locked(self.path.with_name(".lock"), "writing adapt.md"):
+            self._save(replace_once(self.read(), old, new, FILE))
+
+    def _save(self, text: str) -> None:
+        before, entries, after = _split(clean(text))
+        words = _bytes(before) + _bytes(after)
+        if words > WORDS_CAP:
+            why = f"adapt.md would take {words:,} bytes outside of its outputs; {WORDS_CAP:,} are allowed"
+            raise HiveError.of("HIVE-105", why, file=self._file, fix="keep what matters, save the rest as a data file")
+        self._write(_capped(before, entries, after))
+
+    def _write(self, text: str) -> None:
+        atomic_write(self.path, text.encode(), mode=0o600)
+
+
+def _split(text: str) -> tuple[str, list[str], str]:
+    """The text before the entries of `## Outputs`, those entries by line, and the text after them."""
+    found = _SECTION.search(text if text.endswith("\n") else text + "\n")
+    if found is None:
+        gap = "\n\n" if text.strip() else ""
+        return f"{text.rstrip()}{gap}{_HEADING}\n", [], ""
+    entries = [line for line in found["body"].split("\n") if line.strip()]
+    return text[: found.start()] + _HEADING + "\n", entries, text[found.end() :]
+
+
+def _capped(before: str, entries: list[str], after: str) -> str:
+    gap = "\n" if after else ""
+    room = CAP - _bytes(before) - _bytes(after) - len(gap)
+    sizes = [_bytes(entry) + 1 for entry in entries]
+    first = 0
+    while first < len(sizes) and sum(sizes[first:]) > room:
+        first += 1
+    return before + "".join(f"{entry}\n" for entry in entries[first:]) + gap + after
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
+
+
+def _cut_bytes(text: str, limit: int) -> str:
+    return text if _bytes(text) <= limit else cut(text, limit).encode()[: limit - 3].decode(errors="ignore") + "…"

@@ -1,0 +1,148 @@
+"""Compaction: a conversation that outgrows the context is sent shorter, and every text that leaves it is in a file."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+from hive_agents.errors import HiveError
+from hive_agents.memory.conversation import ConversationStore
+from hive_agents.memory.data_files import DataFiles
+from hive_agents.memory.entries import Mark
+from hive_agents.memory.tiers import (
+    Plan,
+    Tier,
+    compact_preserving_structure,
+    emergencies,
+    last_turn,
+    results_to_pointers,
+    summarised,
+    transcript,
+)
+from hive_agents.memory.timeline import Group, difference, tokens_of
+from hive_agents.memory.values import clean, cut
+
+Summarise = Callable[[str], Awaitable[str]]
+"""The summary of a transcript. Where it fails or says nothing, the next tier does without."""
+
+PERCENT = 80
+_SUMMARY_CHARS = 4000
+_NUMBERED = re.compile(r"conversation_([0-9]{1,9})\.md")
+_ANY_FILE = "conversation_999999999.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What was done, by which tier; tokens are estimates and count the prompt. `file` is the new file."""
+
+    tier: Tier
+    before: int
+    after: int
+    budget: int
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    lead: str | None
+    groups: tuple[Group, ...]
+    marks: int
+
+    @property
+    def tokens(self) -> int:
+        return tokens_of(self.lead, self.groups)
+
+
+async def compact(
+    store: ConversationStore,
+    conversation_id: str,
+    files: DataFiles,
+    *,
+    context_tokens: int | None = None,
+    prompt_tokens: int = 0,
+    summarise: Summarise | None = None,
+) -> Compaction:
+    """Bring what is sent below 80 % of the context, by the first tier that is enough; nothing happens where it is.
+
+    `prompt_tokens` is what the system prompt and the tools' schemas cost: they count, and are never cut. adapt.md is a
+    part of that prompt, and so survives every tier. `context_tokens` is `settings.agents.context_tokens` by default.
+
+    A file is written before the mark that points to it: a crash in between leaves a file too many, never a pointer
+    that leads nowhere. Rows of messages are never changed.
+
+    Raises: HIVE-105 where the prompt leaves no room, HIVE-409 for an unknown conversation; HIVE-402, HIVE-403.
+    """
+    budget = (context_tokens or store.workspace.settings.agents.context_tokens) * PERCENT // 100
+    room = budget - prompt_tokens
+    view = _view(store, conversation_id)
+    before = view.tokens + prompt_tokens
+    while view.tokens > room:
+        summary = None
+        if summarise is not None and _first_fit(_without_model(view, _ANY_FILE), room) is None:
+            summary = await _summary(view, room, summarise)
+        done = await asyncio.to_thread(_carry_out, store, conversation_id, files, view, room, summary)
+        if done is not None:
+            plan, file = done
+            return Compaction(plan.tier, before, tokens_of(plan.lead, plan.groups) + prompt_tokens, budget, file)
+        view = _view(store, conversation_id)  # another process compacted it first
+    return Compaction("none", before, view.tokens + prompt_tokens, budget)
+
+
+def _view(store: ConversationStore, conversation_id: str) -> _View:
+    with store.timeline(conversation_id) as timeline:
+        return _View(timeline.lead, tuple(timeline.groups()), len(timeline.marks))
+
+
+def _without_model(view: _View, file: str) -> Iterator[Plan]:
+    pointed = results_to_pointers(view.lead, view.groups)
+    yield pointed
+    yield compact_preserving_structure(view.lead, pointed.groups, file)
+
+
+def _plans(view: _View, file: str, summary: str | None) -> Iterator[Plan]:
+    yield from _without_model(view, file)
+    pointed = results_to_pointers(view.lead, view.groups).groups
+    if summary:
+        yield summarised(view.lead, pointed, file, summary)
+    yield from emergencies(view.lead, pointed, file)
+
+
+def _first_fit(plans: Iterator[Plan], room: int) -> Plan | None:
+    return next((plan for plan in plans if tokens_of(plan.lead, plan.groups) <= room), None)
+
+
+def _carry_out(
+    store: ConversationStore, conversation_id: str, files: DataFiles, view: _View, room: int, summary: str | None
+) -> tuple[Plan, str | None] | None:
+    with files.lock():
+        file = f"conversation_{files.next_number(_NUMBERED)}.md"
+        plan = _first_fit(_plans(view, file, summary), room)
+        if plan is None:
+            raise HiveError.of(
+                "HIVE-105",
+                f"the prompt leaves {max(room, 0):,} tokens for the conversation, which is too few",
+                file="hive.toml",
+                path="agents.context_tokens",
+                fix="allow more tokens, or shorten the node's prompt, its tools or adapt.md",
+            )
+        if plan.spilled:
+            files.seal(file, plan.spilled)
+    mark = Mark(plan.tier, plan.lead, difference(view.groups, plan.groups))
+    if not store.mark(conversation_id, mark, view.marks + 1):
+        return None
+    return plan, file if plan.spilled else None
+
+
+async def _summary(view: _View, room: int, summarise: Summarise) -> str | None:
+    pointed = results_to_pointers(view.lead, view.groups).groups
+    text = transcript(view.lead, pointed[: last_turn(pointed)])
+    half = max(room, 1)  # tokens: with four characters each, both halves together take half of the room
+    if len(text) > 2 * half:
+        text = f"{text[:half]}\n\n[…]\n\n{text[-half:]}"
+    try:
+        summary = await summarise(text)
+    except Exception:
+        return None
+    return cut(clean(summary).strip(), min(_SUMMARY_CHARS, max(room, 1)))  # a quarter of the room at most

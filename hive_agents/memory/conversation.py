@@ -1,0 +1,209 @@
+"""Conversations: one row a message, only ever appended, committed before the step that wrote it counts as done."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from hive_agents import audit
+from hive_agents.database import transaction
+from hive_agents.errors import HiveError
+from hive_agents.llm.model import Message
+from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, to_parts
+from hive_agents.memory.records import Records
+from hive_agents.memory.timeline import Timeline, sent
+from hive_agents.memory.tokens import message_tokens
+from hive_agents.memory.values import to_json
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+_CACHED = 32
+_MESSAGES = "SELECT n, key, role, parts, tokens, at FROM messages WHERE conversation_id = ?"
+
+
+class ConversationStore:
+    """The conversations of one tenant; safe to share between threads, and beside other processes.
+
+    What is in RAM is a cache: every read also takes what another process has appended meanwhile. Another tenant's
+    conversation is as unknown as one that never was.
+
+    Raises, in every method: HIVE-409 for an unknown conversation; HIVE-402, HIVE-403, HIVE-407 from the database.
+
+    >>> import tempfile, pathlib
+    >>> from hive_agents import Workspace
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "collections").mkdir()
+    >>> store = ConversationStore(Workspace(folder))
+    >>> chat = store.create("digest", "r1")
+    >>> store.append(chat, Message(role="user", content="hello"), key="step-1").n
+    1
+    >>> store.append(chat, Message(role="user", content="hello again"), key="step-1").message.content
+    'hello'
+    >>> store.pointer(chat)["cursor"]
+    1
+    """
+
+    def __init__(self, workspace: Workspace, *, tenant: str = "local") -> None:
+        self.workspace = workspace
+        self.tenant = tenant
+        self._records = Records(workspace)
+        self._cache: OrderedDict[str, Timeline] = OrderedDict()
+        self._opened = 0
+
+    def create(self, agent_id: str, run_id: str, *, node_id: str | None = None, key: str | None = None) -> str:
+        """A new conversation's id; with a `key` that this run used before, the id of then."""
+        conversation_id = f"c{uuid.uuid4().hex[:12]}"
+        row = (conversation_id, self.tenant, agent_id, run_id, node_id, key, audit.now())
+        with self._connection() as connection, transaction(connection):
+            connection.execute("INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
+            found = connection.execute(
+                "SELECT conversation_id FROM conversations"
+                " WHERE conversation_id = ? OR (tenant = ? AND run_id = ? AND key = ?)",
+                (conversation_id, self.tenant, run_id, key),
+            ).fetchone()
+        return str(found[0])
+
+    def of_run(self, run_id: str) -> list[str]:
+        """The conversations of a run, oldest first."""
+        query = "SELECT conversation_id FROM conversations WHERE tenant = ? AND run_id = ? ORDER BY rowid"
+        with self._connection() as connection:
+            return [row[0] for row in connection.execute(query, (self.tenant, run_id))]
+
+    def append(
+        self,
+        conversation_id: str,
+        message: Message | Mapping[str, Any],
+        *,
+        key: str | None = None,
+        is_error: bool = False,
+        pointer: str | None = None,
+    ) -> Entry:
+        """The stored message. A `key` names the step that writes it: written again, the first one stands.
+
+        `is_error` and `pointer` belong to a tool's result; see `Spillover.deliver`.
+
+        Raises: ValueError for a tool's result that answers no open call.
+        """
+        message = message if isinstance(message, Message) else Message.model_validate(message)
+        key = key or uuid.uuid4().hex
+        with self._connection() as connection:
+            timeline = self._fresh(connection, conversation_id)
+            with transaction(connection):
+                found = connection.execute(f"{_MESSAGES} AND key = ?", (conversation_id, key)).fetchone()
+                if found is not None:
+                    return from_parts(*found)
+                self._read_on(connection, conversation_id, timeline)
+                if message.role == "tool" and not timeline.awaits(message.tool_call_id):
+                    raise ValueError(f"no open tool call has the id {message.tool_call_id!r}")
+                n = timeline.entries[-1].n + 1 if timeline.entries else 1
+                parts, at = to_parts(message, is_error, pointer), audit.now()
+                entry = from_parts(n, key, message.role, parts, message_tokens(message), at)
+                connection.execute(
+                    "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (conversation_id, n, key, message.role, parts, entry.tokens, at),
+                )
+            timeline.add(entry)
+            return entry
+
+    def find(self, conversation_id: str, key: str) -> Entry | None:
+        """What a step wrote under that key, if it came so far before a crash."""
+        with self._connection() as connection:
+            self._fresh(connection, conversation_id)
+            found = connection.execute(f"{_MESSAGES} AND key = ?", (conversation_id, key)).fetchone()
+        return None if found is None else from_parts(*found)
+
+    def messages(self, conversation_id: str, since: int = 0) -> list[Entry]:
+        """Every message after the cursor `since`, as it was written, whatever compaction did since."""
+        with self._connection() as connection:
+            entries = self._fresh(connection, conversation_id).entries
+            # Numbers have no gaps, so that the entry n stands at n - 1.
+            return entries[max(since, 0) :]
+
+    def view(self, conversation_id: str) -> list[Message]:
+        """What the model is sent: compacted, each tool call followed by its result."""
+        with self._connection() as connection:
+            timeline = self._fresh(connection, conversation_id)
+            return sent(timeline.lead, list(timeline.groups()))
+
+    def pointer(self, conversation_id: str) -> ConversationPointer:
+        """What a graph keeps in its state instead of messages; its size doesn't grow with the conversation."""
+        with self._connection() as connection:
+            entries = self._fresh(connection, conversation_id).entries
+            return {"conversation_id": conversation_id, "cursor": entries[-1].n if entries else 0}
+
+    @contextmanager
+    def timeline(self, conversation_id: str) -> Iterator[Timeline]:
+        """The conversation as compaction reads it; no other thread changes it meanwhile."""
+        with self._connection() as connection:
+            yield self._fresh(connection, conversation_id)
+
+    def mark(self, conversation_id: str, mark: Mark, n: int) -> bool:
+        """Record the `n`th compaction, from 1; False where another one came first."""
+        changes = json.dumps(mark.changes, ensure_ascii=False)
+        with self._connection() as connection:
+            self._fresh(connection, conversation_id)
+            added = connection.execute(
+                "INSERT INTO compactions VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                (conversation_id, n, mark.tier, mark.lead, changes, audit.now()),
+            )
+            return added.rowcount == 1
+
+    def outputs(self, conversation_id: str) -> dict[str, Any]:
+        """What `set_output` has set, in the order it was first set."""
+        query = "SELECT key, value FROM cursors WHERE conversation_id = ? ORDER BY rowid"
+        with self._connection() as connection:
+            self._fresh(connection, conversation_id)
+            return {key: json.loads(value) for key, value in connection.execute(query, (conversation_id,))}
+
+    def set_output(self, conversation_id: str, key: str, value: Any) -> None:
+        """Raises: HIVE-104 for what isn't plain JSON, HIVE-105 for too much of it."""
+        text = to_json(key, value)
+        with self._connection() as connection:
+            self._fresh(connection, conversation_id)
+            connection.execute(
+                "INSERT INTO cursors VALUES (?, ?, ?, ?)"
+                " ON CONFLICT DO UPDATE SET value = excluded.value, at = excluded.at",
+                (conversation_id, key, text, audit.now()),
+            )
+
+    def close(self) -> None:
+        """Close the connection; the next use opens it again."""
+        self._records.close()
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with self._records.connection() as connection:
+            if self._opened != self._records.opened:
+                self._cache.clear()
+                self._opened = self._records.opened
+            yield connection
+
+    def _fresh(self, connection: sqlite3.Connection, conversation_id: str) -> Timeline:
+        timeline = self._cache.get(conversation_id)
+        if timeline is None:
+            known = connection.execute(
+                "SELECT 1 FROM conversations WHERE conversation_id = ? AND tenant = ?", (conversation_id, self.tenant)
+            ).fetchone()
+            if known is None:
+                why = f"there is no conversation {conversation_id}"
+                raise HiveError.of("HIVE-409", why, fix="`hive runs` lists the runs", exit_code=2)
+            timeline = self._cache[conversation_id] = Timeline()
+            if len(self._cache) > _CACHED:
+                self._cache.popitem(last=False)
+        self._cache.move_to_end(conversation_id)
+        self._read_on(connection, conversation_id, timeline)
+        return timeline
+
+    def _read_on(self, connection: sqlite3.Connection, conversation_id: str, timeline: Timeline) -> None:
+        last = timeline.entries[-1].n if timeline.entries else 0
+        for row in connection.execute(f"{_MESSAGES} AND n > ? ORDER BY n", (conversation_id, last)):
+            timeline.add(from_parts(*row))
+        query = "SELECT tier, lead, changes FROM compactions WHERE conversation_id = ? AND n > ? ORDER BY n"
+        for tier, lead, changes in connection.execute(query, (conversation_id, len(timeline.marks))):
+            timeline.mark(Mark(tier, lead, {int(n): change for n, change in json.loads(changes).items()}))

@@ -1,0 +1,75 @@
+"""What a conversation is made of: stored messages, marks of compaction, and the pointer that a graph's state holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from hive_agents.llm.model import Message, ToolCall
+from hive_agents.memory.values import clean
+
+Change = dict[str, Any] | None
+"""What is sent in place of a message: its `content`, and `args` of its calls where they changed; None leaves it out."""
+
+
+class ConversationPointer(TypedDict):
+    """All that a graph's state knows of a conversation; `cursor` is the `n` of its last message, 0 when empty."""
+
+    conversation_id: str
+    cursor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One stored message; `n` counts from 1, `tokens` is an estimate.
+
+    `pointer` is the line that can stand for a tool's result, whose full text is in a file.
+    """
+
+    n: int
+    key: str
+    message: Message
+    tokens: int
+    at: str
+    is_error: bool = False
+    pointer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One compaction: what the model is sent in place of messages, and the lead that comes before all others.
+
+    `lead` replaces the lead of earlier marks; None keeps it.
+    """
+
+    tier: str
+    lead: str | None
+    changes: dict[int, Change]
+
+
+def to_parts(message: Message, is_error: bool, pointer: str | None) -> str:
+    """A message as readable JSON: parts of type `text`, `tool_call` and `tool_result`."""
+    parts: list[dict[str, Any]] = []
+    if message.role == "tool":
+        result = {"type": "tool_result", "id": message.tool_call_id, "text": message.content, "is_error": is_error}
+        parts.append(result if pointer is None else {**result, "pointer": pointer})
+    elif message.content or not message.tool_calls:
+        parts.append({"type": "text", "text": message.content})
+    for call in message.tool_calls:
+        parts.append({"type": "tool_call", "id": call.id, "name": call.name, "args": call.args})
+    return clean(json.dumps(parts, ensure_ascii=False))
+
+
+def from_parts(n: int, key: str, role: Any, parts: str, tokens: int, at: str) -> Entry:
+    """The entry of a stored row."""
+    text, calls, call_id, is_error, pointer = "", [], "", False, None
+    for part in json.loads(parts):
+        if part["type"] == "text":
+            text = part["text"]
+        elif part["type"] == "tool_call":
+            calls.append(ToolCall(name=part["name"], args=part["args"], id=part["id"]))
+        else:
+            text, call_id, is_error, pointer = part["text"], part["id"], part["is_error"], part.get("pointer")
+    message = Message(role=role, content=text, tool_calls=calls, tool_call_id=call_id)
+    return Entry(n, key, message, tokens, at, is_error, pointer)

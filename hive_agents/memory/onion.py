@@ -1,0 +1,96 @@
+"""The prompt onion: identity, narrative and focus, then the lists of what the agent can read; rebuilt each turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hive_agents import prompts
+from hive_agents.memory.data_files import DataFile
+from hive_agents.memory.values import one_line
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+_VALUE = 300
+_LISTED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A node that was done, how it ended, and the keys that it wrote."""
+
+    node: str
+    status: str = "completed"
+    outputs: tuple[str, ...] = ()
+
+
+def narrative(path: Sequence[Phase], values: Mapping[str, Any]) -> str:
+    """What happened so far, from the path and the data buffer alone: the same input gives the same text.
+
+    A value stands with the last phase that wrote it, in 300 characters at most.
+
+    >>> path = [Phase("collect", outputs=("items",)), Phase("write", "failed")]
+    >>> print(narrative(path, {"items": [1], "topic": "bees"}))
+    Phases so far:
+    1. collect: completed
+       - items: [1]
+    2. write: failed
+    Other values:
+       - topic: bees
+    """
+    last = {key: number for number, phase in enumerate(path) for key in phase.outputs}
+    lines = ["Phases so far:"] if path else ["No phase is completed yet."]
+    for number, phase in enumerate(path):
+        lines.append(f"{number + 1}. {phase.node}: {phase.status}")
+        lines += [_value(key, values[key]) for key in phase.outputs if last[key] == number and key in values]
+    others = sorted(set(values) - set(last))
+    if others:
+        lines += ["Other values:", *(_value(key, values[key]) for key in others)]
+    return "\n".join(lines)
+
+
+def build_prompt(
+    workspace: Workspace,
+    *,
+    identity: str,
+    narrative: str,
+    focus: str,
+    memory: str = "",
+    files: Iterable[DataFile] = (),
+) -> str:
+    """The system prompt of a turn, after the pattern in `prompts/agent_system.md`.
+
+    `memory` is adapt.md as it is now. Of `files`, those that compaction wrote are listed as the conversation's history.
+    The layers are put in as they are: a `$` in them stays one.
+
+    Raises: HIVE-105, HIVE-106, HIVE-107 for a pattern that the workspace overrides and got wrong.
+    """
+    files = list(files)
+    history = [file for file in files if is_history(file)]
+    return prompts.load(
+        "agent_system",
+        workspace,
+        identity=identity.strip(),
+        narrative=narrative.strip(),
+        focus=focus.strip(),
+        memory=memory.strip() or "(empty)",
+        files=_listed([file for file in files if not is_history(file)]),
+        history=_listed(history),
+    )
+
+
+def is_history(file: DataFile) -> bool:
+    return file.sealed and file.name.startswith("conversation_") and file.name.endswith(".md")
+
+
+def _value(key: str, value: Any) -> str:
+    return f"   - {one_line(key, 100)}: {one_line(value, _VALUE)}"
+
+
+def _listed(files: Sequence[DataFile]) -> str:
+    lines = [f"- {file.name} ({file.size:,} bytes)" for file in files[-_LISTED:]]
+    if len(files) > _LISTED:
+        lines.append(f"- and {len(files) - _LISTED:,} more: list_data_files() names all")
+    return "\n".join(lines) or "(none)"

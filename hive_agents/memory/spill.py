@@ -1,0 +1,78 @@
+"""The pointer pattern: a long tool result goes to a file, and the conversation gets a line that leads to it."""
+
+from __future__ import annotations
+
+import re
+
+from hive_agents.errors import HiveError
+from hive_agents.memory.data_files import DataFiles
+from hive_agents.memory.pretty import pretty
+from hive_agents.memory.results import Delivery, ToolResult
+from hive_agents.memory.values import clean, cut
+
+LIMIT = 30_000
+LOAD_DATA = "load_data"
+_TOOL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_NUMBERED = re.compile(r".+_(\d{1,9})\.txt", re.DOTALL)
+
+
+class Spillover:
+    """Where the results of a run go; without `files` nothing is saved, and long results are cut.
+
+    `limit` is `settings.agents.spillover_chars`, in characters. Files are `{tool}_{n}.txt`, numbered over all tools;
+    the next number is read from the folder under its lock, so that neither a restart nor a parallel call uses one
+    twice. A file that a crash left without its message stays, and its number is not used again.
+
+    >>> Spillover(None, limit=10).deliver("web_search", ToolResult("a long answer")).content
+    'a long ans\\n\\n[Result from web_search: 13 chars. Only first 10 chars shown]'
+    """
+
+    def __init__(self, files: DataFiles | None, *, limit: int = LIMIT) -> None:
+        self.files = files
+        self.limit = limit
+
+    def deliver(self, tool: str, result: ToolResult) -> Delivery:
+        """What the conversation gets of a result.
+
+        Raises: HIVE-113 where the tool's name can't be part of a file's, HIVE-403 where the file can't be written.
+        """
+        text = clean(result.content)
+        shown = text[: self.limit]
+        if result.is_error:
+            return Delivery(text, is_error=True)
+        if tool == LOAD_DATA:
+            return Delivery(text if shown == text else f"{shown}\n\n{self._cut_page(len(text))}")
+        if self.files is None:
+            return Delivery(text if shown == text else f"{shown}\n\n{self._cut_short(tool, len(text))}")
+        file = self._save(self.files, tool, text)
+        pointer = f"[Saved to '{file}']" if shown == text else _too_large(tool, len(text), file)
+        return Delivery(f"{shown}\n\n{pointer}", pointer=pointer, file=file)
+
+    def _save(self, files: DataFiles, tool: str, text: str) -> str:
+        require_tool_name(tool)
+        with files.lock():
+            file = f"{tool}_{files.next_number(_NUMBERED)}.txt"
+            files.seal(file, pretty(text))
+        return file
+
+    def _cut_page(self, chars: int) -> str:
+        shown = f"[Cut at {self.limit:,} of {chars:,} chars."
+        return f"{shown} Use offset/limit parameters to read smaller chunks.]"
+
+    def _cut_short(self, tool: str, chars: int) -> str:
+        return f"[Result from {tool}: {chars:,} chars. Only first {self.limit:,} chars shown]"
+
+
+def require_tool_name(tool: str) -> None:
+    """Raises: HIVE-113 where a tool's name can't be part of a file's name. Ask before the tool runs."""
+    if not _TOOL.fullmatch(tool):
+        raise HiveError.of(
+            "HIVE-113",
+            f"the tool name {cut(ascii(tool), 80)} can't be part of a file's name",
+            fix='name the tool with letters, digits, "_", "-" and ".", at most 128',
+        )
+
+
+def _too_large(tool: str, chars: int, file: str) -> str:
+    saved = f"[Result from {tool}: {chars:,} chars — too large for context, saved to '{file}'."
+    return f"{saved} Use load_data(filename='{file}') to read the full result.]"

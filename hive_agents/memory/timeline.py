@@ -1,0 +1,155 @@
+"""A conversation in memory: which result belongs to which call, and what the model is sent of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hive_agents.llm.model import Message, ToolCall
+from hive_agents.memory.entries import Change, Entry, Mark
+from hive_agents.memory.tokens import message_tokens
+
+INTERRUPTED = "[No result: the run was interrupted before this call was done.]"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A message as the model is sent it; `n` is its number in the store, 0 where it isn't stored."""
+
+    n: int
+    message: Message
+    tokens: int
+    is_error: bool = False
+    pointer: str | None = None
+
+    def with_message(self, message: Message) -> Piece:
+        return Piece(self.n, message, message_tokens(message), self.is_error, self.pointer)
+
+    def with_content(self, content: str) -> Piece:
+        return self.with_message(self.message.model_copy(update={"content": content}))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A message, and the results of its tool calls in the order of the calls: they stay or go together."""
+
+    head: Piece
+    results: tuple[Piece, ...] = ()
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return (self.head, *self.results)
+
+
+def tokens_of(lead: str | None, groups: Sequence[Group]) -> int:
+    return sum(message_tokens(message) for message in _lead(lead)) + sum(
+        piece.tokens for group in groups for piece in group.pieces
+    )
+
+
+def sent(lead: str | None, groups: Sequence[Group]) -> list[Message]:
+    """The messages in the order that every provider takes: results directly behind their calls."""
+    return [*_lead(lead), *(piece.message for group in groups for piece in group.pieces)]
+
+
+def _lead(lead: str | None) -> list[Message]:
+    return [] if lead is None else [Message(role="user", content=lead)]
+
+
+@dataclass(slots=True)
+class _Head:
+    piece: Piece
+    results: list[Piece | None]
+
+
+@dataclass
+class Timeline:
+    """All entries of a conversation and its marks, in order."""
+
+    entries: list[Entry] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    lead: str | None = None
+    _changes: dict[int, Change] = field(default_factory=dict)
+    _heads: list[_Head] = field(default_factory=list)
+    _open: list[_Head] = field(default_factory=list)
+
+    def add(self, entry: Entry) -> None:
+        piece = Piece(entry.n, entry.message, entry.tokens, entry.is_error, entry.pointer)
+        if entry.message.role == "tool":
+            found = self._call(entry.message.tool_call_id)
+            if found is not None:
+                head, place = found
+                head.results[place] = piece
+                if None not in head.results:
+                    self._open.remove(head)
+        else:
+            head = _Head(piece, [None] * len(entry.message.tool_calls))
+            self._heads.append(head)
+            if head.results:
+                self._open.append(head)
+        self.entries.append(entry)
+
+    def mark(self, mark: Mark) -> None:
+        for n, change in mark.changes.items():
+            earlier = self._changes.get(n)
+            self._changes[n] = {**earlier, **change} if earlier and change else change
+        self.lead = self.lead if mark.lead is None else mark.lead
+        self.marks.append(mark)
+
+    def awaits(self, call_id: str) -> bool:
+        """Whether a call of that id has no result yet."""
+        return self._call(call_id) is not None
+
+    def groups(self) -> Iterator[Group]:
+        """What is sent: a call that got no result is answered with `INTERRUPTED`, for no provider takes it alone."""
+        for head in self._heads:
+            shown = self._shown(head.piece)
+            if shown is None:
+                continue
+            calls = zip(shown.message.tool_calls, head.results, strict=True)
+            yield Group(shown, tuple(self._result(call, result) for call, result in calls))
+
+    def _result(self, call: ToolCall, result: Piece | None) -> Piece:
+        shown = None if result is None else self._shown(result)
+        if shown is not None:
+            return shown
+        message = Message(role="tool", content=INTERRUPTED, tool_call_id=call.id)
+        return Piece(0, message, message_tokens(message), is_error=True)
+
+    def _shown(self, piece: Piece) -> Piece | None:
+        if piece.n not in self._changes:
+            return piece
+        change = self._changes[piece.n]
+        return None if change is None else piece.with_message(_changed(piece.message, change))
+
+    def _call(self, call_id: str) -> tuple[_Head, int] | None:
+        # The latest call first: providers number their calls anew in every turn.
+        for head in reversed(self._open):
+            for place, (call, result) in enumerate(zip(head.piece.message.tool_calls, head.results, strict=True)):
+                if result is None and call.id == call_id:
+                    return head, place
+        return None
+
+
+def _changed(message: Message, change: dict[str, object]) -> Message:
+    args = change.get("args")
+    if not isinstance(args, list):
+        return message.model_copy(update={"content": change["content"]})
+    calls = [call.model_copy(update={"args": new}) for call, new in zip(message.tool_calls, args, strict=True)]
+    return message.model_copy(update={"content": change["content"], "tool_calls": calls})
+
+
+def difference(before: Sequence[Group], after: Sequence[Group]) -> dict[int, Change]:
+    """The changes that turn one view into the other, by the numbers of the stored messages."""
+    kept = {piece.n: piece for group in after for piece in group.pieces}
+    changes: dict[int, Change] = {}
+    for piece in (piece for group in before for piece in group.pieces if piece.n):
+        new = kept.get(piece.n)
+        if new is None:
+            changes[piece.n] = None
+        elif new.message != piece.message:
+            args = [call.args for call in new.message.tool_calls]
+            same = json.dumps(args) == json.dumps([call.args for call in piece.message.tool_calls])
+            changes[piece.n] = {"content": new.message.content} | ({} if same else {"args": args})
+    return changes
