@@ -26,7 +26,7 @@ demo: $(READY) ## set up, then tell the whole story on the sample workspace
 	$(BIN)/hive demo
 
 test: $(VENV)/.dev ## set up, then run the everyday suite
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 check: $(VENV)/.dev ## lint, types, direction of imports
 	$(BIN)/ruff check .
@@ -48,6 +48,8 @@ bench: $(VENV)/.bench ## the short benchmarks
 	$(BIN)/python benchmarks/vectors.py --rounds 5
 	$(BIN)/python benchmarks/embedding.py --rounds 3
 	$(BIN)/python benchmarks/engine.py --sizes
+	$(BIN)/python benchmarks/copilot.py --turns 50
+	$(BIN)/python benchmarks/bus.py
 	$(BIN)/python benchmarks/bm25.py --rounds 1 || echo "bm25.py needs Debian's package lists; see its first lines"
 
 clean: ## remove what make made

@@ -9,9 +9,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hive_agents.access import Principal
     from hive_agents.approvals import ApprovalRequest
+    from hive_agents.copilot.plan import DocumentFilter, Plan, RouterDecision, SearchStrategy
     from hive_agents.errors import Diagnostic, HiveError
     from hive_agents.evaluation import Evaluation, evaluate  # type: ignore[no-redef]
+    from hive_agents.events import Event, EventBus, EventType
     from hive_agents.goals import Constraint, Goal, SuccessCriterion
     from hive_agents.judging import (
         CapabilityLevel,
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from hive_agents.judging.learning import RuleProposal
     from hive_agents.judging.metrics import CalibrationMetrics
     from hive_agents.judging.weights import SignalWeights
+    from hive_agents.memory import ContextHandoff, ConversationStore, DataBuffer, OutputAccumulator, ToolResult
     from hive_agents.retrieval import Collection, Hit, IndexReport, Ranking, RetrievalConfig, SearchEngine
     from hive_agents.runtime.runtime import Runtime
     from hive_agents.workspace import Workspace
@@ -36,9 +40,16 @@ _HOMES = {
     "CapabilityLevel": "judging",
     "Collection": "retrieval",
     "Constraint": "goals",
+    "ContextHandoff": "memory",
+    "ConversationStore": "memory",
+    "DataBuffer": "memory",
     "Diagnostic": "errors",
+    "DocumentFilter": "copilot.plan",
     "Evaluation": "evaluation",
     "EvaluationRule": "judging",
+    "Event": "events",
+    "EventBus": "events",
+    "EventType": "events",
     "FeedbackContext": "judging",
     "Goal": "goals",
     "Hit": "retrieval",
@@ -48,14 +59,20 @@ _HOMES = {
     "JudgeProtocol": "judging",
     "Judgment": "judging",
     "JudgmentAction": "judging",
+    "OutputAccumulator": "memory",
+    "Plan": "copilot.plan",
+    "Principal": "access",
     "Ranking": "retrieval",
     "RetrievalConfig": "retrieval",
+    "RouterDecision": "copilot.plan",
     "RuleProposal": "judging.learning",
     "Runtime": "runtime.runtime",
     "SearchEngine": "retrieval",
+    "SearchStrategy": "copilot.plan",
     "Signal": "judging",
     "SignalWeights": "judging.weights",
     "SuccessCriterion": "goals",
+    "ToolResult": "memory",
     "Workspace": "workspace",
     "evaluate": "evaluation",
 }
@@ -66,9 +83,16 @@ __all__ = [
     "CapabilityLevel",
     "Collection",
     "Constraint",
+    "ContextHandoff",
+    "ConversationStore",
+    "DataBuffer",
     "Diagnostic",
+    "DocumentFilter",
     "Evaluation",
     "EvaluationRule",
+    "Event",
+    "EventBus",
+    "EventType",
     "FeedbackContext",
     "Goal",
     "Hit",
@@ -78,14 +102,20 @@ __all__ = [
     "JudgeProtocol",
     "Judgment",
     "JudgmentAction",
+    "OutputAccumulator",
+    "Plan",
+    "Principal",
     "Ranking",
     "RetrievalConfig",
+    "RouterDecision",
     "RuleProposal",
     "Runtime",
     "SearchEngine",
+    "SearchStrategy",
     "Signal",
     "SignalWeights",
     "SuccessCriterion",
+    "ToolResult",
     "Workspace",
     "evaluate",
 ]

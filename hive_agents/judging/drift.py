@@ -91,7 +91,12 @@ def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
 def states(workspace: Workspace) -> dict[str, DriftState]:
     """What is known of every goal type that was ever audited."""
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        rows = connection.execute("SELECT goal_type, e_value, alarmed_at FROM drift ORDER BY goal_type").fetchall()
+        return states_in(connection)
+
+
+def states_in(connection: Connection) -> dict[str, DriftState]:
+    """As `states`, on an open connection."""
+    rows = connection.execute("SELECT goal_type, e_value, alarmed_at FROM drift ORDER BY goal_type").fetchall()
     return {row[0]: DriftState(*row) for row in rows}
 
 

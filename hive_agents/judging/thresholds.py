@@ -37,33 +37,51 @@ def default_threshold(workspace: Workspace) -> float:
     return workspace.settings.judge.llm_confidence_threshold
 
 
-def goal_types(workspace: Workspace) -> set[str]:
-    """The goal types that were ever calibrated or audited, and always `security`, which has a floor of its own."""
+def standing(
+    workspace: Workspace,
+    goal_types: Iterable[str] = (),
+    judge_hash: str | None = None,
+    *,
+    now: dt.datetime | None = None,
+) -> dict[str, Threshold]:
+    """The thresholds that hold, as one look at the database shows them: of `goal_types`, of every type that was ever
+    calibrated or audited, of `security`, which has a floor of its own, and of all types together under `*`.
+
+    A type's threshold is its own, else the global one, else the settings'. While its drift alarm stands it is 1.01,
+    above every confidence. A certificate of another judge, or one older than 90 days, has expired: its threshold
+    stays where it is above the default.
+    """
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        rows = connection.execute("SELECT goal_type FROM calibrations UNION SELECT goal_type FROM drift").fetchall()
-    return {SECURITY, *(row[0] for row in rows)} - {GLOBAL}
+        newest = connection.execute(
+            "SELECT goal_type, threshold, expires_at, certificate FROM calibrations WHERE id IN"
+            " (SELECT max(id) FROM calibrations WHERE status = 'certified' GROUP BY goal_type)"
+        ).fetchall()
+        calibrated = connection.execute("SELECT DISTINCT goal_type FROM calibrations").fetchall()
+        alarms = drift.states_in(connection)
+    at = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
+    default = default_threshold(workspace)
+    certified = {name: _held(value, expires_at, json.loads(certificate), judge_hash, at, default)
+                 for name, value, expires_at, certificate in newest}  # fmt: skip
+    everywhere = certified.pop(GLOBAL, None) or Threshold(default, "default")
+    found = {GLOBAL: everywhere}
+    for name in {SECURITY, *goal_types, *alarms, *(row[0] for row in calibrated)} - {GLOBAL}:
+        own = certified.get(name)
+        if name in alarms and alarms[name].alarmed:
+            found[name] = Threshold(ESCALATE_ALL, "drift")
+        elif name != SECURITY:
+            found[name] = own or everywhere
+        else:
+            # Never below the others, and what the others show never takes it below the default.
+            least = max(everywhere.value, 0.0 if own else default)
+            found[name] = replace(own or everywhere, value=max(own.value if own else 0.0, least))
+    return found
 
 
 def threshold_for(
     workspace: Workspace, goal_type: str, judge_hash: str | None = None, *, now: dt.datetime | None = None
 ) -> Threshold:
-    """The threshold that holds for a goal type: its own, else the global one, else the settings'.
-
-    While the type's drift alarm stands it is 1.01, above every confidence. A certificate of another
-    judge, or one older than 90 days, has expired: its threshold stays where it is above the default.
-    """
-    alarm = drift.states(workspace).get(goal_type)
-    if alarm is not None and alarm.alarmed:
-        return Threshold(ESCALATE_ALL, "drift")
-    at = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
-    default = default_threshold(workspace)
-    everywhere = _certified(workspace, GLOBAL, judge_hash, at) or Threshold(default, "default")
-    own = _certified(workspace, goal_type, judge_hash, at)
-    if goal_type != SECURITY:
-        return own or everywhere
-    # Security is never below the others, and what the others show never takes it below the default.
-    least = max(everywhere.value, 0.0 if own else default)
-    return replace(own or everywhere, value=max(own.value if own else 0.0, least))
+    """The threshold that holds for one goal type; see `standing`."""
+    return standing(workspace, [goal_type], judge_hash, now=now)[goal_type]
 
 
 def in_force(workspace: Workspace, goal_type: str) -> tuple[float, str, dict[str, Any]] | None:
@@ -119,11 +137,9 @@ def refuse_thresholds(workspace: Workspace, calibration_ids: Iterable[int]) -> N
             )
 
 
-def _certified(workspace: Workspace, name: str, judge_hash: str | None, at: str) -> Threshold | None:
-    row = in_force(workspace, name)
-    if row is None:
-        return None
-    value, expires_at, certificate = row
+def _held(
+    value: float, expires_at: str, certificate: dict[str, Any], judge_hash: str | None, at: str, default: float
+) -> Threshold:
     if (judge_hash is not None and judge_hash not in certificate["judge_hashes"].values()) or expires_at <= at:
-        return Threshold(max(value, default_threshold(workspace)), "expired", expires_at)
+        return Threshold(max(value, default), "expired", expires_at)
     return Threshold(value, "certified", expires_at)

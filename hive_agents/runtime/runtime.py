@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import HiveError
 from hive_agents.goals import Goal
-from hive_agents.judging import drift
 from hive_agents.judging.decision_log import DecisionLog, Spent
 from hive_agents.judging.decisions import ACTIONS, UNTYPED
 from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, evaluator, fingerprint_of
@@ -19,7 +18,7 @@ from hive_agents.judging.hybrid import HybridJudge
 from hive_agents.judging.labels import enter
 from hive_agents.judging.learning import RuleBook
 from hive_agents.judging.rules import EvaluationRule, load_rules
-from hive_agents.judging.thresholds import GLOBAL, goal_types, threshold_for
+from hive_agents.judging.thresholds import GLOBAL, standing
 from hive_agents.judging.verdict import FeedbackContext, Judgment
 from hive_agents.llm import Usage, model_names, open_chain
 from hive_agents.runtime.judge_requests import ask_for_judgment, open_drift_ticket
@@ -179,18 +178,16 @@ class Runtime:
         self, goal: Goal | str | None, evaluators: Sequence[Evaluator], rules: Iterable[EvaluationRule]
     ) -> HybridJudge:
         judged_by = fingerprint_of(evaluators)
-        types = goal_types(self.workspace) | {_type_of(goal) or UNTYPED, UNTYPED}
-        standing = {name: threshold_for(self.workspace, name, judged_by) for name in types}
-        alarms = drift.states(self.workspace).items()
+        held = standing(self.workspace, {_type_of(goal) or UNTYPED, UNTYPED}, judged_by)
         learned = [EvaluationRule(**fields) for fields in RuleBook(self.workspace).for_run(self.run_id)]
         try:
             return HybridJudge(
                 [*rules, *load_rules(self.workspace), *learned],
                 panel=evaluators,
                 # A type that nothing is known of has the threshold of all types together.
-                llm_confidence_threshold=threshold_for(self.workspace, GLOBAL, judged_by).value,
-                thresholds={name: found.value for name, found in standing.items()},
-                holds={name: "drift" for name, state in alarms if state.alarmed},
+                llm_confidence_threshold=held.pop(GLOBAL).value,
+                thresholds={name: found.value for name, found in held.items()},
+                holds={name: "drift" for name, found in held.items() if found.status == "drift"},
                 workspace=self.workspace,
             )
         except ValueError as error:
