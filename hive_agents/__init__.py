@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
+    from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec
     from hive_agents.approvals import ApprovalRequest
     from hive_agents.copilot.plan import DocumentFilter, Plan, RouterDecision, SearchStrategy
     from hive_agents.errors import Diagnostic, HiveError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 _HOMES = {
+    "AgentSpec": "agents",
     "ApprovalRequest": "approvals",
     "CalibrationMetrics": "judging.metrics",
     "CapabilityLevel": "judging",
@@ -45,6 +47,7 @@ _HOMES = {
     "DataBuffer": "memory",
     "Diagnostic": "errors",
     "DocumentFilter": "copilot.plan",
+    "EdgeSpec": "agents",
     "Evaluation": "evaluation",
     "EvaluationRule": "judging",
     "Event": "events",
@@ -59,6 +62,7 @@ _HOMES = {
     "JudgeProtocol": "judging",
     "Judgment": "judging",
     "JudgmentAction": "judging",
+    "NodeSpec": "agents",
     "OutputAccumulator": "memory",
     "Plan": "copilot.plan",
     "Principal": "access",
@@ -78,6 +82,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AgentSpec",
     "ApprovalRequest",
     "CalibrationMetrics",
     "CapabilityLevel",
@@ -88,6 +93,7 @@ __all__ = [
     "DataBuffer",
     "Diagnostic",
     "DocumentFilter",
+    "EdgeSpec",
     "Evaluation",
     "EvaluationRule",
     "Event",
@@ -102,6 +108,7 @@ __all__ = [
     "JudgeProtocol",
     "Judgment",
     "JudgmentAction",
+    "NodeSpec",
     "OutputAccumulator",
     "Plan",
     "Principal",

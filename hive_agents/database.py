@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from hive_agents.errors import HiveError
@@ -337,6 +340,55 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
         connection.execute("COMMIT")
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """This thread's connection, for short work: kept open in between, and opened anew where the file was replaced.
+
+    Raises: as `connect`; what SQLite says against the work itself is a diagnostic, too.
+    """
+    held: dict[str, _Held] = _local.__dict__.setdefault("held", {})
+    found = held.pop(str(path), None)
+    if found is not None and found.file != _file_id(path):
+        if found.file is not None and found.file[2] != os.getpid():
+            _inherited.append(found)  # to close it in a child would drop the parent's locks
+        else:
+            found.connection.close()
+        found = None
+    if found is None:
+        connection = connect(path)
+        found = _Held(connection, _file_id(path))
+    try:
+        with database_errors(path):
+            yield found.connection
+    except BaseException:
+        found.connection.close()
+        raise
+    found.connection.row_factory = None
+    if str(path) in held or found.connection.in_transaction:  # work inside has its own; a transaction was left open
+        found.connection.close()
+    else:
+        held[str(path)] = found
+
+
+@dataclass(frozen=True)
+class _Held:
+    connection: sqlite3.Connection
+    file: tuple[int, int, int] | None
+
+
+_local = threading.local()
+_inherited: list[_Held] = []
+
+
+def _file_id(path: Path) -> tuple[int, int, int] | None:
+    """Device, inode and this process; None for a file that is gone."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, os.getpid()
 
 
 @contextmanager

@@ -13,6 +13,7 @@ KINDS = {
     "golden": ("hive_agents.evaluation.golden", "GoldenFile"),
     "goal": ("hive_agents.goals", "Goal"),
     "rule": ("hive_agents.judging.rules", "EvaluationRule"),
+    "agent": ("hive_agents.agents.spec", "AgentSpec"),
     "access": ("hive_agents.access.grants", "AccessFile"),
     "settings": ("hive_agents.settings", "Settings"),
 }

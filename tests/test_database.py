@@ -4,13 +4,14 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from hive_agents import database
-from hive_agents.database import MIGRATIONS, connect, database_errors, transaction
+from hive_agents.database import MIGRATIONS, connect, connected, database_errors, transaction
 from hive_agents.errors import HiveError
 
 ROOT = Path(__file__).parents[1]
@@ -151,7 +152,7 @@ def test_full_disk_is_told(path: Path, connection: sqlite3.Connection) -> None:
 OPENER = """
 import sys
 from pathlib import Path
-from hive_agents.database import connect, transaction
+from hive_agents.database import MIGRATIONS, connect, connected, database_errors, transaction
 print("ready", flush=True)
 sys.stdin.readline()
 connection = connect(Path(sys.argv[1]))
@@ -186,3 +187,44 @@ def test_processes_that_open_a_new_database_at_once_all_succeed(tmp_path: Path) 
         connection = connect(path)
         assert terms(connection) == ["0", "1", "2", "3"]
         connection.close()
+
+
+def test_a_connection_is_kept_for_the_thread_that_opened_it(tmp_path: Path) -> None:
+    path = tmp_path / "hive.db"
+    with connected(path) as first:
+        pass
+    with connected(path) as again:
+        assert again is first
+        with connected(path) as inner:  # its own: the outer one may be in a transaction
+            assert inner is not first
+    others: list[sqlite3.Connection] = []
+
+    def elsewhere() -> None:
+        with connected(path) as connection:
+            others.append(connection)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert others[0] is not first
+
+
+def test_a_replaced_database_is_opened_anew(tmp_path: Path) -> None:
+    path = tmp_path / "hive.db"
+    with connected(path) as connection, transaction(connection):
+        connection.execute("INSERT INTO terms VALUES (1, 'old')")
+    for file in tmp_path.glob("hive.db*"):
+        file.rename(file.with_name("aside" + file.name.removeprefix("hive.db")))
+    with connected(path) as connection:
+        assert connection.execute("SELECT count(*) FROM terms").fetchone() == (0,)
+
+
+def test_a_connection_whose_work_failed_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "hive.db"
+    with pytest.raises(HiveError), connected(path) as first:
+        first.execute("SELECT * FROM nowhere")
+    with connected(path) as fresh:
+        assert fresh is not first
+        fresh.execute("BEGIN IMMEDIATE")  # and left open
+    with connected(path) as again:
+        assert not again.in_transaction

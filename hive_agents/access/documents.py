@@ -17,39 +17,55 @@ _HEAD = 4 * frontmatter.MAX_FRONT_MATTER + 4096
 
 
 def labels_in_file(workspace: Workspace, doc_id: str) -> AccessLabels | None:
-    """The labels in the file's front matter; None for what is no document or can't be read. Never raises.
+    """The labels of one document; see `DocumentFiles`."""
+    return DocumentFiles(workspace).labels(doc_id)
 
-    A doc_id that leads out of `documents/`, by `..`, by a link or by being absolute, is no document.
-    """
-    try:
-        head = _head(workspace, doc_id)
-        if head is None:
+
+class DocumentFiles:
+    """The files below `documents/` for as long as one batch takes: folders are looked at once, files are read now."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._root = os.path.realpath(workspace.documents)
+        self._real: dict[str, bool] = {}
+
+    def labels(self, doc_id: str) -> AccessLabels | None:
+        """The labels in the file's front matter; None for what is no document or can't be read. Never raises.
+
+        A doc_id that leads out of `documents/`, by `..`, by a link or by being absolute, is no document.
+        """
+        try:
+            head = self._head(doc_id)
+            if head is None:
+                return None
+            text = jsontext.decode(head.removeprefix(b"\xef\xbb\xbf"), doc_id)
+            return _labels(frontmatter.split(text, doc_id)[0])
+        except (OSError, ValueError, TypeError, HiveError):
             return None
-        text = jsontext.decode(head.removeprefix(b"\xef\xbb\xbf"), doc_id)
-        return _labels(frontmatter.split(text, doc_id)[0])
-    except (OSError, ValueError, TypeError, HiveError):
-        return None
 
-
-def _head(workspace: Workspace, doc_id: str) -> bytes | None:
-    """The first lines of the document, read now."""
-    parts = PurePosixPath(doc_id).parts
-    if not doc_id.endswith(".md") or "/".join(parts) != doc_id or any(part.startswith(".") for part in parts):
-        return None
-    root = os.path.realpath(workspace.documents)
-    path = os.path.join(root, *parts)
-    # Folders that are links hold no documents; a file may be a link to another document.
-    if os.path.realpath(os.path.dirname(path)) != os.path.dirname(path):
-        return None
-    real = os.path.realpath(path)
-    if not real.startswith(os.path.join(root, "")):
-        return None
-    handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+    def _head(self, doc_id: str) -> bytes | None:
+        """The first lines of the document, read now."""
+        parts = PurePosixPath(doc_id).parts
+        if not doc_id.endswith(".md") or "/".join(parts) != doc_id or any(part.startswith(".") for part in parts):
             return None
-        data = file.read(_HEAD)
-    return data if len(data) < _HEAD else data[: data.rfind(b"\n") + 1]
+        path = os.path.join(self._root, *parts)
+        if not self._is_real(os.path.dirname(path)):
+            return None
+        # A file may be a link to another document.
+        real = os.path.realpath(path) if stat.S_ISLNK(os.lstat(path).st_mode) else path
+        if not real.startswith(os.path.join(self._root, "")):
+            return None
+        handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return None
+            data = file.read(_HEAD)
+        return data if len(data) < _HEAD else data[: data.rfind(b"\n") + 1]
+
+    def _is_real(self, folder: str) -> bool:
+        """Folders that are links hold no documents."""
+        if folder not in self._real:
+            self._real[folder] = os.path.realpath(folder) == folder
+        return self._real[folder]
 
 
 # What a text means never changes; the text is read each time.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Literal
 
+from hive_agents import credentials
 from hive_agents.access.local_key import local_key
+from hive_agents.credentials import Secret
 from hive_agents.errors import HiveError
 from hive_agents.workspace import Workspace
 
@@ -61,7 +62,7 @@ def keys_of(workspace: Workspace) -> dict[str, SigningKey]:
         if one.kid in keys:
             message = f'two keys have the kid "{one.kid}"'
             raise HiveError.of("HIVE-111", message, file="hive.toml", path="access.keys", fix="give each its own")
-        keys[one.kid] = SigningKey(one.kid, one.alg, partial(resolve, one.kid, one.secret_ref))
+        keys[one.kid] = SigningKey(one.kid, one.alg, partial(resolve, workspace, one.kid, one.secret_ref))
     return keys
 
 
@@ -75,64 +76,36 @@ def uses_local_key(workspace: Workspace) -> bool:
     return not workspace.settings.access.keys
 
 
-def resolve(kid: str, ref: str) -> bytes:
-    """The secret behind `env:NAME`, `keyring:SERVICE/NAME` or `aws:SECRET_ID`.
+def resolve(workspace: Workspace, kid: str, ref: str) -> bytes:
+    """The secret behind `credential:NAME`, `env:NAME`, `keyring:SERVICE/NAME` or `aws:SECRET_ID`.
 
-    Raises: HIVE-417 where it isn't there, HIVE-411 where the keyring package is missing, HIVE-409 for another scheme.
+    Raises: HIVE-417 where it can't be had, HIVE-411 where the keyring package is missing, HIVE-409 for what is no
+    reference.
     """
-    scheme, _, name = ref.partition(":")
-    if scheme == "env" and name:
-        value = os.environ.get(name)
-    elif scheme == "keyring" and "/" in name:
-        value = _from_keyring(name)
-    elif scheme == "aws" and name:
-        value = _from_aws(kid, name)
-    else:
-        message = f'the key "{kid}" has no secret_ref that works here'
-        if scheme == "credential":
-            message = f'the key "{kid}" is in the credential store, which this release does not have'
-        fix = "use env:NAME, keyring:SERVICE/NAME or aws:SECRET_ID"
-        raise HiveError.of("HIVE-409", message, file="hive.toml", path="access.keys", fix=fix, exit_code=2)
-    if not value:
-        raise unfit(kid, f"there is nothing behind its secret_ref ({scheme}:)", "set it, or name another in hive.toml")
-    return value.encode()
+    try:
+        secret = _kept(workspace, ref) if ref.startswith("aws:") else credentials.resolve(workspace, ref)
+    except HiveError as error:
+        found = error.diagnostics[0]
+        if found.code == "HIVE-421":
+            raise unfit(kid, found.message, found.fix or "") from None
+        if found.code != "HIVE-409":
+            raise
+        message = f'the key "{kid}" has no secret_ref that works'
+        raise HiveError.of(
+            found.code, message, file="hive.toml", path="access.keys", fix=found.fix, exit_code=2
+        ) from None
+    return secret.reveal().encode()
+
+
+@lru_cache(maxsize=32)
+def _kept(workspace: Workspace, ref: str) -> Secret:
+    """For the life of the process: tokens are checked often, and a new secret comes with a new kid."""
+    return credentials.resolve(workspace, ref)
 
 
 def unfit(kid: str, why: str, fix: str) -> HiveError:
     message = f'the key "{kid}" cannot be used: {why}'
     return HiveError.of("HIVE-417", message, file="hive.toml", path="access.keys", fix=fix, exit_code=3)
-
-
-def _from_keyring(name: str) -> str | None:
-    from importlib import import_module
-
-    try:
-        keyring = import_module("keyring")
-    except ImportError:
-        message, fix = "the package keyring is not installed", "pip install keyring, or use env:NAME"
-        raise HiveError.of("HIVE-411", message, fix=fix) from None
-    service, _, user = name.rpartition("/")
-    try:
-        value: str | None = keyring.get_password(service, user)
-    except Exception:  # every backend has its own failures
-        return None
-    return value
-
-
-@lru_cache(maxsize=32)
-def _from_aws(kid: str, name: str) -> str:
-    """Kept for the life of the process: tokens are checked often, and a new secret comes with a new kid."""
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    bounds = Config(connect_timeout=2, read_timeout=2, retries={"total_max_attempts": 2})
-    try:
-        answer = boto3.client("secretsmanager", config=bounds).get_secret_value(SecretId=name)
-    except (BotoCoreError, ClientError) as error:
-        why = f"AWS Secrets Manager did not give it ({type(error).__name__})"
-        raise unfit(kid, why, "check the secret's name, region and permissions") from None
-    return str(answer.get("SecretString", ""))
 
 
 def _pem_pair(kid: str, alg: Algorithm, pem: bytes) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hive_agents.access.documents import labels_in_file
+from hive_agents.access.documents import DocumentFiles
 from hive_agents.access.identity import owner
 from hive_agents.access.principal import Principal
 from hive_agents.access.remote import RemotePermissions
@@ -51,9 +51,9 @@ class LocalPermissions:
     def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
         deadline = time.monotonic() + self._timeout
         rules = AccessRules.load(self._workspace)
-        documents = []
+        documents, files = [], DocumentFiles(self._workspace)
         for doc_id in dict.fromkeys(doc_ids):
-            labels = labels_in_file(self._workspace, doc_id)
+            labels = files.labels(doc_id)
             if labels is not None:
                 documents.append((doc_id, labels))
             if time.monotonic() > deadline:
@@ -81,7 +81,8 @@ class OpenPermissions:
     def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
         if principal != self._owner:
             return self._others.view(principal, doc_ids)
-        return frozenset(one for one in doc_ids if labels_in_file(self._workspace, one) is not None)
+        files = DocumentFiles(self._workspace)
+        return frozenset(one for one in doc_ids if files.labels(one) is not None)
 
     def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
         if principal != self._owner:

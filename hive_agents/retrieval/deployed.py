@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from hive_agents import audit
-from hive_agents.database import connect, database_errors, transaction
+from hive_agents.database import connected, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import atomic_write_text, disk_errors
 from hive_agents.retrieval.active_link import LINK, active_target, point_active
@@ -77,7 +77,7 @@ def unlogged_versions(workspace: Workspace) -> list[Version]:
 def _history(workspace: Workspace) -> tuple[list[Version], list[Version]]:
     if not workspace.database.exists() and not audit.recorded(workspace, DEPLOYMENT):
         return [], []
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         # Rows before the log: a deployment is logged first, so no row that it commits meanwhile looks like a forgery.
         rows = _rows(connection)
         logged = audit.recorded(workspace, DEPLOYMENT)

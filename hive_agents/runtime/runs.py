@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import audit
-from hive_agents.database import connect, database_errors
+from hive_agents.database import connected
 from hive_agents.errors import HiveError
 from hive_agents.workspace import Workspace
 
@@ -38,7 +37,7 @@ def start_run(
     run_id = f"r{uuid.uuid4().hex[:10]}"
     run = Run(run_id, thread_id or f"{graph}:{run_id}", graph, value, "running", None)
     tenant, user = (owner.tenant, owner.user) if owner is not None else ("local", "local")
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         connection.execute(
             "INSERT INTO runs (run_id, thread_id, graph, input, status, started_at, tenant, user)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -50,7 +49,7 @@ def start_run(
 def find_run(workspace: Workspace, run_id: str, graph: str) -> Run:
     """Raises: HIVE-409 for a run that doesn't exist."""
     if workspace.database.exists():
-        with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        with connected(workspace.database) as connection:
             row = connection.execute(
                 "SELECT run_id, thread_id, graph, input, status, result FROM runs WHERE run_id = ? AND graph = ?",
                 (run_id, graph),
@@ -67,7 +66,7 @@ def find_run(workspace: Workspace, run_id: str, graph: str) -> Run:
 def end_run(workspace: Workspace, run_id: str, status: str, result: dict[str, Any] | None) -> None:
     """Record how a run stands; a run that was stopped, waits or is still running can be resumed."""
     ended_at = None if status == "waiting" else audit.now()
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         connection.execute(
             "UPDATE runs SET status = ?, ended_at = ?, result = ? WHERE run_id = ?",
             (status, ended_at, json.dumps(result) if result is not None else None, run_id),

@@ -246,7 +246,7 @@ def test_a_key_that_cannot_be_had_stops_only_its_own_tokens(
 @pytest.mark.parametrize(
     ("ref", "code"),
     [
-        ("credential:jwt", "HIVE-409"),
+        ("credential:jwt", "HIVE-417"),
         ("plain", "HIVE-409"),
         ("env:", "HIVE-409"),
         ("keyring:nothing", "HIVE-409"),

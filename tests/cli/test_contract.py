@@ -326,7 +326,7 @@ def test_import_brings_files_in_and_reports_what_it_could_not(place: Workspace, 
     assert hive("import", tmp_path / "nowhere", "-w", place.root, "--json").code == 2
 
 
-@pytest.mark.parametrize("kind", ["config", "collection", "golden", "goal", "rule", "settings"])
+@pytest.mark.parametrize("kind", ["config", "collection", "golden", "goal", "rule", "agent", "access", "settings"])
 def test_schemas_describe_the_files(shared: Workspace, kind: str) -> None:
     schema = hive("schema", kind).json
     assert schema["type"] == "object"

@@ -1,0 +1,189 @@
+"""Tools over retrieval configs: the verbs of the command line, for an agent that works for an operator.
+
+Nothing here shows the holdout, replaces a file, or changes what serves without the gate.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Literal
+
+from hive_agents.agents.tool import ToolContext
+from hive_agents.approvals.patch import PatchError, patched
+from hive_agents.errors import HiveError, has_errors
+from hive_agents.evaluation import GoldenSet, compare, evaluate, load_golden
+from hive_agents.files import atomic_write_text
+from hive_agents.formats import NAME_PATTERN, load_value
+from hive_agents.memory import ToolResult
+from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, build_index
+from hive_agents.retrieval.deployed import find_active
+from hive_agents.verification import check_config, named_config, require_sound, run_gate
+from hive_agents.verification.check import stored_from
+from hive_agents.verification.deploy import switch
+from hive_agents.workspace import Workspace
+
+ROLES = frozenset({"operator", "admin"})
+LISTED = 10
+Split = Literal["train", "validation"]
+
+
+def validate_config(name: str, context: ToolContext) -> ToolResult:
+    """Check a config: syntax and sense. Every finding has a code, a place and a way to mend it.
+
+    Args:
+        name: The config's name, or "active".
+    """
+    workspace = _operated(context)
+    try:
+        findings = check_config(workspace, _config(workspace, name))
+    except HiveError as error:
+        findings = error.diagnostics
+    return _told({"ok": not has_errors(findings), "diagnostics": [finding.to_json() for finding in findings]})
+
+
+def evaluate_config(name: str, context: ToolContext, split: Split = "validation") -> ToolResult:
+    """Measure a config against the golden set: nUDCG, distractors, tags, and the queries it does worst on.
+
+    Args:
+        name: The config's name, or "active".
+        split: The queries to measure on; look for ideas in train, check them on validation.
+    """
+    workspace = _operated(context)
+    golden = _part(workspace, split)
+    stored = _sound(workspace, name, golden)
+    build_index(workspace)
+    found = evaluate(workspace, config=stored.config, golden=golden)
+    worst = sorted(found.queries, key=lambda query: query.nudcg)[:LISTED]
+    return _told(
+        {
+            "config": found.config,
+            "split": split,
+            "n": len(found.queries),
+            "metrics": found.metrics,
+            "tags": found.tags,
+            "worst": [query.to_json() for query in worst],
+        }
+    )
+
+
+def compare_configs(a: str, b: str, context: ToolContext, split: Split = "validation") -> ToolResult:
+    """Measure two configs side by side; every difference is B minus A.
+
+    Args:
+        a: The config to compare with, mostly "active".
+        b: The other one.
+        split: The queries to measure on.
+    """
+    workspace = _operated(context)
+    golden = _part(workspace, split)
+    first, second = (_sound(workspace, name, golden) for name in (a, b))
+    build_index(workspace)
+    found = compare(SearchEngine(workspace), first.config, second.config, golden).to_json()
+    changed = sorted((query for query in found["queries"] if query["delta"]), key=lambda query: -abs(query["delta"]))
+    return _told({**found, "split": split, "queries": changed[:LISTED]})
+
+
+def propose_config(
+    name: str, changes: dict[str, Any], reason: str, context: ToolContext, parent: str = "active"
+) -> ToolResult:
+    """Write a new config: a copy of its parent with some changes. It serves nobody until it is deployed.
+
+    Args:
+        name: A new name, such as v2-short.
+        changes: What differs, merged into the parent: {"retrieval": {"top_k": 5}}; null removes a key.
+        reason: One sentence of why; kept as the config's description.
+        parent: The config to start from.
+    """
+    workspace = _operated(context)
+    base = _config(workspace, parent)
+    described = {"name": _name(name), "parent": base.name, "description": reason}
+    try:
+        value = patched(json.loads(base.text), changes) | described
+    except PatchError as error:
+        raise HiveError.of("HIVE-409", str(error), fix="give an object of what differs") from None
+    file = f"configs/{name}.json"
+    stored = stored_from(load_value(RetrievalConfig, value, file), file)
+    require_sound(workspace, stored)
+    with workspace.exclusive("proposing a config"):
+        path = workspace.configs / f"{name}.json"
+        if path.exists() or path.is_symlink():
+            raise HiveError.of("HIVE-111", f'there is a config "{name}" already', file=file, fix="choose another name")
+        atomic_write_text(path, stored.text)
+    return _told({"config": name, "parent": base.name, "file": file, "changes": changes})
+
+
+def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
+    """Put a config through the deploy gate, and let it serve if it is proved better than the active one.
+
+    Each deploy spends a use of the holdout: compare on validation first, and don't repeat one without a change.
+
+    Args:
+        name: The config's name.
+        reason: One sentence of why; kept in the history.
+    """
+    workspace = _operated(context)
+    golden = load_golden(workspace)
+    build_index(workspace)
+    stored = _sound(workspace, name, golden)
+    active = find_active(workspace)
+    if active is None:
+        fix = "let a person run `hive deploy CONFIG` first: then there is something to be better than"
+        raise HiveError.of("HIVE-408", "nothing is deployed yet, and a first deployment proves nothing", fix=fix)
+    # One use of the holdout for each config: a run that is resumed has it already, one that tries on has not.
+    use = f"{context.run_id}:{stored.hash}" if context.run_id else None
+    result = run_gate(
+        workspace, SearchEngine(workspace), stored, active.stored, golden, purpose="agent", run_id=use, agent=True
+    )
+    passed = result.decision == "passed"
+    if passed:
+        by = f"agent:{context.agent_id or 'unknown'}"
+        switch(workspace, stored, result.record(), decision=result.decision, via="deploy", reason=reason, by=by)
+    return _told(
+        {
+            "decision": result.decision,
+            "reasons": [one.to_json() for one in result.reasons],
+            "deployed": stored.name if passed else None,
+            "previous": active.stored.name,
+            "evaluation": result.to_json(),
+        }
+    )
+
+
+def _operated(context: ToolContext) -> Workspace:
+    """The workspace, where the agent works for somebody who may measure and deploy. Raises: HIVE-409."""
+    if context.principal is None or not ROLES & context.principal.roles:
+        fix = "let somebody with the role operator or admin start the run"
+        raise HiveError.of("HIVE-409", "only for an operator an agent works on configs", fix=fix)
+    return context.workspace
+
+
+def _name(name: str) -> str:
+    if not re.fullmatch(NAME_PATTERN, name) or name == "active":
+        fix = 'use lower-case letters, digits, ".", "_" and "-"; "active" is reserved'
+        raise HiveError.of("HIVE-113", f"{name!a:.80} can't be a config's name", fix=fix)
+    return name
+
+
+def _config(workspace: Workspace, name: str) -> StoredConfig:
+    """By name alone: an agent reaches no other file by a path."""
+    return named_config(workspace, name if name == "active" else _name(name))
+
+
+def _sound(workspace: Workspace, name: str, golden: GoldenSet) -> StoredConfig:
+    stored = _config(workspace, name)
+    require_sound(workspace, stored, golden=golden)
+    return stored
+
+
+def _part(workspace: Workspace, split: Split) -> GoldenSet:
+    golden = load_golden(workspace)
+    part = golden.split(split)
+    if not len(part):
+        fix = 'give queries of the golden set a "split"'
+        raise HiveError.of("HIVE-409", f'the golden set has no split "{split}"', file=golden.file, fix=fix)
+    return part
+
+
+def _told(value: dict[str, Any]) -> ToolResult:
+    return ToolResult(json.dumps(value, ensure_ascii=False, indent=1, default=str))

@@ -1,0 +1,54 @@
+"""Doom loops: the same tool calls over and over."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hive_agents.llm import ToolCall
+
+REPEATS = 3
+PERIODS = (1, 2, 3)
+KEPT = REPEATS * max(PERIODS)
+"""How many fingerprints of the last turns are worth keeping."""
+
+
+def fingerprint(calls: Sequence[ToolCall]) -> str:
+    """What a turn asked of its tools: the order of arguments doesn't count, that of calls does; "" for no call.
+
+    >>> one = ToolCall(name="read", args={"page": 1, "size": 10}, id="a")
+    >>> same = ToolCall(name="read", args={"size": 10.0, "page": 1}, id="b")
+    >>> fingerprint([one]) == fingerprint([same]), fingerprint([one]) == fingerprint([one, same])
+    (True, False)
+    """
+    if not calls:
+        return ""
+    text = json.dumps([[call.name, _plain(call.args)] for call in calls], sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def doom_loop(fingerprints: Sequence[str]) -> int | None:
+    """The period of the loop that the last turns make, None where they make none.
+
+    `fingerprints` are of all turns, or of the last `KEPT`, oldest first. Three identical turns are a loop of period
+    1; a pattern of 2 or 3 turns is one when it came three times. Turns without any call make no loop.
+
+    >>> [doom_loop(turns) for turns in ("aa", "aaa", "ababab", "abcabcabc", "abcabca", "aaab")]
+    [None, 1, 2, 3, None, None]
+    """
+    for period in PERIODS:
+        tail = list(fingerprints[-REPEATS * period :])
+        if len(tail) == REPEATS * period and tail == tail[:period] * REPEATS and any(tail):
+            return period
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """1.0 is 1: models write either."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,94 @@
+"""Stalls: answers that hardly differ, while nothing gets done."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Self
+
+from hive_agents.formats import Format
+from hive_agents.memory import ToolResult
+
+WINDOW = 3
+SIMILARITY = 0.9
+_WORDS = 400
+_CLOCK = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?Z?)?|\b\d{1,2}:\d\d(?::\d\d)?\b")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_WORD = re.compile(r"\w+|#")
+
+
+class Turn(Format):
+    """One iteration as the detector needs it; plain data, so that it can be kept with the run.
+
+    `results` are digests of what tools returned, without errors, `outputs` of the outputs that are set after it.
+    """
+
+    text: str = ""
+    results: list[str] = []
+    outputs: list[str] = []
+
+    @classmethod
+    def of(cls, text: str, results: Sequence[ToolResult] = (), outputs: dict[str, str] | None = None) -> Self:
+        """`outputs` are the values set so far, as JSON texts, by key. An error is no result that brings anything on."""
+        set_so_far = sorted(f"{key}={value}" for key, value in (outputs or {}).items())
+        return cls(
+            text=text[:20_000],
+            results=[_digest(result.content) for result in results if not result.is_error],
+            outputs=[_digest(line) for line in set_so_far],
+        )
+
+
+def is_stalled(turns: Sequence[Turn], *, window: int = WINDOW, similarity: float = SIMILARITY) -> bool:
+    """Whether the last `window` turns, of `turns` oldest first, say nearly the same and made no progress.
+
+    Progress is an output that is new or changed, a tool result that no earlier turn had, or a counter in the answer
+    that moves in one direction; dates and times of day are no counters.
+
+    >>> said = lambda *texts: [Turn(text=text) for text in texts]
+    >>> is_stalled(said("I am still looking.", "I'm still looking.", "I am still looking."), similarity=0.7)
+    True
+    >>> is_stalled(said("Reading page 11 now.", "Reading page 12 now.", "Reading page 13 now."))
+    False
+    """
+    if len(turns) < window or window < 2:
+        return False
+    last = turns[-window:]
+    if not all(_alike(before.text, after.text) >= similarity for before, after in pairwise(last)):
+        return False
+    if _counts([turn.text for turn in last]):
+        return False
+    first = len(turns) - window + 1
+    return not any(_progressed(turns[:number], turns[number]) for number in range(first, len(turns)))
+
+
+def _progressed(before: Sequence[Turn], turn: Turn) -> bool:
+    seen = {digest for earlier in before for digest in earlier.results}
+    return turn.outputs != before[-1].outputs or not seen.issuperset(turn.results)
+
+
+def _alike(one: str, other: str) -> float:
+    """From 0 to 1; numbers count as equal, `_counts` looks at them. Long texts are compared at both ends."""
+    words = [_ends(_WORD.findall(_NUMBER.sub("#", _CLOCK.sub("#", text.casefold())))) for text in (one, other)]
+    return SequenceMatcher(None, words[0], words[1], autojunk=False).ratio()
+
+
+def _ends(words: list[str]) -> list[str]:
+    return words if len(words) <= _WORDS else words[: _WORDS // 2] + words[-_WORDS // 2 :]
+
+
+def _counts(texts: Sequence[str]) -> bool:
+    """Whether the number at one place of all texts moves strictly up, or strictly down."""
+    numbers = [[float(found) for found in _NUMBER.findall(_CLOCK.sub(" ", text))] for text in texts]
+    if len({len(found) for found in numbers}) != 1:
+        return False
+    return any(
+        all(a < b for a, b in pairwise(column)) or all(a > b for a, b in pairwise(column))
+        for column in zip(*numbers, strict=True)
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

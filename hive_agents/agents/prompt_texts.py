@@ -1,0 +1,117 @@
+"""The texts of an agent's prompts: where they stand, what they ask for, and that they hold no secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from string import Template
+from typing import TYPE_CHECKING
+
+from hive_agents import prompts
+from hive_agents.agents.spec import AgentSpec, NodeSpec
+from hive_agents.errors import HiveError
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+VARIABLES = frozenset({"agent", "goal", "inputs", "outputs", "today", "fence"})
+"""What every prompt may ask for, next to the node's input keys."""
+
+_FILE = re.compile(r"prompts/(?P<name>[a-z0-9][a-z0-9._-]{0,63})\.md")
+# Every repetition has an end: a prompt may be long, and nothing in it may take the time of its square.
+_SECRETS = {
+    "a reference to a credential": r"\b(?:credential|keyring|aws|env):[A-Za-z0-9_]",
+    "a private key": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----",
+    "a key of AWS": r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    "an access token": r"\b(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AIza|hf_|npm_)[A-Za-z0-9_-]{16,256}",
+    "a signed token": r"\beyJ[A-Za-z0-9_-]{8,2000}\.eyJ[A-Za-z0-9_-]{8,2000}\.",
+    "a password in an address": r"\b[a-z][a-z0-9+.-]{0,20}://[^/\s:@]{1,200}:[^/\s@]{1,200}@",
+    "what looks like a secret": (
+        r"(?i)\b(?:pass(?:word|phrase)?|secret|token|api[_ -]?key|access[_ -]?key|authorization)\b"
+        r"[\"']?\s{0,5}(?:[:=]|\bis\b)\s{0,5}[\"'`]?(?:bearer\s{1,5}|basic\s{1,5})?(?=[^\s\"'`]{0,200}[0-9])[^\s\"'`$]{8,200}"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class PromptText:
+    """`path` is where the agent names it; `file` is None where the text stands in the agent itself."""
+
+    path: tuple[str | int, ...]
+    text: str
+    variables: frozenset[str]
+    file: str | None = None
+
+
+def file_of(prompt: str) -> str | None:
+    """The name of the prompt's file, None for a text.
+
+    >>> file_of("prompts/collect.md"), file_of("Collect."), file_of("prompts/../x.md")
+    ('collect', None, None)
+    """
+    found = _FILE.fullmatch(prompt)
+    return found["name"] if found else None
+
+
+def text_of(prompt: str, workspace: Workspace | None) -> str:
+    """The prompt as it is written. Raises: HIVE-107 for a file that is not there."""
+    name = file_of(prompt)
+    return prompt if name is None else prompts.template(name, workspace)
+
+
+def filled(prompt: str, workspace: Workspace | None, **variables: str) -> str:
+    """The prompt with its variables filled in, each once: a `$` in a value stays as it is.
+
+    Raises: HIVE-107 for a file that is not there, HIVE-106 for a variable that was not given, HIVE-105 for a stray `$`.
+
+    >>> filled("Write about $topic.", None, topic="$bees")
+    'Write about $bees.'
+    """
+    name = file_of(prompt)
+    if name is not None:
+        return prompts.load(name, workspace, **variables)
+    for missing in undeclared(PromptText((), prompt, frozenset(variables))):
+        code = "HIVE-105" if missing == "$" else "HIVE-106"
+        what = (
+            "a $ stands before no variable" if missing == "$" else f"the prompt asks for ${missing}, which is not given"
+        )
+        raise HiveError.of(code, what, fix="use the variables there are, and $$ for a dollar sign")
+    return Template(prompt).substitute(variables)
+
+
+def declared(node: NodeSpec) -> frozenset[str]:
+    """The variables that the node's prompt may ask for."""
+    return VARIABLES | set(node.input_keys)
+
+
+def prompt_texts(agent: AgentSpec, workspace: Workspace | None) -> Iterator[PromptText | HiveError]:
+    """Each prompt of the agent, or why it can't be read."""
+    named: list[tuple[tuple[str | int, ...], str, frozenset[str]]] = [(("identity",), agent.identity, VARIABLES)]
+    named += [(("nodes", n, "system_prompt"), node.system_prompt, declared(node)) for n, node in enumerate(agent.nodes)]
+    for path, prompt, variables in named:
+        name = file_of(prompt)
+        try:
+            yield PromptText(path, text_of(prompt, workspace), variables, f"prompts/{name}.md" if name else None)
+        except HiveError as error:
+            yield error
+
+
+def undeclared(prompt: PromptText) -> list[str]:
+    """Variables that nobody fills in, and "$" for a `$` that stands before none."""
+    template = Template(prompt.text)
+    return sorted(set(template.get_identifiers()) - prompt.variables) + ([] if template.is_valid() else ["$"])
+
+
+def secrets_in(text: str) -> list[tuple[str, int]]:
+    """(what it looks like, line) of everything that may be a secret; the secret itself is not given.
+
+    >>> secrets_in("Log in with the password: hunter2000")
+    [('what looks like a secret', 1)]
+    >>> secrets_in("Never ask for a password or an API key.")
+    []
+    """
+    found = []
+    for what, pattern in _SECRETS.items():
+        found += [(what, text.count("\n", 0, match.start()) + 1) for match in re.finditer(pattern, text)]
+    return found

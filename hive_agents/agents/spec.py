@@ -1,0 +1,225 @@
+"""Agents as data: nodes with prompts, tools and outputs, and the edges between them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
+
+from hive_agents import jsontext
+from hive_agents.approvals import ToolRule
+from hive_agents.errors import HiveError, closest
+from hive_agents.formats import AnyCase, FileFormat, Format, Name, load_value
+from hive_agents.judging.expressions import parse
+from hive_agents.judging.verdict import CapabilityLevel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hive_agents.workspace import Workspace
+
+On = Literal["always", "success", "failure", "replan", "condition", "model"]
+
+
+def _is_key(key: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", key):
+        raise ValueError('a key has letters, digits and "_", at most 64, and no digit first')
+    return key
+
+
+Key = Annotated[str, AfterValidator(_is_key)]
+"""A value of the data buffer: it can be a `$variable` of a prompt."""
+
+
+def _level(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    known = {level.value: level for level in CapabilityLevel}
+    if value.strip().lower() not in known:
+        raise ValueError(f"use one of: {', '.join(known)}")
+    return known[value.strip().lower()]
+
+
+class NodeSpec(Format):
+    """One event loop: a model with a prompt and tools that works until its outputs are judged good.
+
+    `system_prompt` is the name of a file, `prompts/collect.md`, or the text itself; `input_keys` are read from the
+    data buffer, `output_keys` set by the node, of which `nullable_output_keys` may stay unset. `sub_agents` are nodes
+    of the same agent, or agents of the workspace. `success_criteria` is a text that a model judges the node's work
+    by; `judge` names one that was registered, in Python it may be the judge itself.
+    """
+
+    id: Name
+    system_prompt: str
+    input_keys: list[Key] = []
+    output_keys: list[Key] = []
+    nullable_output_keys: list[Key] = []
+    tools: list[str] = []
+    sub_agents: list[Name] = []
+    success_criteria: str | None = None
+    judge: Any = None
+    max_iterations: Annotated[int, Field(ge=1, le=1_000)] = 50
+    max_tool_calls: Annotated[int, Field(ge=1, le=10_000)] = 100
+    requires_approval: bool = False
+    pause_before: bool = False
+    client_facing: bool = False
+
+    @field_validator("judge")
+    @classmethod
+    def _judge_is_named(cls, judge: Any) -> Any:
+        if isinstance(judge, bool | int | float | list | dict):
+            raise ValueError("a judge is the name of a registered one")
+        return judge
+
+    @property
+    def required_output_keys(self) -> list[str]:
+        return [key for key in self.output_keys if key not in self.nullable_output_keys]
+
+
+class EdgeSpec(Format):
+    """Where the work goes when a node ends.
+
+    `on` says after which end: `success` (accepted), `failure`, `always` (either of these), `replan`, `condition`
+    (accepted, and `condition` is true), `model` (accepted, and the model chooses among these edges). Of the edges
+    that fit, those with the highest `priority` are taken, all at once.
+
+    >>> EdgeSpec(source="a", target="b", on="condition", condition="result['score'] >= 0.8").on
+    'condition'
+    """
+
+    source: Name
+    target: Name
+    on: Annotated[On, AnyCase] = "always"
+    condition: str | None = None
+    priority: int = 0
+
+    @field_validator("condition")
+    @classmethod
+    def _parses(cls, condition: str | None) -> str | None:
+        if condition is not None:
+            parse(condition)
+        return condition
+
+    @model_validator(mode="after")
+    def _condition_fits(self) -> Self:
+        if self.on == "condition" and self.condition is None:
+            raise ValueError('an edge with on "condition" needs a "condition"')
+        if self.on != "condition" and self.condition is not None:
+            raise ValueError(f'a "condition" needs on "condition"; on "{self.on}" it would never be asked')
+        return self
+
+    def together_with(self, other: EdgeSpec) -> bool:
+        """Whether both of two edges of one source may be taken after one end of it."""
+        if self.priority != other.priority or self.on == other.on == "model":
+            return False
+        ends = [_ENDS[edge.on] for edge in (self, other)]
+        return bool(ends[0] & ends[1])
+
+
+_ENDS: dict[str, frozenset[str]] = {
+    "always": frozenset({"success", "failure"}),
+    "success": frozenset({"success"}),
+    "failure": frozenset({"failure"}),
+    "replan": frozenset({"replan"}),
+    "condition": frozenset({"success"}),
+    "model": frozenset({"success"}),
+}
+
+
+class AgentSpec(FileFormat):
+    """An agent: its nodes, the edges between them, and what it may do.
+
+    `identity` says in every prompt who the agent is: a text, or a file as `NodeSpec.system_prompt`. `goal` is the id
+    of a goal; `mode` says whether one conversation goes on through all nodes or each node has its own; `model`
+    replaces that of the settings. Before a node of `pause_nodes` the run pauses. A tool that no rule of `tool_policy`
+    matches is asked about.
+
+    >>> agent = AgentSpec(id="greeter", goal="greet", entry="hello",
+    ...                   nodes=[NodeSpec(id="hello", system_prompt="Say hello.", output_keys=["greeting"])])
+    >>> agent.mode, agent.node("hello").max_iterations
+    ('continuous', 50)
+    """
+
+    id: Name
+    version: Annotated[int, Field(ge=1)] = 1
+    mode: Annotated[Literal["continuous", "isolated"], AnyCase] = "continuous"
+    identity: str = ""
+    goal: Name
+    entry: Name
+    nodes: Annotated[list[NodeSpec], Field(min_length=1)]
+    edges: list[EdgeSpec] = []
+    pause_nodes: list[Name] = []
+    tool_policy: list[ToolRule] = []
+    model: str | None = None
+    capability: Annotated[CapabilityLevel, BeforeValidator(_level)] = CapabilityLevel.CAN_HANDLE
+
+    def node(self, id: str) -> NodeSpec:
+        """Raises: KeyError."""
+        return {node.id: node for node in self.nodes}[id]
+
+    def edges_from(self, id: str) -> list[EdgeSpec]:
+        """The edges of a node, by priority, highest first."""
+        return sorted((edge for edge in self.edges if edge.source == id), key=lambda edge: -edge.priority)
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `agents/<id>.json`. Raises: TypeError where a node's judge is an object."""
+        for node in self.nodes:
+            if not isinstance(node.judge, str | None):
+                raise TypeError(f'the judge of "{node.id}" is an object: name a registered one')
+        return self.model_dump(mode="json")
+
+
+def load_agent(workspace: Workspace, id: str) -> AgentSpec:
+    """The agent in `agents/<id>.json`, which level 1 finds no fault with; `verify.check_agent` knows more.
+
+    Raises: HIVE-107 without such a file, else every fault of it (HIVE-101 to HIVE-113).
+    """
+    return read_agent(workspace, id)[0]
+
+
+def read_agent(workspace: Workspace, id: str) -> tuple[AgentSpec, str]:
+    """As `load_agent`, with the file's text."""
+    path = _path(workspace, id)
+    file = workspace.relative(path)
+    try:
+        text = jsontext.decode(path.read_bytes(), file)
+    except OSError as error:
+        why = f"{file} cannot be read: {error.strerror}"
+        raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+    agent = load_value(AgentSpec, jsontext.parse(text, file), file, text)
+    if agent.id != id:
+        raise HiveError.of(
+            "HIVE-113", f'the agent in {file} calls itself "{agent.id}"', file=file, path="id",
+            line=jsontext.line_of(text, ["id"]), fix=f'write "id": "{id}", or rename the file',
+        )  # fmt: skip
+    return agent, text
+
+
+def agent_ids(workspace: Workspace) -> list[str]:
+    return sorted(path.stem for path in (workspace.root / "agents").glob("*.json"))
+
+
+def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> AgentSpec:
+    """What `name` in a node's `sub_agents` means: a node of `agent`, as an agent of this node alone, or an agent.
+
+    Raises: HIVE-107, and what `load_agent` raises.
+    """
+    own = {node.id: node for node in agent.nodes}
+    if name in own:
+        changes = {"id": name, "entry": name, "nodes": [own[name]], "edges": [], "pause_nodes": []}
+        return agent.model_copy(update=changes)
+    if workspace is not None and name in agent_ids(workspace):
+        return load_agent(workspace, name)
+    guess = closest(name, [*own, *(agent_ids(workspace) if workspace is not None else ())])
+    fix = f'did you mean "{guess}"?' if guess else "name a node of this agent, or a file of agents/"
+    raise HiveError.of("HIVE-107", f'there is no sub-agent "{name}"', file=f"agents/{agent.id}.json", fix=fix)
+
+
+def _path(workspace: Workspace, id: str) -> Path:
+    known = agent_ids(workspace)
+    if id not in known:
+        guess = closest(id, known)
+        fix = f'did you mean "{guess}"?' if guess else f"write agents/{id}.json"
+        raise HiveError.of("HIVE-107", f'there is no agent "{id}"', file=f"agents/{id}.json", path="$", fix=fix)
+    return workspace.root / "agents" / f"{id}.json"

@@ -1,0 +1,196 @@
+"""One tool: a function, a LangChain tool or a tool of an MCP server, described and called in the same way."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+
+from hive_agents import llm
+from hive_agents.credentials import Secret, is_reference
+from hive_agents.errors import HiveError
+from hive_agents.llm.json_schema import defects
+from hive_agents.memory import ToolResult
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from hive_agents.access import Principal
+    from hive_agents.workspace import Workspace
+
+SideEffect = Literal["read", "write", "external"]
+Decision = Literal["allow", "ask", "deny"]
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+RESERVED = ("set_output", "ask_user", "delegate_to_sub_agent", "report_to_parent")
+"""Tools that the event loop makes itself."""
+
+_ARGUMENT = re.compile(r"^\s+(?P<name>\w+)(?: \([^)]*\))?: (?P<text>.+)$")
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """For whom a tool is called. A parameter annotated with this class gets it; the model never sees it."""
+
+    workspace: Workspace
+    principal: Principal | None = None
+    run_id: str = ""
+    agent_id: str = ""
+    node_id: str = ""
+
+
+Call = Callable[[Mapping[str, Any], ToolContext, Mapping[str, Secret]], Awaitable[Any]]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """`parameters` is a JSON schema of an object. `policy` decides where the agent's own has no rule, `credentials`
+    are references by parameter, `sub_agents_only` keeps a tool from an agent's own nodes."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    side_effect: SideEffect
+    call: Call = field(repr=False)
+    policy: Decision = "ask"
+    credentials: Mapping[str, str] = field(default_factory=dict)
+    sub_agents_only: bool = False
+
+    def for_model(self) -> llm.Tool:
+        return llm.Tool(name=self.name, description=self.description, parameters=dict(self.parameters))
+
+
+def make_tool(
+    source: Any,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    side_effect: SideEffect = "read",
+    policy: Decision = "ask",
+    credentials: Mapping[str, str] | None = None,
+    sub_agents_only: bool = False,
+    call: Callable[[str, dict[str, Any]], Any] | None = None,
+) -> Tool:
+    """A tool of a function, of a LangChain tool (`ainvoke`), or of an MCP tool (`inputSchema`).
+
+    A function's parameters and docstring describe it; parameters annotated `ToolContext` or `Secret` are filled in
+    here. `call(name, arguments)` runs an MCP tool: a client session's `call_tool`.
+
+    Raises: HIVE-113 for a name that can't be one, HIVE-105 for a schema that can't be used, HIVE-409 for what is no
+    tool and for a reference that is none.
+    """
+    found: tuple[str, str, dict[str, Any], Call]
+    if hasattr(source, "inputSchema"):
+        found = (source.name, source.description or "", source.inputSchema, partial(_remote, call, source.name))
+        if call is None:
+            raise _unfit(source.name, "an MCP tool needs `call`", "pass call=session.call_tool of its server")
+    elif hasattr(source, "ainvoke") and hasattr(source, "name"):
+        found = (source.name, source.description or "", _langchain_schema(source), partial(_invoked, source))
+    elif callable(source):
+        found = _function(source, credentials or {})
+    else:
+        raise _unfit(type(source).__name__, "it is neither a function nor a tool", "register one of these")
+    own_name, own_description, schema, run = found
+    chosen = name or own_name
+    if not NAME.fullmatch(chosen) or chosen in RESERVED:
+        fix = 'use letters, digits, "_" and "-", at most 64; the event loop\'s own names are taken'
+        raise HiveError.of("HIVE-113", f'"{chosen}" can\'t be the name of a tool', fix=fix)
+    wrong = defects(schema) or ([] if schema.get("type") == "object" else ["$ is no schema of an object"])
+    if wrong:
+        raise HiveError.of("HIVE-105", f'the schema of "{chosen}" cannot be used: {wrong[0]}', fix="mend the schema")
+    if not all(is_reference(reference) for reference in (credentials or {}).values()):
+        raise _unfit(chosen, "one of its credentials is no reference", "use credential:NAME or env:NAME")
+    text = (description or own_description).strip()
+    return Tool(chosen, text, schema, side_effect, run, policy, dict(credentials or {}), sub_agents_only)
+
+
+def as_result(value: Any) -> ToolResult:
+    """What a tool returned: texts as they are, `ToolResult` and MCP's answers by their parts, all else as JSON."""
+    if isinstance(value, ToolResult):
+        return value
+    if value is None or isinstance(value, str):
+        return ToolResult(value or "")
+    if hasattr(value, "isError") and hasattr(value, "content"):
+        parts = [getattr(part, "text", None) or f"[{getattr(part, 'type', 'data')}]" for part in value.content]
+        return ToolResult("\n".join(parts), bool(value.isError))
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json")
+    return ToolResult(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def _function(function: Callable[..., Any], credentials: Mapping[str, str]) -> tuple[str, str, dict[str, Any], Call]:
+    from pydantic import create_model
+
+    name = str(getattr(function, "__name__", type(function).__name__))
+    hints = get_type_hints(function, include_extras=True)
+    described, lines = _docstring(function)
+    fields: dict[str, Any] = {}
+    contexts, secrets = [], []
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name, Any)
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise _unfit(name, f"its parameter {parameter.name} has no name of its own", "name every parameter")
+        if hint is ToolContext:
+            contexts.append(parameter.name)
+        elif hint is Secret or Secret in get_args(hint):
+            secrets.append(parameter.name)
+        else:
+            fields[parameter.name] = (hint, ... if parameter.default is parameter.empty else parameter.default)
+    unfilled = [one for one in secrets if one not in credentials] + [one for one in credentials if one not in secrets]
+    if unfilled:
+        raise _unfit(name, f'"{unfilled[0]}" has to be a parameter annotated Secret, and a reference', "give both")
+    model = create_model(name, **fields)
+    schema = model.model_json_schema()
+    for key, shown in schema.get("properties", {}).items():
+        shown.pop("title", None)
+        if key in lines:
+            shown.setdefault("description", lines[key])
+    schema.pop("title", None)
+    return name, described, schema, partial(_called, function, model, contexts)
+
+
+async def _called(
+    function: Callable[..., Any],
+    model: type[BaseModel],
+    contexts: list[str],
+    arguments: Mapping[str, Any],
+    context: ToolContext,
+    secrets: Mapping[str, Secret],
+) -> Any:
+    import asyncio
+
+    given = model.model_validate(dict(arguments))
+    values = {key: getattr(given, key) for key in type(given).model_fields} | dict.fromkeys(contexts, context)
+    if inspect.iscoroutinefunction(function if inspect.isroutine(function) else type(function).__call__):
+        return await function(**values, **secrets)
+    return await asyncio.to_thread(function, **values, **secrets)
+
+
+async def _invoked(tool: Any, arguments: Mapping[str, Any], _: ToolContext, __: Mapping[str, Secret]) -> Any:
+    return await tool.ainvoke(dict(arguments))
+
+
+async def _remote(call: Any, name: str, arguments: Mapping[str, Any], _: ToolContext, __: Mapping[str, Secret]) -> Any:
+    found = call(name, dict(arguments))
+    return await found if inspect.isawaitable(found) else found
+
+
+def _langchain_schema(tool: Any) -> dict[str, Any]:
+    source = getattr(tool, "tool_call_schema", None) or tool.args_schema
+    schema: dict[str, Any] = source if isinstance(source, dict) else source.model_json_schema()
+    return schema
+
+
+def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """What the tool does, and what its `Args:` block says of each parameter."""
+    text = inspect.getdoc(function) or ""
+    described, _, block = text.partition("Args:\n")
+    found = (_ARGUMENT.match(line) for line in block.split("\n\n")[0].splitlines())
+    return described.strip(), {line["name"]: line["text"] for line in found if line}
+
+
+def _unfit(name: str, why: str, fix: str) -> HiveError:
+    return HiveError.of("HIVE-409", f'"{name}" cannot be a tool: {why}', fix=fix)

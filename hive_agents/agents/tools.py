@@ -1,0 +1,178 @@
+"""The tool registry: what an agent may use, and the one way in which a tool is called."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from hive_agents import credentials, llm
+from hive_agents.agents.guards.retries import RetryPolicy, retried
+from hive_agents.agents.tool import Decision, Tool, ToolContext, as_result, make_tool
+from hive_agents.approvals import ToolRule
+from hive_agents.credentials import Secret, redacted
+from hive_agents.errors import HiveError, closest
+from hive_agents.llm.json_schema import faults
+from hive_agents.memory import ToolResult
+
+_log = logging.getLogger(__name__)
+_STRICT: Sequence[Decision] = ("allow", "ask", "deny")
+
+
+class Tools:
+    """A set of tools under policies; views of it have fewer tools or stricter policies, never more.
+
+    Made by `ToolRegistry.view`.
+    """
+
+    def __init__(
+        self, tools: Mapping[str, Tool], policies: Sequence[Sequence[ToolRule]] = (), *, sub_agent: bool = False
+    ) -> None:
+        self._tools = dict(tools)
+        self._policies = tuple(tuple(policy) for policy in policies)
+        self._sub_agent = sub_agent
+
+    @property
+    def names(self) -> list[str]:
+        """The tools that can be called here, by name."""
+        return sorted(name for name, tool in self._tools.items() if self._sub_agent or not tool.sub_agents_only)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> Tool:
+        """Raises: HIVE-107 for a tool that isn't here."""
+        if name not in self:
+            raise _unknown(name, self.names)
+        return self._tools[name]
+
+    def view(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        policy: Iterable[ToolRule] | None = None,
+        sub_agent: bool = False,
+    ) -> Tools:
+        """The tools of `names` (None: all), under one policy more; the strictest of all policies decides.
+
+        With `sub_agent` those come in that only sub-agents may use, where this view has them.
+        Raises: HIVE-107 for a name that isn't here.
+        """
+        reach = Tools(self._tools, sub_agent=self._sub_agent or sub_agent)
+        chosen = self._tools if names is None else {name: reach[name] for name in names}
+        policies = self._policies if policy is None else (*self._policies, tuple(policy))
+        return Tools(chosen, policies, sub_agent=self._sub_agent or sub_agent)
+
+    def decide(self, name: str) -> Decision:
+        """Whether a call is allowed, needs a person, or is denied; a tool that isn't here is denied.
+
+        In each policy the first rule that matches decides, without one the tool's own; without any policy that too.
+        """
+        if name not in self:
+            return "deny"
+        own = self._tools[name].policy
+        said = [
+            next((rule.decision for rule in policy if fnmatchcase(name, rule.match)), own)
+            for policy in self._policies or ((),)
+        ]
+        return max(said, key=_STRICT.index)
+
+    def for_model(self) -> list[llm.Tool]:
+        """What a model is offered: every tool here that isn't denied."""
+        return [self._tools[name].for_model() for name in self.names if self.decide(name) != "deny"]
+
+    def check(self, name: str, arguments: Mapping[str, Any]) -> list[str]:
+        """What is wrong with a call, each with its path in the arguments; nothing for a good one."""
+        if name not in self:
+            return [_unknown(name, self.names).diagnostics[0].message]
+        return faults(dict(arguments), self._tools[name].parameters, closed=True)
+
+    async def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        *,
+        approved: bool = False,
+        retry: RetryPolicy = RetryPolicy(),
+    ) -> ToolResult:
+        """What the tool returns; whatever goes wrong is a result with `is_error`, and nothing is raised.
+
+        A tool that `decide` asks about runs only when it is `approved`; a denied one never. Tools that only read are
+        tried again after transient errors. Values of credentials are taken out of what comes back.
+        """
+        wrong = self.check(name, arguments)
+        if wrong:
+            return _error(name, "; ".join(wrong[:5]) + _hint(name, self.names))
+        decision = self.decide(name)
+        if decision == "deny" or (decision == "ask" and not approved):
+            return _error(name, "the policy denies it" if decision == "deny" else "a person has to approve it first")
+        tool = self._tools[name]
+        secrets: dict[str, Secret] = {}
+        try:
+            for parameter, reference in tool.credentials.items():
+                secrets[parameter] = credentials.resolve(context.workspace, reference)
+
+            async def once() -> Any:
+                return await tool.call(arguments, context, secrets)
+
+            found = as_result(await (retried(once, retry) if tool.side_effect == "read" else once()))
+        except HiveError as error:
+            told = [f"{one.code}: {one.message}" + (f" ({one.fix})" if one.fix else "") for one in error.diagnostics]
+            found = _error(name, "; ".join(told[:5]))
+        except Exception as error:  # a tool's own fault must not end the run
+            _log.warning("the tool %s failed: %s", name, type(error).__name__)
+            found = _error(name, f"{type(error).__name__}: {error}"[:2_000])
+        return ToolResult(redacted(found.content, secrets.values()), found.is_error) if secrets else found
+
+
+class ToolRegistry(Tools):
+    """All the tools there are.
+
+    >>> registry = ToolRegistry()
+    >>> def add(a: int, b: int = 1) -> int:
+    ...     '''The sum of two numbers.'''
+    ...     return a + b
+    >>> tool = registry.register(add, policy="allow")
+    >>> registry.names, registry.check("add", {"a": "2"}), registry.decide("add")
+    (['add'], ["a is '2', not integer"], 'allow')
+    """
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def register(self, source: Any, **options: Any) -> Tool:
+        """Add a tool; `source` and `options` as for `make_tool`. Views made before don't get it.
+
+        Raises: HIVE-111 for a name that is there, and as `make_tool`.
+        """
+        tool = source if isinstance(source, Tool) else make_tool(source, **options)
+        if tool.name in self._tools:
+            raise HiveError.of("HIVE-111", f'there are two tools "{tool.name}"', fix='give one another "name"')
+        self._tools[tool.name] = tool
+        return tool
+
+    @property
+    def all_names(self) -> list[str]:
+        """Every tool, those for sub-agents too; what `verify.check_agent` takes for `tools`."""
+        return sorted(self._tools)
+
+    @property
+    def sub_agents_only(self) -> frozenset[str]:
+        return frozenset(name for name, tool in self._tools.items() if tool.sub_agents_only)
+
+
+def _error(name: str, why: str) -> ToolResult:
+    return ToolResult(f"{name} did not run or failed: {why}", is_error=True)
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    guess = closest(name, known) if name not in known else None
+    return f'; did you mean "{guess}"?' if guess else ""
+
+
+def _unknown(name: str, known: Sequence[str]) -> HiveError:
+    guess = closest(name, known)
+    fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(known) or 'none'}"
+    return HiveError.of("HIVE-107", f'there is no tool "{name}" here', fix=fix)

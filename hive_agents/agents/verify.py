@@ -1,0 +1,245 @@
+"""Level 2 of an agent: every name leads somewhere, every input has a source, nothing secret stands in a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+
+from hive_agents import jsontext
+from hive_agents.agents import topology
+from hive_agents.agents.judges import judge_names
+from hive_agents.agents.prompt_texts import prompt_texts, secrets_in, undeclared
+from hive_agents.agents.spec import AgentSpec, NodeSpec, agent_ids, find_sub_agent, read_agent
+from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
+from hive_agents.goals import goal_ids, load_goal
+from hive_agents.workspace import Workspace
+
+FILE_TOOLS = ("load_data", "save_data", "edit_data", "list_data_files")
+"""Every node has them, whether it names them or not."""
+_GLOB = frozenset("*?[")
+
+
+def check_agent(
+    agent: AgentSpec,
+    workspace: Workspace | None = None,
+    *,
+    tools: Collection[str] | None = None,
+    sub_agent_tools: Collection[str] = (),
+    file: str | None = None,
+    text: str | None = None,
+) -> list[Diagnostic]:
+    """What level 2 says of an agent.
+
+    `tools` are the names that may be used, None for the bundled ones; `sub_agent_tools` those of them that only
+    sub-agents may use. `text`, the file's, gives lines. Without a workspace goals and agents of files aren't looked
+    up, and prompts are the bundled ones.
+    """
+    if tools is None:
+        from hive_agents.agents.bundled import NAMES, ONLY_SUB_AGENTS
+
+        tools, sub_agent_tools = NAMES, ONLY_SUB_AGENTS
+    checks = _Checks(agent, workspace, {*tools, *FILE_TOOLS}, frozenset(sub_agent_tools), file, text)
+    return list(checks.run())
+
+
+def sound_agent(
+    workspace: Workspace, id: str, *, tools: Collection[str] | None = None, sub_agent_tools: Collection[str] = ()
+) -> AgentSpec:
+    """The agent in `agents/<id>.json`. Raises: every diagnostic of levels 1 and 2, if one of them is an error."""
+    agent, text = read_agent(workspace, id)
+    file = f"agents/{id}.json"
+    found = check_agent(agent, workspace, tools=tools, sub_agent_tools=sub_agent_tools, file=file, text=text)
+    if has_errors(found):
+        raise HiveError(found, exit_code=1)
+    return agent
+
+
+class _Checks:
+    def __init__(
+        self,
+        agent: AgentSpec,
+        workspace: Workspace | None,
+        tools: set[str],
+        for_sub_agents: frozenset[str],
+        file: str | None,
+        text: str | None,
+    ) -> None:
+        self._agent, self._workspace = agent, workspace
+        self._tools, self._for_sub_agents = tools, for_sub_agents
+        self._file, self._text = file or f"agents/{agent.id}.json", text
+
+    def run(self) -> Iterator[Diagnostic]:
+        yield from self._ids()
+        yield from self._names()
+        for number, node in enumerate(self._agent.nodes):
+            yield from self._node(number, node)
+        yield from self._edges()
+        yield from self._inputs()
+        yield from self._policy()
+        yield from self._prompts()
+
+    @cached_property
+    def _nodes(self) -> list[str]:
+        return [node.id for node in self._agent.nodes]
+
+    def _ids(self) -> Iterator[Diagnostic]:
+        for number, name in enumerate(self._nodes):
+            if name in self._nodes[:number]:
+                yield self._fault("HIVE-111", f'two nodes are called "{name}"', "nodes", number, "id", fix="rename one")
+        for number, edge in enumerate(self._agent.edges):
+            if edge in self._agent.edges[:number]:
+                message = f'the edge from "{edge.source}" to "{edge.target}" stands twice'
+                yield self._fault("HIVE-111", message, "edges", number, fix="keep one of them")
+
+    def _names(self) -> Iterator[Diagnostic]:
+        yield from self._known(self._agent.entry, self._nodes, "node", "entry")
+        yield from self._each(self._agent.pause_nodes, self._nodes, "node", "pause_nodes")
+        for number, edge in enumerate(self._agent.edges):
+            for key in ("source", "target"):
+                yield from self._known(getattr(edge, key), self._nodes, "node", "edges", number, key)
+        if self._workspace is None:
+            return
+        missing = list(self._known(self._agent.goal, goal_ids(self._workspace), "goal", "goal"))
+        yield from missing
+        if not missing:
+            try:
+                load_goal(self._workspace, self._agent.goal)
+            except HiveError as error:
+                yield from error.diagnostics
+
+    def _node(self, number: int, node: NodeSpec) -> Iterator[Diagnostic]:
+        where = ("nodes", number)
+        yield from self._each(node.nullable_output_keys, node.output_keys, "output key", *where, "nullable_output_keys")
+        yield from self._each(node.tools, self._tools, "tool", *where, "tools")
+        if isinstance(node.judge, str):
+            yield from self._known(node.judge, judge_names(), "judge", *where, "judge")
+        delegated_to = node.id in topology.sub_agent_nodes(self._agent)
+        for place, tool in enumerate(node.tools):
+            if tool in self._for_sub_agents and not delegated_to:
+                message = f'only sub-agents may use "{tool}", and "{node.id}" is none'
+                fix = f'give "{tool}" to a node that stands in the "sub_agents" of this one'
+                yield self._fault("HIVE-218", message, *where, "tools", place, fix=fix)
+        yield from self._delegation(node, delegated_to, where)
+
+    def _delegation(self, node: NodeSpec, delegated_to: bool, where: tuple[str | int, ...]) -> Iterator[Diagnostic]:
+        fix = "let one agent do all the delegating: a sub-agent has no sub_agents"
+        if node.sub_agents and delegated_to:
+            message = f'"{node.id}" is a sub-agent, and delegates itself'
+            yield self._fault("HIVE-218", message, *where, "sub_agents", fix=fix)
+        elsewhere = agent_ids(self._workspace) if self._workspace is not None else []
+        for place, name in enumerate(node.sub_agents):
+            if name in self._nodes:
+                continue
+            at = (*where, "sub_agents", place)
+            if name == self._agent.id:
+                yield self._fault("HIVE-218", f'"{node.id}" delegates to its own agent', *at, fix=fix)
+            elif name not in elsewhere:
+                yield from self._known(name, [*self._nodes, *elsewhere], "sub-agent", *at)
+            else:
+                yield from self._other_agent(name, at, fix)
+
+    def _other_agent(self, name: str, at: tuple[str | int, ...], fix: str) -> Iterator[Diagnostic]:
+        try:
+            other = find_sub_agent(self._workspace, self._agent, name)
+        except HiveError:
+            message = f'the sub-agent "{name}" has faults of its own'
+            yield self._fault("HIVE-107", message, *at, fix=f"mend agents/{name}.json first")
+            return
+        if any(node.sub_agents for node in other.nodes):
+            yield self._fault("HIVE-218", f'the sub-agent "{name}" delegates itself', *at, fix=fix)
+
+    def _edges(self) -> Iterator[Diagnostic]:
+        agent = self._agent
+        delegated_to = topology.sub_agent_nodes(agent)
+        reached = topology.reachable(agent, [agent.entry])
+        for number, node in enumerate(agent.nodes):
+            if node.id in delegated_to and node.id in reached:
+                message = f'"{node.id}" is a sub-agent, and a step of the way as well'
+                yield self._fault("HIVE-218", message, "nodes", number, "id", fix="make two nodes of it")
+            elif node.id not in reached | delegated_to and agent.entry in self._nodes:
+                fix = "add an edge to it, name it in sub_agents, or remove it"
+                yield self._fault("HIVE-215", f'no way leads to "{node.id}"', "nodes", number, "id", fix=fix)
+        for one, other in topology.parallel_edges(agent):
+            for key in topology.keys_written_twice(agent, one, other):
+                message = (
+                    f'"{one.target}" and "{other.target}" may run at once after "{one.source}", both write "{key}"'
+                )
+                fix = "rename one of the keys, or give the edges different priorities: then only the highest is taken"
+                yield self._fault("HIVE-217", message, "edges", agent.edges.index(other), fix=fix)
+
+    def _inputs(self) -> Iterator[Diagnostic]:
+        agent = self._agent
+        delegated_to = topology.sub_agent_nodes(agent)
+        given = {key for node in agent.nodes if node.id == agent.entry for key in node.input_keys}
+        for number, node in enumerate(agent.nodes):
+            if node.id == agent.entry or node.id in delegated_to:
+                continue  # a run, or whoever delegates, brings these
+            before = topology.producers_before(agent, node.id)
+            made = given | {key for one in agent.nodes if one.id in before for key in one.output_keys}
+            for place, key in enumerate(node.input_keys):
+                if key not in made:
+                    guess = closest(key, made)
+                    fix = (
+                        f'did you mean "{guess}"?'
+                        if guess
+                        else f'let an earlier node set it, or "{agent.entry}" take it'
+                    )
+                    message = f'"{node.id}" needs "{key}", which no node before it makes'
+                    yield self._fault("HIVE-216", message, "nodes", number, "input_keys", place, fix=fix)
+
+    def _policy(self) -> Iterator[Diagnostic]:
+        for number, rule in enumerate(self._agent.tool_policy):
+            where = ("tool_policy", number, "match")
+            if not rule.match.strip() or rule.match.count("[") != rule.match.count("]"):
+                message = f'"{rule.match}" is no pattern for the name of a tool'
+                yield self._fault("HIVE-105", message, *where, fix="use a name with *, ? and […]")
+            elif not _GLOB & set(rule.match):
+                yield from self._known(rule.match, self._tools, "tool", *where)
+
+    def _prompts(self) -> Iterator[Diagnostic]:
+        for number, node in enumerate(self._agent.nodes):
+            path = ("nodes", number, "success_criteria")
+            yield from self._secrets(node.success_criteria or "", None, path)
+        for prompt in prompt_texts(self._agent, self._workspace):
+            if isinstance(prompt, HiveError):
+                yield from prompt.diagnostics
+                continue
+            yield from self._secrets(prompt.text, prompt.file, prompt.path)
+            for name in undeclared(prompt):
+                known = ", ".join(f"${key}" for key in sorted(prompt.variables))
+                if name == "$":
+                    found = self._fault("HIVE-105", "a $ stands before no variable", *prompt.path, fix="write $$")
+                else:
+                    message = f"the prompt asks for ${name}, which is not given"
+                    guess = closest(name, prompt.variables)
+                    fix = f"did you mean ${guess}?" if guess else f"add it to input_keys, or use one of {known}"
+                    found = self._fault("HIVE-106", message, *prompt.path, fix=fix)
+                yield _in_prompt(found, prompt.file, None)
+
+    def _secrets(self, text: str, file: str | None, path: Iterable[str | int]) -> Iterator[Diagnostic]:
+        for what, line in secrets_in(text):
+            fix = "store it with `hive credentials set`, and let a tool be registered with its reference"
+            yield _in_prompt(self._fault("HIVE-220", f"the prompt holds {what}", *path, fix=fix), file, line)
+
+    def _each(self, names: Iterable[str], known: Collection[str], what: str, *path: str | int) -> Iterator[Diagnostic]:
+        """As `_known` for each of the list that stands at `path`."""
+        for number, name in enumerate(names):
+            yield from self._known(name, known, what, *path, number)
+
+    def _known(self, name: str, known: Collection[str], what: str, *path: str | int) -> Iterator[Diagnostic]:
+        """HIVE-107 where `name`, which stands at `path`, is none of `known`."""
+        if name not in known:
+            guess = closest(name, known)
+            fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(sorted(known)) or 'none yet'}"
+            yield self._fault("HIVE-107", f'there is no {what} "{name}"', *path, fix=fix)
+
+    def _fault(self, code: str, message: str, *path: str | int, fix: str) -> Diagnostic:
+        line = jsontext.line_of(self._text, path) if self._text is not None else None
+        return Diagnostic(code, message, self._file, jsontext.show_path(path), fix, line)
+
+
+def _in_prompt(found: Diagnostic, file: str | None, line: int | None) -> Diagnostic:
+    """The same fault at its place in the prompt's file."""
+    if file is None:
+        return found
+    return Diagnostic(found.code, found.message, file, "$", found.fix, line)

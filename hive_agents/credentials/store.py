@@ -1,0 +1,155 @@
+"""The credential store: `.hive/credentials.json`, each value encrypted by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets as random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import ConfigDict
+
+from hive_agents.credentials.secret import Secret
+from hive_agents.errors import HiveError, closest
+from hive_agents.files import atomic_write, locked
+from hive_agents.formats import NAME_PATTERN, Format, Name, load
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
+FILE = ".hive/credentials.json"
+KEY_VARIABLE = "HIVE_CREDENTIAL_KEY"
+SERVICE = "hive-agents"
+LONGEST = 64_000
+_MAKE_KEY = f"set {KEY_VARIABLE} to 32 random bytes: openssl rand -base64 32 | tr '+/' '-_'"
+
+
+class _File(Format):
+    """`key` names the workspace's key in the OS keyring; a token is that of `{"name", "value"}`."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    version: int = 1
+    key: str
+    credentials: dict[Name, str] = {}
+
+
+class CredentialStore:
+    """Secrets of a workspace by name, encrypted with Fernet (AES-128-CBC and HMAC-SHA256).
+
+    The key is `HIVE_CREDENTIAL_KEY`, else the OS keyring's where the package keyring is installed; there it is made
+    on first use. Only the file's owner can read the file (0600). Names are not encrypted, and listing them needs no
+    key.
+    """
+
+    def __init__(self, workspace: Workspace, environment: Mapping[str, str] | None = None) -> None:
+        self._path = workspace.state / "credentials.json"
+        self._environment = os.environ if environment is None else environment
+
+    def set(self, name: str, value: str) -> None:
+        """Store `value`, in place of what was there.
+
+        Raises: HIVE-113 for a name that is none, HIVE-409 for an empty or overlong value, HIVE-421 without a key, with
+        a key that isn't that of the other credentials, and for a damaged file.
+        """
+        if not re.fullmatch(NAME_PATTERN, name):
+            fix = 'use lower-case letters, digits, ".", "_" and "-", at most 64'
+            raise HiveError.of("HIVE-113", "that can't be the name of a credential", fix=fix, exit_code=2)
+        if not value or len(value) > LONGEST:
+            why = f"a credential has 1 to {LONGEST} characters"
+            raise HiveError.of("HIVE-409", why, fix="give a value on standard input, or at the prompt", exit_code=2)
+        with locked(self._path.with_name("credentials.lock"), "writing credentials"):
+            file = self._read()
+            fernet = self._fernet(file, create=not file.credentials)
+            for known in sorted(file.credentials)[:1]:
+                self._opened(fernet, known, file.credentials[known])  # or the store would need two keys
+            token = fernet.encrypt(json.dumps({"name": name, "value": value}).encode()).decode()
+            self._write(file, {**file.credentials, name: token})
+
+    def get(self, name: str) -> Secret:
+        """Raises: HIVE-421 where there is none of that name, without its key, and for a damaged file."""
+        file = self._read()
+        if name not in file.credentials:
+            raise _unknown(name, file.credentials)
+        return self._opened(self._fernet(file), name, file.credentials[name])
+
+    def delete(self, name: str) -> None:
+        """Raises: HIVE-421 where there is none of that name, and for a damaged file."""
+        with locked(self._path.with_name("credentials.lock"), "writing credentials"):
+            file = self._read()
+            if name not in file.credentials:
+                raise _unknown(name, file.credentials)
+            self._write(file, {known: token for known, token in file.credentials.items() if known != name})
+
+    def names(self) -> list[str]:
+        """Raises: HIVE-421 for a damaged file."""
+        return sorted(self._read().credentials)
+
+    def _read(self) -> _File:
+        try:
+            return load(_File, self._path.read_bytes(), FILE)
+        except FileNotFoundError:
+            return _File(key=random.token_hex(8))
+        except (HiveError, OSError):
+            # Diagnostics of the file's text could hold some of it.
+            fix = f"bring {FILE} back from a backup, or delete it and set the credentials again"
+            raise fault("the credential store cannot be read", fix) from None
+
+    def _write(self, file: _File, credentials: dict[str, str]) -> None:
+        text = json.dumps({"version": file.version, "key": file.key, "credentials": credentials}, indent=2)
+        atomic_write(self._path, text.encode() + b"\n", mode=0o600)
+
+    def _fernet(self, file: _File, *, create: bool = False) -> Fernet:
+        from cryptography.fernet import Fernet
+
+        key = self._environment.get(KEY_VARIABLE, "").strip() or _from_keyring(file.key, create)
+        if not key:
+            raise fault("there is no key for the credential store", _MAKE_KEY)
+        try:
+            return Fernet(key)
+        except ValueError:
+            raise fault(f"{KEY_VARIABLE} is no key: it has to be 32 bytes in base64", _MAKE_KEY) from None
+
+    def _opened(self, fernet: Fernet, name: str, token: str) -> Secret:
+        from cryptography.fernet import InvalidToken
+
+        try:
+            found = json.loads(fernet.decrypt(token))
+        except (InvalidToken, ValueError):
+            fix = f"set {KEY_VARIABLE} to the key that it was stored with, or set the credential again"
+            raise fault(f'the credential "{name}" cannot be decrypted: wrong key, or damaged', fix) from None
+        if not isinstance(found, dict) or found.get("name") != name or not isinstance(found.get("value"), str):
+            raise fault(f'what is stored as "{name}" is another credential', "set the credential again")
+        return Secret(found["value"], f"credential:{name}")
+
+
+def fault(message: str, fix: str, *, file: str | None = FILE) -> HiveError:
+    return HiveError.of("HIVE-421", message, file=file, fix=fix, exit_code=3)
+
+
+def _unknown(name: str, known: Mapping[str, str]) -> HiveError:
+    guess = closest(name, known)
+    # What can't be a name may be a value in the wrong place.
+    shown = f'credential "{name}"' if re.fullmatch(NAME_PATTERN, name) else "such credential"
+    fix = f'did you mean "{guess}"?' if guess else "store it with `hive credentials set NAME`"
+    return HiveError.of("HIVE-421", f"there is no {shown}", file=FILE, fix=fix, exit_code=2)
+
+
+def _from_keyring(user: str, create: bool) -> str | None:
+    """The key in the OS keyring; None without the package, without a backend that works, and without a key."""
+    from importlib import import_module
+
+    try:
+        keyring = import_module("keyring")
+        key: str | None = keyring.get_password(SERVICE, user)
+        if key is None and create:
+            from cryptography.fernet import Fernet
+
+            key = Fernet.generate_key().decode()
+            keyring.set_password(SERVICE, user, key)
+    except Exception:  # every backend has its own failures
+        return None
+    return key

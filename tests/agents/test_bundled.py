@@ -1,0 +1,186 @@
+"""The tools over documents and configs, for principals with and without rights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import audit
+from hive_agents.access import Principal
+from hive_agents.agents import ToolContext
+from hive_agents.agents.bundled import bundled_tools
+from hive_agents.evaluation import load_golden
+from hive_agents.memory import ToolResult
+from hive_agents.retrieval import build_index
+from hive_agents.verification import deploy, named_config
+from hive_agents.workspace import Workspace
+from tests.conftest import make_workspace, write_config, write_document
+
+CANARY = "zanzibar-4711"
+DOCUMENTS = {
+    "open.md": "---\ntenant: acme\nview: [tenant]\n---\nKeys are rotated in the settings.\n",
+    "qa.md": f'---\ntenant: acme\nview: ["group:qa"]\n---\nKeys are rotated by {CANARY}.\n',
+    "other.md": f"---\ntenant: globex\nview: [tenant]\n---\nKeys are rotated at {CANARY}.\n",
+    "noise.md": "---\ntenant: acme\nview: [tenant]\n---\nKeys have settings.\n",
+}
+ROOT = Principal("acme", "root", roles=frozenset({"operator"}))
+GUEST = Principal("acme", "guest")
+
+
+def golden(split: str, number: int, text: str) -> dict[str, Any]:
+    return {
+        "id": f"{split}{number}",
+        "query": text,
+        "relevant": ["open.md"],
+        "distractors": ["noise.md"],
+        "split": split,
+    }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An indexed workspace whose active config finds distractors that another one leaves out."""
+    workspace = make_workspace(tmp_path_factory.mktemp("bundled") / "ws", embedding=False, documents=DOCUMENTS)
+    texts = ["rotated {} settings", "settings {} rotated"]
+    words = "alpha beta gamma delta epsilon zeta eta theta".split()
+    queries = [
+        golden(split, number, texts[number % 2].format(word) + f" {split}")
+        for split in ("train", "validation", "holdout")
+        for number, word in enumerate(words)
+    ]
+    file = workspace.root / "evals" / "golden.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"collection": "kb", "k": 5, "queries": queries}))
+    write_config(workspace, "words", "keyword", retrieval={"top_k": 5})
+    build_index(workspace)
+    deploy(workspace, named_config(workspace, "words"), load_golden(workspace))
+    return workspace.root
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Workspace:
+    return Workspace(shutil.copytree(made, tmp_path / "ws", symlinks=True))
+
+
+async def call(place: Workspace, tool: str, principal: Principal | None = ROOT, /, **arguments: Any) -> ToolResult:
+    context = ToolContext(place, principal, "r1", agent_id="optimizer")
+    return await bundled_tools(place).call(tool, arguments, context, approved=True)
+
+
+async def test_a_search_finds_what_its_principal_may_view_and_nothing_else(place: Workspace) -> None:
+    found = await call(place, "search_documents", GUEST, query="keys rotated")
+    assert [hit["doc_id"] for hit in json.loads(found.content)["results"]] == ["open.md", "noise.md"]
+    assert CANARY not in found.content
+    qa = await call(place, "search_documents", Principal("acme", "dana", frozenset({"qa"})), query="keys rotated")
+    assert {hit["doc_id"] for hit in json.loads(qa.content)["results"]} == {"open.md", "qa.md", "noise.md"}
+    assert CANARY in qa.content
+
+
+async def test_a_hidden_document_changes_nothing_of_a_search(place: Workspace) -> None:
+    """More hidden documents than a list is long, and every one fits better."""
+    before = await call(place, "search_documents", GUEST, query=f"keys {CANARY}")
+    for number in range(8):
+        write_document(place, f"hidden/{number}.md", f"---\ntenant: globex\nview: [tenant]\n---\nkeys {CANARY}\n")
+    build_index(place)
+    assert await call(place, "search_documents", GUEST, query=f"keys {CANARY}") == before
+    assert len(json.loads(before.content)["results"]) == 2
+
+
+async def test_nobody_searches_nothing(place: Workspace) -> None:
+    found = await call(place, "search_documents", None, query="keys")
+    assert found.is_error
+    assert "needs to know for whom" in found.content
+    assert (await call(place, "search_documents", GUEST, query="?!")).is_error
+    assert (await call(place, "search_documents", GUEST, query="keys", top_k=21)).is_error
+    assert (await call(place, "search_documents", GUEST, query="keys", principal_="x")).is_error
+
+
+async def test_a_right_that_was_taken_away_holds_at_once(place: Workspace) -> None:
+    registry, context = bundled_tools(place), ToolContext(place, GUEST)
+    asked = {"query": "keys rotated"}
+    assert "open.md" in (await registry.call("search_documents", asked, context, approved=True)).content
+    (place.documents / "open.md").write_text("---\ntenant: globex\nview: [tenant]\n---\nKeys.\n")
+    assert "open.md" not in (await registry.call("search_documents", asked, context, approved=True)).content
+
+
+@pytest.mark.parametrize("name", ["validate_config", "evaluate_config", "deploy_config"])
+async def test_configs_are_an_operators_business(place: Workspace, name: str) -> None:
+    reason = {"reason": "why"} if name == "deploy_config" else {}
+    for principal in (None, GUEST):
+        found = await call(place, name, principal, name="active", **reason)
+        assert found.is_error
+        assert "operator" in found.content
+
+
+async def test_an_agent_proposes_compares_and_deploys_through_the_gate(place: Workspace) -> None:
+    made = await call(
+        place,
+        "propose_config",
+        name="short",
+        changes={"retrieval": {"top_k": 1}},
+        reason="Less noise.",
+        parent="active",
+    )
+    assert not made.is_error, made.content
+    written = json.loads((place.configs / "short.json").read_text())
+    assert (written["parent"], written["description"], written["retrieval"]["top_k"]) == ("words", "Less noise.", 1)
+    assert json.loads((await call(place, "validate_config", name="short")).content)["ok"]
+    compared = json.loads((await call(place, "compare_configs", a="active", b="short")).content)
+    assert (compared["difference"]["n"], compared["changes"][0]["path"]) == (8, "retrieval.top_k")
+    assert compared["difference"]["nudcg"] > 0
+    measured = json.loads((await call(place, "evaluate_config", name="short", split="train")).content)
+    assert {query["split"] for query in measured["worst"]} == {"train"}
+    deployed = json.loads((await call(place, "deploy_config", name="short", reason="Less noise.")).content)
+    assert (deployed["decision"], deployed["deployed"], deployed["previous"]) == ("passed", "short", "words")
+    assert list(audit.entries(place))[-1]["by"] == "agent:optimizer"
+
+
+async def test_the_gate_stops_what_is_worse_and_each_config_spends_its_own_use(place: Workspace) -> None:
+    for name, depth in (("deep", 10), ("deeper", 20)):
+        await call(place, "propose_config", name=name, changes={"retrieval": {"top_k": depth}}, reason="More.")
+        for _ in range(2):
+            found = json.loads((await call(place, "deploy_config", name=name, reason="More.")).content)
+            assert (found["decision"], found["deployed"]) == ("inconclusive", None)
+    assert [entry["j"] for entry in audit.entries(place, "holdout_use")] == [1, 2]
+
+
+async def test_the_holdout_is_not_shown(place: Workspace) -> None:
+    assert (await call(place, "evaluate_config", name="active", split="holdout")).is_error
+    for name in ("evaluate_config", "compare_configs"):
+        names = {"name": "active"} if name == "evaluate_config" else {"a": "active", "b": "words"}
+        assert "holdout" not in (await call(place, name, **names)).content
+
+
+@pytest.mark.parametrize("name", ["../words", "/etc/passwd", "configs/words.json", "active", "words", "A"])
+async def test_a_proposal_writes_a_new_file_of_configs_only(place: Workspace, name: str) -> None:
+    before = sorted(place.root.rglob("*.json"))
+    found = await call(place, "propose_config", name=name, changes={"retrieval": {"top_k": 1}}, reason="x")
+    assert found.is_error
+    assert sorted(place.root.rglob("*.json")) == before
+
+
+@pytest.mark.parametrize("name", ["../hive", "/etc/passwd", "evals/golden.json", "nothing"])
+async def test_a_config_is_named_and_not_reached_by_a_path(place: Workspace, name: str) -> None:
+    found = await call(place, "evaluate_config", name=name)
+    assert found.is_error
+    assert "HIVE-113" in found.content or "HIVE-107" in found.content
+
+
+async def test_a_proposal_that_makes_no_sense_is_not_written(place: Workspace) -> None:
+    for changes in ({"retrieval": {"top_k": 0}}, {"retrieval": {"topk": 1}}, {"dynamic_k": {"enabled": True}}):
+        found = await call(place, "propose_config", name="odd", changes=changes, reason="x")
+        assert found.is_error
+        assert "HIVE-" in found.content
+    assert not (place.configs / "odd.json").exists()
+
+
+async def test_a_first_deployment_is_a_persons(place: Workspace) -> None:
+    fresh = make_workspace(place.root.parent / "fresh", embedding=False, documents=DOCUMENTS)
+    (fresh.root / "evals").mkdir()
+    (fresh.root / "evals" / "golden.json").write_text((place.root / "evals" / "golden.json").read_text())
+    found = await call(fresh, "deploy_config", name="words", reason="x")
+    assert "HIVE-408" in found.content
