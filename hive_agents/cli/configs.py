@@ -28,24 +28,29 @@ def chosen_config(
     return stored.config
 
 
-def keep_fresh(workspace: Workspace, surface: Surface) -> None:
-    """Before a search: look for changed documents, or with `index.auto_refresh` off say that there are some."""
+def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> None:
+    """Before a search: look for changed documents, or with `index.auto_refresh` off say that there are some.
+
+    What is wrong with documents is `told` to the workspace's owner only: a reader may not know that they exist.
+    """
     from hive_agents.errors import Diagnostic
     from hive_agents.retrieval.indexing import index_is_stale
 
     if workspace.settings.index.auto_refresh:
-        refresh_index(workspace, surface)
-    elif workspace.database.exists() and index_is_stale(workspace):
+        refresh_index(workspace, surface, told=told)
+    elif told and workspace.database.exists() and index_is_stale(workspace):
         message = "documents changed since they were indexed"
         surface.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix="run `hive index`", severity="warning")])
 
 
-def refresh_index(workspace: Workspace, surface: Surface) -> None:
+def refresh_index(workspace: Workspace, surface: Surface, *, told: bool = True) -> None:
     """What is measured is measured on the documents as they are now."""
     from hive_agents.retrieval import build_index
 
     with surface.progress() as progress:
         report = build_index(workspace, progress)
+    if not told:
+        return
     surface.warn(report.warnings)
     for skipped in report.skipped:
         from hive_agents.errors import Diagnostic

@@ -10,7 +10,13 @@ from hive_agents.cli.surface import JsonOption, QuietOption, console, figure, st
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
+ASKED = "major deviation - how many days has QA got to close it"
 QUESTION = "2 litre glass vessel: how long does the detergent stay in and how hot does it have to be?"
+
+READERS = {
+    "dana": "the copilot answers from what its reader may view; dana is of Quality Assurance",
+    "guest": "the same question of somebody else: that procedure isn't theirs, and nothing hints at it",
+}
 
 
 def command(
@@ -56,6 +62,7 @@ class _Story:
         after = self.query()
         gate = self.bad_deploy()
         self.rollback()
+        readers = {reader: self.chat(reader, why) for reader, why in READERS.items()}
         return {
             "index": index,
             "distractors_before": distractors,
@@ -63,6 +70,7 @@ class _Story:
             "evaluation": before,
             "blocked": gate,
             "optimize": optimized,
+            "chat": readers,
         }
 
     def index(self) -> dict[str, Any]:
@@ -140,3 +148,20 @@ class _Story:
             self.say(f"{version.name} is active again (before: {before})")
         except HiveError as error:
             self.say(str(error))
+
+    def chat(self, reader: str, why: str) -> dict[str, Any]:
+        import asyncio
+
+        from hive_agents.access import known_principal
+        from hive_agents.cli.replies import plain
+        from hive_agents.copilot.session import Request
+        from hive_agents.runtime.chat import Chat
+
+        self.step(f'hive chat "{ASKED}" --as {reader}', why)
+        chat = Chat(self.workspace, known_principal(self.workspace, reader))
+        reply = asyncio.run(chat.ask(Request(text=ASKED)))
+        found = [result["doc_id"] for result in reply["results"]]
+        if reply["answer"]:
+            self.say(plain(reply["answer"]))
+        self.say(*(styled(f"{rank:>3}  {doc_id}", "dim") for rank, doc_id in enumerate(found[:3], start=1)))
+        return {"status": reply["status"], "answer": reply["answer"], "documents": found}

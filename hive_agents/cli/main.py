@@ -10,12 +10,15 @@ import typer
 
 from hive_agents.cli import (
     approvals,
+    chat,
     compare,
+    credentials,
     demo,
     deploy,
     doctor,
     evaluate,
     explain,
+    feedback,
     fields,
     history,
     import_,
@@ -27,6 +30,7 @@ from hive_agents.cli import (
     query,
     rollback,
     schema,
+    token,
     validate,
 )
 from hive_agents.cli.surface import show_failure
@@ -58,12 +62,16 @@ COMMANDS = {
     "rollback": rollback,
     "history": history,
     "optimize": optimize,
+    "chat": chat,
     "schema": schema,
+    "token": token,
     "doctor": doctor,
     "demo": demo,
 }
 for name, module in COMMANDS.items():
     app.command(name)(module.command)
+app.add_typer(credentials.app, name="credentials")
+app.add_typer(feedback.app, name="feedback")
 app.add_typer(judge.app, name="judge")
 app.add_typer(approvals.app, name="approvals")
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from hive_agents.access import Principal, permissions_of
@@ -18,6 +19,7 @@ from hive_agents.copilot.reply import reply
 from hive_agents.copilot.session import Request, TurnSession, certain, open_scope, vocabulary_of
 from hive_agents.copilot.threads import ThreadStore, Turn, trace_of
 from hive_agents.errors import HiveError
+from hive_agents.llm import Script
 from hive_agents.retrieval import SearchEngine
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.retrieval.filters import parse_filters
@@ -52,6 +54,7 @@ class Chat:
         self.engine = engine or workspace.engine()
         self.threads = ThreadStore(workspace, reader)
         self.thread_id = thread_id
+        self._scripts: dict[Path, Script] = {}
         if thread_id is not None:
             self.threads.require(thread_id)
 
@@ -60,7 +63,7 @@ class Chat:
         return Gate(permissions_of(self.workspace), self.reader)
 
     async def ask(self, request: Request, on_node: OnNode | None = None) -> dict[str, Any]:
-        """The reply to one question; `on_node` is told of each node that has run.
+        """The reply to one question; `on_node` is told of each node that begins.
 
         Raises: HIVE-409 for nothing asked, HIVE-408 without an active config, HIVE-401 for a model that can't be had.
         """
@@ -76,25 +79,29 @@ class Chat:
             raise
         outcome = self._logged(outcome, session)
         turn = self.threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, session.answer)
-        # Every document of it passed the gate a moment ago.
-        return reply(session.index, self.gate, turn, session.answer, session.vocabulary, outcome.documents)
+        # Models take seconds, in which a permission can end.
+        shown = None if session.meter.calls else session.shown
+        return reply(session.index, self.gate, turn, session.answer, session.vocabulary, shown)
 
     async def _run(self, run: Run, request: Request, on_node: OnNode | None) -> tuple[Outcome, TurnSession]:
         graph = load_graph("worker")
         value = {"run_id": run.run_id, "request": request.model_dump(mode="json")}
         for _ in range(TRIES):
             context = HiveContext(
-                str(self.workspace.root), principal=self.reader, thread_id=self.thread_id, engine=self.engine
+                str(self.workspace.root),
+                principal=self.reader,
+                thread_id=self.thread_id,
+                engine=self.engine,
+                scripts=self._scripts,
             )
             outcome: dict[str, Any] = {}
             with suppress(StaleIndex):  # documents changed meanwhile: nothing has happened yet, so ask again
-                async for update in graph.astream(
-                    value, {"recursion_limit": 100}, context=context, stream_mode="updates"
-                ):
-                    for node, changes in update.items():
-                        outcome = (changes or {}).get("outcome", outcome)
-                        if on_node is not None:
-                            on_node(node)
+                config = {"recursion_limit": 100}
+                async for task in graph.astream(value, config, context=context, stream_mode="tasks"):
+                    if "result" in task:
+                        outcome = task["result"].get("outcome", outcome)
+                    elif on_node is not None:
+                        on_node(task["name"])
                 return Outcome.model_validate_json(json.dumps(outcome)), context.turns[run.run_id]
         raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")
 

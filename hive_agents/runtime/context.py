@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from hive_agents.access import Principal
     from hive_agents.copilot.session import TurnSession
+    from hive_agents.llm import Script
     from hive_agents.optimizer.session import OptimizerSession
     from hive_agents.retrieval import SearchEngine
     from hive_agents.workspace import Workspace
@@ -32,6 +33,7 @@ class HiveContext:
     principal: Principal | None = None
     thread_id: str | None = None
     engine: SearchEngine | None = None
+    scripts: dict[Path, Script] | None = None
 
     @classmethod
     def of(cls, runtime: Runtime[HiveContext]) -> HiveContext:
@@ -44,7 +46,7 @@ class HiveContext:
     def place(self) -> Workspace:
         from hive_agents.workspace import Workspace
 
-        return Workspace(self.workspace)
+        return self.engine.workspace if self.engine is not None else Workspace(self.workspace)
 
     @cached_property
     def sessions(self) -> dict[str, OptimizerSession]:
@@ -101,6 +103,7 @@ class HiveContext:
                 run_id,
                 Request.model_validate(request),
                 engine=engine,
+                scripts=self.scripts,
                 build_judge=lambda goal, llm, panel: runtime.judge(goal, llm=llm, panel=panel),
             )
             if self.thread_id is not None:

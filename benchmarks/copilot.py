@@ -1,0 +1,139 @@
+"""What the copilot adds to a search: whole turns without a model, beside a bare graph that only searches.
+
+    python benchmarks/copilot.py [--turns N] [--profile] [--json FILE]
+
+A turn plans, searches in the reader's scope, asks the permission service, answers, judges, and records. The bare graph
+is six LangGraph nodes that do nothing, the third of which runs the same search of the engine. Both run in this process,
+by turns, on the sample workspace; times are medians, and what carries over to another machine is their ratio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import cProfile
+import json
+import pstats
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+
+from hive_agents import Workspace
+from hive_agents.access import known_principal
+from hive_agents.copilot.session import Request
+from hive_agents.retrieval import SearchEngine
+from hive_agents.retrieval.deployed import active_config
+from hive_agents.runtime.chat import Chat
+from hive_agents.sample import init_workspace
+
+QUESTIONS = [
+    "how do I rotate an API token?",
+    "when is a balance calibrated?",
+    "who signs a major deviation?",
+    "how long is a sample kept?",
+    "what happens when the incubator alarm rings at night?",
+    "how do I pair a device?",
+    "which events can a webhook receive?",
+    "what does a licence key look like?",
+]
+TARGET = 1.5
+
+
+class Bare(TypedDict, total=False):
+    query: str
+    found: list[str]
+
+
+def bare_graph(engine: SearchEngine, config: Any) -> Any:
+    async def nothing(_: Bare) -> Bare:
+        return {}
+
+    async def search(state: Bare) -> Bare:
+        return {"found": [hit.doc_id for hit in engine.search(state["query"], config).hits]}
+
+    builder = StateGraph(Bare)
+    names = [f"n{n}" for n in range(6)]
+    for name in names:
+        node: Any = search if name == "n2" else nothing
+        builder.add_node(name, node)
+    for left, right in zip([START, *names], [*names, END], strict=True):
+        builder.add_edge(left, right)
+    return builder.compile()
+
+
+async def measured(place: Workspace, turns: int, profile: cProfile.Profile | None) -> dict[str, Any]:
+    reader = known_principal(place, "dana")
+    engine = place.engine()
+    config = active_config(place).stored.config
+    graph = bare_graph(engine, config)
+
+    async def bare(query: str) -> None:
+        async for _ in graph.astream({"query": query}, stream_mode="updates"):
+            pass
+
+    async def turn(query: str) -> str:
+        # A thread of its own for each: a growing conversation would measure itself.
+        run_id: str = (await Chat(place, reader, engine=engine).ask(Request(text=query)))["run_id"]
+        return run_id
+
+    for query in QUESTIONS:
+        await bare(query)
+        await turn(query)
+    taken: dict[str, list[float]] = {"bare": [], "turn": [], "search": []}
+    runs = []
+    for number in range(turns):
+        # A word of its own, so that no cache of query vectors answers one side for the other.
+        query = f"{QUESTIONS[number % len(QUESTIONS)]} case {number}"
+        for name in ("bare", "turn") if number % 2 else ("turn", "bare"):
+            asked = f"{query} {name}"
+            started = time.perf_counter()
+            if name == "bare":
+                await bare(asked)
+            else:
+                if profile is not None:
+                    profile.enable()
+                runs.append(await turn(asked))
+                if profile is not None:
+                    profile.disable()
+            taken[name].append((time.perf_counter() - started) * 1000)
+        started = time.perf_counter()
+        engine.search(f"{query} search", config)
+        taken["search"].append((time.perf_counter() - started) * 1000)
+    nodes: dict[str, list[float]] = {}
+    root = Chat(place, known_principal(place, "root"), engine=engine)
+    for run_id in runs:
+        for node in root.trace(run_id)["nodes"]:
+            nodes.setdefault(node["node"], []).append(node["ms"])
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    return {
+        **{f"{name} ms": round(value, 2) for name, value in medians.items()},
+        "ratio": round(medians["turn"] / medians["bare"], 2),
+        "target": TARGET,
+        "nodes ms": {name: round(statistics.median(times), 2) for name, times in nodes.items()},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--turns", type=int, default=100)
+    parser.add_argument("--profile", action="store_true", help="print where the turns spend their time")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Workspace(init_workspace(Path(folder) / "workspace"))
+        place.index()
+        profile = cProfile.Profile() if given.profile else None
+        row = asyncio.run(measured(place, given.turns, profile))
+    print(json.dumps(row, indent=2))
+    if profile is not None:
+        pstats.Stats(profile).sort_stats("cumulative").print_stats("hive_agents|langgraph|sqlite", 45)
+    if given.json:
+        given.json.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

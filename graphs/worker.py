@@ -1,0 +1,82 @@
+"""The copilot: rewrite → route → retrieve → rerank → permission_gate → finalize.
+
+NoMatch and NeedsClarification go from route straight to finalize: nothing is searched for them. A gate that dropped
+hits sends the turn back to retrieve, deeper. State holds ids and numbers; text is rendered when it is read. A turn
+has no effect before it is recorded, so one that was killed is simply asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from hive_agents.copilot import steps
+from hive_agents.copilot.session import TurnSession
+from hive_agents.runtime.context import HiveContext
+
+
+class WorkerState(TypedDict, total=False):
+    run_id: str
+    request: dict[str, Any]
+    decision: dict[str, Any]
+    planner: str
+    doc_id: str | None
+    depth: int  # how far the lanes look; grows when the gate drops hits
+    candidates: int
+    short: bool
+    results: list[dict[str, Any]]
+    next_cursor: str | None
+    outcome: dict[str, Any]
+
+
+Update = dict[str, Any]
+Step = Callable[[TurnSession, WorkerState], Awaitable[Update]]
+
+STEPS: tuple[Step, ...] = (
+    steps.rewrite,
+    steps.route,
+    steps.retrieve,
+    steps.rerank,
+    steps.permission_gate,
+    steps.finalize,
+)
+
+
+def node(step: Step) -> Any:
+    """A step of the library as a node, with the turn's session."""
+
+    async def run(state: WorkerState, runtime: Runtime[HiveContext]) -> Update:
+        session = HiveContext.of(runtime).turn(state["run_id"], state["request"])
+        with session.timed(step.__name__):
+            return await step(session, state)
+
+    return run
+
+
+def strategy(state: WorkerState) -> Literal["retrieve", "finalize"]:
+    return "retrieve" if steps.retrieves(state) else "finalize"
+
+
+def enough(state: WorkerState) -> Literal["retrieve", "finalize"]:
+    return "retrieve" if state["short"] else "finalize"
+
+
+def build() -> StateGraph[WorkerState, HiveContext, WorkerState, WorkerState]:
+    builder = StateGraph(WorkerState, context_schema=HiveContext)
+    for step in STEPS:
+        builder.add_node(step.__name__, node(step))
+    builder.add_edge(START, "rewrite")
+    builder.add_edge("rewrite", "route")
+    builder.add_conditional_edges("route", strategy)
+    builder.add_edge("retrieve", "rerank")
+    builder.add_edge("rerank", "permission_gate")
+    builder.add_conditional_edges("permission_gate", enough)
+    builder.add_edge("finalize", END)
+    return builder
+
+
+graph: CompiledStateGraph[WorkerState, HiveContext, WorkerState, WorkerState] = build().compile()

@@ -1,0 +1,123 @@
+"""`hive chat`: one question, or a conversation, with the copilot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, console, count, open_workspace
+
+if TYPE_CHECKING:
+    from hive_agents.runtime.chat import Chat
+
+
+def command(
+    text: Annotated[str | None, typer.Argument(help="A question; without one the chat is interactive.")] = None,
+    as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="Read as USER of access/*.json.")] = None,
+    thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="Go on with this thread.")] = None,
+    doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Ask about this document only.")] = None,
+    filters: Annotated[
+        list[str] | None, typer.Option("--filter", "-f", help="field=value, field=a,b, field!=value, field>=value.")
+    ] = None,
+    cursor: Annotated[str | None, typer.Option("--cursor", help="The next page of a list, by its next_cursor.")] = None,
+    threads: Annotated[bool, typer.Option("--threads", help="List your threads.")] = False,
+    export: Annotated[bool, typer.Option("--export", help="Print the whole --thread.")] = False,
+    rename: Annotated[str | None, typer.Option("--rename", metavar="TITLE", help="Rename the --thread.")] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the --thread.")] = False,
+    trace: Annotated[
+        str | None, typer.Option("--trace", metavar="RUN", help="How a turn was made (operators).")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Ask the copilot: it answers from the documents that you may see."""
+    import os
+
+    from hive_agents.access import principal_for
+    from hive_agents.cli.configs import keep_fresh
+    from hive_agents.errors import HiveError
+    from hive_agents.runtime.chat import Chat
+
+    surface = Surface(json, quiet)
+    place = open_workspace(workspace)
+    chat = Chat(place, principal_for(place, as_user, os.environ), thread)
+    if trace is not None:
+        _show_trace(chat, trace, surface)
+        return
+    if threads:
+        _show_threads(chat, surface)
+        return
+    if export or delete or rename is not None:
+        _keep_thread(chat, surface, export=export, rename=rename, delete=delete)
+        return
+    if text is None and (json or quiet):
+        raise HiveError.of("HIVE-409", "there is no question", fix='hive chat "…" --json', exit_code=2)
+    keep_fresh(place, surface, told=False)
+    if text is None:
+        from hive_agents.cli.conversation import Conversation
+
+        Conversation(chat, console(), list(filters or []), doc).run()
+        return
+    surface.show(*_asked(chat, text, doc=doc, filters=filters or [], cursor=cursor))
+
+
+def _asked(chat: Chat, text: str, *, doc: str | None, filters: list[str], cursor: str | None) -> tuple[Any, ...]:
+    import asyncio
+
+    from hive_agents.cli.replies import one_shot, pinned_filters
+    from hive_agents.copilot.session import Request
+
+    request = Request(text=text, doc_id=doc, pinned=pinned_filters(chat, filters), cursor=cursor)
+    value = asyncio.run(chat.ask(request))
+    return value, *one_shot(value)
+
+
+def _show_threads(chat: Chat, surface: Surface) -> None:
+    from rich.table import Table
+
+    from hive_agents.cli.replies import plain
+
+    found = chat.threads.threads()
+    table = Table(box=None, pad_edge=False)
+    for heading in ("thread", "questions", "last used", "title"):
+        table.add_column(heading, overflow="fold")
+    for one in found:
+        last = one["updated_at"][:16].replace("T", " ")
+        table.add_row(one["thread_id"], str(one["turns"]), last, plain(one["title"]))
+    surface.show({"threads": found}, *([table] if found else []), count(len(found), "thread"))
+
+
+def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | None, delete: bool) -> None:
+    from hive_agents.cli.replies import plain, rendered
+    from hive_agents.errors import HiveError
+
+    if chat.thread_id is None or export + delete + (rename is not None) != 1:
+        fix = "name it with --thread ID, and one of --export, --rename and --delete"
+        raise HiveError.of("HIVE-409", "which thread, and what is to become of it?", fix=fix, exit_code=2)
+    if export:
+        turns = chat.transcript()
+        parts = [part for turn in turns for part in (plain(f"> {turn['text']}"), *rendered(turn), "")]
+        surface.show({"thread_id": chat.thread_id, "turns": turns}, *parts)
+    elif rename is not None:
+        chat.threads.rename(chat.thread_id, rename)
+        surface.show({"thread_id": chat.thread_id, "title": rename}, f"{chat.thread_id} is renamed")
+    else:
+        chat.threads.delete(chat.thread_id)
+        surface.show({"thread_id": chat.thread_id, "deleted": True}, f"{chat.thread_id} is deleted")
+
+
+def _show_trace(chat: Chat, run_id: str, surface: Surface) -> None:
+    trace = chat.trace(run_id)
+    lines = [f"{node['node']:<16} {node['ms']:>9.2f} ms" for node in trace["nodes"]]
+    for name, value in trace.items():
+        if name != "nodes" and value:
+            lines.append(f"{name}: {_listed(value)}")
+    surface.show(trace, *lines)
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {each}" for name, each in value.items())
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,189 @@
+"""The interactive chat: a prompt, steps as they happen, and a few commands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.access import principal_for
+from hive_agents.cli.replies import in_words, pinned_filters, plain, rendered
+from hive_agents.cli.surface import count
+from hive_agents.copilot.session import Request
+from hive_agents.errors import HiveError
+from hive_agents.runtime.chat import Chat
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hive_agents.copilot.plan import DocumentFilter
+
+_STEPS = {"retrieve": "searching…", "rerank": "reading…", "permission_gate": "answering…"}
+HELP = """\
+/open N      the document of result N
+/why N       why result N is where it is
+/filters     the filters of every question; /filters status=effective adds one, /filters clear drops them
+/more        the next page of a list
+/good N, /wrong N   say so of result N; another person reviews it
+/as USER     read as somebody else, in a new thread
+/new         a new thread
+/threads     your threads; /threads ID goes on with one
+/quit        leave"""
+
+
+class Conversation:
+    """Reads questions and commands until the end of input."""
+
+    def __init__(self, chat: Chat, out: Console, filters: list[str], doc_id: str | None = None) -> None:
+        self.chat, self.out, self.filters, self.doc_id = chat, out, filters, doc_id
+        self.reply: dict[str, Any] | None = None
+        self.request: Request | None = None
+        self.commands: dict[str, Callable[[str], None]] = {
+            "open": self.open,
+            "why": self.why,
+            "filters": self.narrow,
+            "more": self.more,
+            "good": lambda rest: self.say(rest, "relevant"),
+            "wrong": lambda rest: self.say(rest, "wrong_document"),
+            "as": self.switch,
+            "new": self.new,
+            "threads": self.threads,
+            "help": lambda rest: self.out.print(HELP),
+        }
+
+    def run(self) -> None:
+        reader = self.chat.reader
+        self.out.print(f"You read as {reader.user} of {reader.tenant}. /help lists the commands, /quit leaves.")
+        while True:
+            try:
+                line = self.line()
+            except EOFError:
+                return
+            if line in ("/quit", "/exit"):
+                return
+            if not line:
+                continue
+            try:
+                self.take(line)
+            except HiveError as error:
+                for diagnostic in error.diagnostics:
+                    self.out.print(str(diagnostic), style="red", soft_wrap=True)
+
+    def line(self) -> str:
+        """What is typed next; of a script's lines each is repeated, so that its output can be read."""
+        prompt = f"{self.chat.reader.user}> "
+        if sys.stdin.isatty():
+            return input(f"\n{prompt}").strip()
+        line = input().strip()
+        if line:
+            self.out.print(f"\n{prompt}{plain(line)}", style="bold")
+        return line
+
+    def take(self, line: str) -> None:
+        if not line.startswith("/"):
+            self.ask(Request(text=self.chosen(line), doc_id=self.doc_id, pinned=self.pinned()))
+            return
+        name, _, rest = line[1:].partition(" ")
+        act = self.commands.get(name)
+        if act is None:
+            self.out.print(f"there is no /{plain(name)}; /help lists the commands")
+        else:
+            act(rest.strip())
+
+    def chosen(self, line: str) -> str:
+        """The option that a number stands for, where the copilot has just asked back."""
+        options = self.reply["options"] if self.reply else []
+        return options[int(line) - 1] if line.isdecimal() and 1 <= int(line) <= len(options) else line
+
+    def pinned(self) -> list[DocumentFilter]:
+        return pinned_filters(self.chat, self.filters)
+
+    def ask(self, request: Request) -> None:
+        status = self.out.status("")
+
+        def tell(node: str) -> None:
+            # Where nothing is searched, nothing is said of a search.
+            if node in _STEPS:
+                status.update(_STEPS[node])
+                status.start()
+
+        self.request, self.reply = request, None
+        try:
+            self.reply = asyncio.run(self.chat.ask(request, tell))
+        finally:
+            status.stop()
+        for part in rendered(self.reply):
+            self.out.print(part)
+
+    def result(self, rest: str) -> dict[str, Any]:
+        results = self.reply["results"] if self.reply else []
+        if not rest.isdecimal() or not 1 <= int(rest) <= len(results):
+            fix = f"name one of the {count(len(results), 'result')} by its number" if results else "ask something first"
+            raise HiveError.of("HIVE-409", "there is no such result", fix=fix)
+        found: dict[str, Any] = results[int(rest) - 1]
+        return found
+
+    def open(self, rest: str) -> None:
+        document = self.chat.document(self.result(rest)["doc_id"])
+        about = "\n".join(f"{name}: {value}" for name, value in document["metadata"].items())
+        self.out.print(plain(document["title"]), style="bold cyan")
+        self.out.print(plain(f"{document['doc_id']}\n{about}\n"), style="dim")
+        # As written: code that is wrapped here could not be copied.
+        self.out.print(re.sub(r"\n{3,}", "\n\n", plain(document["text"]).strip()), soft_wrap=True)
+
+    def why(self, rest: str) -> None:
+        result = self.result(rest)
+        assert self.reply is not None
+        self.out.print(plain(result["reason"]))
+        for name, value in self.chat.why(self.reply["run_id"], result["doc_id"]).items():
+            self.out.print(plain(f"  {name}: {'–' if value is None else value}"), style="dim")
+
+    def narrow(self, rest: str) -> None:
+        if rest == "clear":
+            self.filters = []
+        elif rest:
+            pinned_filters(self.chat, [*self.filters, rest])
+            self.filters.append(rest)
+        now = [demand.model_dump() for demand in self.pinned()]
+        self.out.print(plain(f"filters: {in_words(now) or 'none'}"))
+        if not rest:
+            for field, values in self.chat.field_values().items():
+                # Dates and numbers are asked for by bounds: which ones there are is no list.
+                known = ", ".join(values) or f"{field}>=… and {field}<=…"
+                self.out.print(plain(f"  {field}: {known}"), style="dim")
+
+    def more(self, rest: str) -> None:
+        if self.request is None or not self.reply or not self.reply["next_cursor"]:
+            self.out.print("there is no next page")
+            return
+        self.ask(self.request.model_copy(update={"cursor": self.reply["next_cursor"]}))
+
+    def say(self, rest: str, verdict: str) -> None:
+        result = self.result(rest)
+        assert self.reply is not None
+        item = self.chat.feedback().add(self.reply["run_id"], result["rank"], verdict)  # type: ignore[arg-type]
+        self.out.print(f"{item.id} waits for a reviewer; thank you")
+
+    def switch(self, rest: str) -> None:
+        self.chat = Chat(self.chat.workspace, principal_for(self.chat.workspace, rest or None, os.environ))
+        self.reply = None
+        self.out.print(f"You read as {self.chat.reader.user} of {self.chat.reader.tenant}, in a new thread.")
+
+    def new(self, rest: str) -> None:
+        self.chat.thread_id, self.reply = None, None
+        self.out.print("A new thread.")
+
+    def threads(self, rest: str) -> None:
+        if rest:
+            self.chat.threads.require(rest)
+            self.chat.thread_id, self.reply = rest, None
+            for turn in self.chat.transcript():
+                self.out.print(plain(f"\n> {turn['text']}"), style="bold")
+                for part in rendered(turn):
+                    self.out.print(part)
+            return
+        for one in self.chat.threads.threads():
+            self.out.print(plain(f"{one['thread_id']}  {count(one['turns'], 'question')}  {one['title']}"))

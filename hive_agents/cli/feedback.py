@@ -1,0 +1,108 @@
+"""`hive feedback`: what readers say of results, and its review."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hive_agents.copilot.feedback import FeedbackQueue, Item
+
+app = typer.Typer(help="What readers say of results: a queue that another person reviews.", no_args_is_help=True)
+AsOption = Annotated[str | None, typer.Option("--as", metavar="USER", help="Act as USER (default: HIVE_TOKEN's).")]
+
+
+@app.command("add")
+def add(
+    run: Annotated[str, typer.Option("--run", metavar="R", help="The turn, by its run_id.")],
+    verdict: Annotated[str, typer.Option("--verdict", help="relevant, distractor, outdated or wrong_document.")],
+    result: Annotated[int | None, typer.Option("--result", metavar="N", help="The result, by its rank.")] = None,
+    doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Or the document, by its id.")] = None,
+    comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
+    as_user: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Say something of a result of one of your turns."""
+    from hive_agents.copilot.feedback import VERDICTS
+    from hive_agents.errors import HiveError
+
+    chosen = next((known for known in VERDICTS if known == verdict.lower()), None)
+    if chosen is None or (result is None) == (doc is None):
+        fix = f"--verdict is one of {', '.join(VERDICTS)}; name the result with --result N or with --doc DOC"
+        raise HiveError.of("HIVE-409", "say one thing of one result", fix=fix, exit_code=2)
+    item = _queue(workspace, as_user).add(run, result, chosen, doc_id=doc, comment=comment)
+    Surface(json, quiet).show(item.to_json(), f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer")
+
+
+@app.command("list")
+def list_(
+    status: Annotated[str | None, typer.Option("--status", help="pending, accepted or rejected.")] = None,
+    as_user: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """List what you may review, and what you said yourself."""
+    items = _queue(workspace, as_user).items(status)
+    Surface(json, quiet).show(
+        {"items": [item.to_json() for item in items]}, _table(items), count(len(items), "opinion")
+    )
+
+
+@app.command("review")
+def review(
+    item_id: Annotated[str | None, typer.Argument(metavar="ID", help="Default: list what is pending.")] = None,
+    accept: Annotated[bool, typer.Option("--accept", help="It is right: it becomes a training label.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="It is not.")] = False,
+    as_user: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Accept or reject an opinion that another person gave."""
+    from hive_agents.errors import HiveError
+
+    queue = _queue(workspace, as_user)
+    if item_id is None:
+        pending = queue.items("pending")
+        value = {"items": [item.to_json() for item in pending]}
+        Surface(json, quiet).show(value, _table(pending), count(len(pending), "pending opinion"))
+        return
+    if accept == reject:
+        raise HiveError.of("HIVE-409", "say what becomes of it", fix="add --accept or --reject", exit_code=2)
+    item = queue.review(item_id, accept=accept)
+    taught = "; the golden set's training queries have the label" if accept else ""
+    Surface(json, quiet).show({"items": [item.to_json()]}, f"{item.id} is {item.status}{taught}")
+
+
+def _queue(workspace: Path | None, as_user: str | None) -> FeedbackQueue:
+    import os
+
+    from hive_agents.access import permissions_of, principal_for
+    from hive_agents.copilot.feedback import FeedbackQueue
+    from hive_agents.copilot.gate import Gate
+
+    place = open_workspace(workspace)
+    person = principal_for(place, as_user, os.environ)
+    return FeedbackQueue(place, person, Gate(permissions_of(place), person))
+
+
+def _table(items: list[Item]) -> Any:
+    from rich.table import Table
+
+    from hive_agents.cli.replies import plain
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("id", "status", "verdict", "by", "document, question and comment"):
+        table.add_column(heading, overflow="fold")
+    for item in items:
+        about = "\n".join(filter(None, (item.doc_id, item.query, item.comment)))
+        table.add_row(item.id, item.status, item.verdict, item.by, plain(about))
+    return table

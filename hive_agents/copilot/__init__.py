@@ -1,0 +1,1 @@
+"""The copilot: what each step of a turn does, without LangGraph."""

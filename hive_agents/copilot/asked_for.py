@@ -1,0 +1,61 @@
+"""What kind of thing a question asks for, and whether a sentence tells of one: a person, a time, a number."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_COUNT = r"""(?:\d[\d.,\u00a0 ]*|\b(?:an?|half|one|two|three|four|five|six|seven|eight|nine|ten|twelve|twenty|thirty
+    |ein(?:e[nrm]?)?|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|zwölf)[ -])"""
+_UNIT = r"""(?:s|sec(?:ond)?s?|min(?:ute)?s?|h|hours?|days?|nights?|weeks?|months?|quarters?|years?
+    |sekunden?|minuten?|std|stunden?|tage?n?|wochen?|monate?n?|jahre?n?)\b"""
+_SPAN = rf"{_COUNT}[ -]?(?:(?:and\ a\ half|working|calendar|business|full|more)\ )?{_UNIT}"
+_RHYTHM = r"""\b(?:daily|weekly|monthly|quarterly|yearly|annually|hourly|at\ once|immediately|forever|never|always
+    |(?:every|each|per|once\ an?|same|next)\ (?:\w+\ )?(?:hour|day|morning|night|week|month|quarter|year|shift|use)s?
+    |täglich|wöchentlich|monatlich|jährlich|sofort|nie(?:mals)?|immer)\b"""
+_DATE = r"""\b(?:(?:19|20)\d\d|\d{1,2}[:.]\d\d|noon|midnight|morning|evening|today|tomorrow|mittags?|mitternacht
+    |(?:jan|feb|mar|apr|jun|jul|aug|sep|oct|okt|nov|dec|dez)(?:uary|ruary|ch|il|e|y|ust|t?ember|ober|uar|ruar|i)?
+    |(?:mon|tues|wednes|thurs|fri|satur|sun)days?|(?:mon|diens|donners|frei|sams|sonn)tags?|mittwochs?
+    |before|after|until|within|as\ soon\ as|when|once|vor|nach|bis|innerhalb|sobald|wenn)\b"""
+_PERSON = r"""\b(?:manager|lead(?:er)?|head\ of|owner|technician|operator|admin(?:istrator)?|reviewer|approver|author
+    |keeper|officer|director|supervisor|specialist|engineer|scientist|analyst|developer|auditor|person|people|everyone
+    |everybody|anyone|anybody|nobody|someone|somebody|customer|user|member|colleague|team|department|support|assurance
+    |staff|leiter(?:in)?|leitung|beauftragte[rn]?|mitarbeiter(?:in|innen)?|abteilung|personen?|niemand|jeder)s?\b"""
+_NUMBER = r"(?<![\w-])[~≤≥<>±€$£−-]?\d|\b(?:no\ limit|unlimited|none|twice|both|half|two|three|four|five|six|ten)\b"
+_MEANING = r"\b(?:is|are|means?|stands\ for|ist|sind|bedeute[tn]|heißt)\b"
+
+_ASKS_HOW_LONG = r"""\b(?:how\ (?:long|soon|fast|quickly|often|frequently|old)|lifetime|wie\ (?:lange|oft|schnell|alt)
+    |how\ many\ (?:seconds|minutes|hours|days|weeks|months|years)
+    |wie\ ?viele\ (?:sekunden|minuten|stunden|tage|wochen|monate|jahre))\b"""
+_ASKS_WHEN = r"\b(?:(?:by|since|until)\ when|what\ (?:date|time|day)|wann)\b|(?:^\W*|[,:;]\ )when\b"
+_ASKS_HOW_MANY = r"""\b(?:how\ (?:many|much|hot|cold|warm|big|large|small|high|low|deep|far|heavy|thick)|max|min
+    |(?:small|bigg|larg|high|low|maxim|minim)(?:est|um)|number\ of
+    |wie\ ?(?:viele?|hoch|warm|kalt|groß|schwer|weit))\b"""
+_ASKS_WHAT = r"^\W*(?:what\ (?:is|are)|what\ does\b.*\bmean|was\ (?:ist|sind|bedeutet|heißt))\b"
+
+# The first cue that a question has says what counts as an answer.
+_KINDS = tuple(
+    (re.compile(cue, re.I | re.X), re.compile("|".join(signs), re.I | re.X))
+    for cue, *signs in (
+        (r"\b(?:who|whom|whose|wer|wem|wen|wessen)\b", _PERSON),
+        (_ASKS_HOW_LONG, _SPAN, _RHYTHM),
+        (_ASKS_WHEN, _SPAN, _RHYTHM, _DATE),
+        (_ASKS_HOW_MANY, _NUMBER),
+        (_ASKS_WHAT, _MEANING),
+    )
+)
+
+
+def tells(question: str, sentence: str) -> bool | None:
+    """Whether the sentence holds what a who, when, how long or how many asks for; None where it asks for no such.
+
+    >>> tells("How long is a link valid?", "A link works for 24 hours."), tells("Who signs?", "It is signed in ink.")
+    (True, False)
+    """
+    signs = _signs(question)
+    return None if signs is None else bool(signs.search(sentence))
+
+
+@lru_cache(maxsize=256)
+def _signs(question: str) -> re.Pattern[str] | None:
+    return next((signs for cue, signs in _KINDS if cue.search(question)), None)

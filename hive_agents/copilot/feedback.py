@@ -1,0 +1,201 @@
+"""What readers say of results: a queue that another person reviews, and that becomes labels."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+from hive_agents import audit
+from hive_agents.access import Principal
+from hive_agents.copilot.gate import Gate
+from hive_agents.copilot.threads import ThreadStore, Turn
+from hive_agents.database import connected, transaction
+from hive_agents.errors import HiveError
+from hive_agents.evaluation.golden import FILE, load_golden
+from hive_agents.evaluation.labelling import plain, save_label
+from hive_agents.files import locked
+from hive_agents.retrieval.deployed import active_config
+from hive_agents.verification.golden_trust import accept as accept_golden
+from hive_agents.verification.golden_trust import is_accepted
+from hive_agents.workspace import Workspace
+
+Verdict = Literal["relevant", "distractor", "outdated", "wrong_document"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+REVIEWERS = frozenset({"approver", "operator", "admin"})
+A_HOUR = 60
+"""What one reader may file in an hour: a queue that anybody can flood is a queue that nobody reviews."""
+
+_COLUMNS = "id, created_at, tenant, thread_id, run_id, query, doc_id, verdict, by, comment, status, reviewed_by"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One opinion; `status` is pending, accepted or rejected."""
+
+    id: str
+    created_at: str
+    tenant: str
+    thread_id: str
+    run_id: str
+    query: str
+    doc_id: str
+    verdict: Verdict
+    by: str
+    comment: str | None
+    status: str
+    reviewed_by: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "run_id"}
+
+
+class FeedbackQueue:
+    """The queue as one person sees it: items of their tenant on documents that they may view."""
+
+    def __init__(
+        self, workspace: Workspace, person: Principal, gate: Gate, *, now: Callable[[], str] = audit.now
+    ) -> None:
+        self.workspace, self.person = workspace, person
+        self._gate, self._now = gate, now
+
+    def add(self, run_id: str, result: int | None, verdict: Verdict, *, doc_id: str | None = None,
+            comment: str | None = None) -> Item:  # fmt: skip
+        """Say something of a result of one's own turn, by its rank from 1 or by `doc_id`; said again, it replaces.
+
+        Raises: HIVE-409 for a run, result or document that isn't there for this reader, HIVE-415 for too many.
+        """
+        turn = ThreadStore(self.workspace, self.person).turn(run_id)
+        shown = [found.doc_id for found in turn.outcome.results]
+        if doc_id is None and result is not None and 1 <= result <= len(shown):
+            doc_id = shown[result - 1]
+        # One answer for what is forbidden, unknown and out of range.
+        if doc_id is None or doc_id not in self._gate.allowed([doc_id]):
+            raise HiveError.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
+        at = self._now()
+        hour_ago = (dt.datetime.fromisoformat(at) - dt.timedelta(hours=1)).isoformat(timespec="seconds")
+        with self._connection() as connection, transaction(connection):
+            recent = connection.execute(
+                "SELECT count(*) FROM feedback WHERE tenant = ? AND by = ? AND created_at > ?",
+                (self.person.tenant, self.person.user, hour_ago),
+            ).fetchone()[0]
+            if recent >= A_HOUR:
+                message = f"{self.person.user} has given {recent} opinions within an hour"
+                raise HiveError.of("HIVE-415", message, fix="go on in an hour", exit_code=1)
+            item = Item(
+                id=f"f{uuid.uuid4().hex[:10]}",
+                created_at=at,
+                tenant=self.person.tenant,
+                thread_id=turn.thread_id,
+                run_id=run_id,
+                query=_question(turn),
+                doc_id=doc_id,
+                verdict=verdict,
+                by=self.person.user,
+                comment=comment,
+                status="pending",
+                reviewed_by=None,
+            )
+            connection.execute(
+                "DELETE FROM feedback WHERE run_id = ? AND doc_id = ? AND by = ? AND status = 'pending'",
+                (run_id, doc_id, self.person.user),
+            )
+            done = connection.execute(
+                f"INSERT OR IGNORE INTO feedback ({_COLUMNS}) VALUES ({', '.join('?' * 12)})",
+                tuple(asdict(item).values()),
+            ).rowcount
+        if not done:
+            raise HiveError.of("HIVE-414", "your opinion on this result was reviewed already", exit_code=1)
+        return item
+
+    def items(self, status: str | None = None) -> list[Item]:
+        """Oldest first: what the person may review, and what they said themselves."""
+        with self._connection() as connection:
+            rows = connection.execute(
+                f"SELECT {_COLUMNS} FROM feedback WHERE tenant = ? ORDER BY created_at, rowid", (self.person.tenant,)
+            ).fetchall()
+        found = [Item(*row) for row in rows]
+        may = self._gate.allowed([item.doc_id for item in found])
+        return [
+            item
+            for item in found
+            if item.doc_id in may and status in (None, item.status) and (self._reviews or item.by == self.person.user)
+        ]
+
+    def review(self, item_id: str, *, accept: bool) -> Item:
+        """Decide an item. Accepted, its label goes to the golden set's training queries.
+
+        Raises: HIVE-409 for an item that isn't there for this person, HIVE-415 for the author or somebody who reviews
+        nothing, HIVE-414 for one decided otherwise.
+        """
+        item = next((one for one in self.items() if one.id == item_id), None)
+        if item is None:
+            raise HiveError.of("HIVE-409", f"there is no feedback {item_id}", fix="see `hive feedback list`")
+        if not self._reviews:
+            fix = "somebody with the role approver, operator or admin does"
+            raise HiveError.of("HIVE-415", f"{self.person.user} reviews no feedback", fix=fix, exit_code=1)
+        if item.by == self.person.user:
+            fix = "another person must review it: four eyes"
+            raise HiveError.of("HIVE-415", f"{item.by} gave this feedback", fix=fix, exit_code=1)
+        status = "accepted" if accept else "rejected"
+        with locked(self.workspace.state / "feedback.lock", "reviewing feedback"):
+            item = next(one for one in self.items() if one.id == item_id)
+            if item.status == "pending":
+                if accept:
+                    self._label(item)  # the same label twice is one label, so that a crash in between does no harm
+                with self._connection() as connection, transaction(connection):
+                    connection.execute(
+                        "UPDATE feedback SET status = ?, reviewed_by = ?, reviewed_at = ? WHERE id = ?",
+                        (status, self.person.user, self._now(), item_id),
+                    )
+                item = replace(item, status=status, reviewed_by=self.person.user)
+        if item.status != status:
+            raise HiveError.of("HIVE-414", f"{item_id} is already {item.status} by {item.reviewed_by}", exit_code=1)
+        return item
+
+    @property
+    def _reviews(self) -> bool:
+        return bool(self.person.roles & REVIEWERS)
+
+    def _label(self, item: Item) -> None:
+        """Teach the training queries; a question that measures keeps its labels, or it would measure no more."""
+        collection = active_config(self.workspace).stored.config.collection
+        exists = (self.workspace.root / FILE).exists()
+        golden = load_golden(self.workspace) if exists else None
+        asked = plain(item.query)
+        known = next((query for query in golden or () if plain(query.query) == asked), None)
+        if known is not None and known.split != "train":  # without a split of its own it may measure, too
+            fix = "label it by hand with `hive label`, or reject the feedback"
+            message = "this question is one of those that measure, and feedback only teaches"
+            raise HiveError.of("HIVE-415", message, file=FILE, fix=fix, exit_code=1)
+        trusted = golden is None or is_accepted(self.workspace, golden)
+        relevant = item.verdict == "relevant"
+        save_label(
+            self.workspace,
+            item.query,
+            collection,
+            relevant=[item.doc_id] if relevant else [],
+            distractors=[] if relevant else [item.doc_id],
+            irrelevant=None,
+            tags=() if known is not None else ["feedback"],
+            split="train",
+        )
+        if trusted:
+            accept_golden(self.workspace, load_golden(self.workspace), f"user:{self.person.user}", "hive feedback")
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        path = self.workspace.database
+        with connected(path) as connection:
+            yield connection
+
+
+def _question(turn: Turn) -> str:
+    """What was asked, without a value of documents that a reviewer may not view."""
+    outcome = turn.outcome
+    rewritten = outcome.decision.rewritten_query
+    return rewritten if rewritten and outcome.planner != "model" and not outcome.named else turn.text

@@ -1,0 +1,179 @@
+"""The sentences of a Markdown text as a reader sees them: no marks, no code, a table's row as a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+MAX_LABEL = 80
+_BREAK = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])")
+_ABBREVIATED = re.compile(
+    r"(?:\b(?:e\.g|i\.e|cf|vs|approx|ca|figs?|dr|mrs?|ms|prof|eq|sec|vol|st|z\.\s?b|d\.\s?h|bzw|nr)|(?<!\d)\s(?-i:[A-Z]))\.\s*$",
+    re.I,
+)
+_STOPS = (".", "!", "?", "…", "。", "！", "？", '."', ".)")
+_MARK = re.compile(r"</?\s*mark\b[^<>]*>", re.I)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """`above` is the heading, the table's head or the line with a colon that it stands under; `linked` are its links.
+
+    `whole` is false for a row of a table and for an item of a list that doesn't end like a sentence.
+    """
+
+    text: str
+    above: str = ""
+    linked: tuple[str, ...] = ()
+    whole: bool = True
+
+
+def sentences(markdown: str) -> tuple[str, ...]:
+    """Whole sentences in order, each on one line; headings, code and HTML are none.
+
+    A row of a table is its cells; of three and more, each behind the name of its column, as in
+    "limit: default 500; since 4.1".
+
+    >>> sentences("# Keys\\n\\nOpen **Settings**, e.g. by `F2`. See\\n[Roles](roles.md).\\n\\n```\\ncode\\n```")
+    ('Open Settings, e.g. by F2.', 'See Roles.')
+    """
+    return tuple(sentence.text for sentence in read(markdown))
+
+
+@lru_cache(maxsize=1024)
+def read(markdown: str) -> tuple[Sentence, ...]:
+    """The same sentences with what a reader sees around them.
+
+    >>> read("# Keys\\n\\nBring:\\n\\n- a [form](f.md)")[-1]
+    Sentence(text='a form', above='Keys Bring:', linked=('form',), whole=False)
+    """
+    return tuple(_blocks(markdown))
+
+
+def split(line: str) -> list[str]:
+    """The sentences of one paragraph.
+
+    >>> split("Use fig. 2 (see no. 4). Is it 1.5? Yes.")
+    ['Use fig. 2 (see no. 4).', 'Is it 1.5?', 'Yes.']
+    """
+    parts: list[str] = []
+    start = 0
+    for found in _BREAK.finditer(line):
+        if _ends(line[start : found.end()], line[found.end() : found.end() + 1]):
+            parts.append(" ".join(line[start : found.end()].split()))
+            start = found.end()
+    rest = " ".join(line[start:].split())
+    return [*parts, rest] if rest else parts
+
+
+def one_line(text: str, limit: int) -> str:
+    """Printable text on one line, cut between words.
+
+    >>> one_line("two\\nlines of text", 12)
+    'two lines…'
+    """
+    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0] + "…"
+
+
+def without_marks(text: str) -> str:
+    """The text without `<mark>` tags of its own: those are for matched words. What is left can't make a new one.
+
+    >>> without_marks("a <ma<mark>rk>b</mark>")
+    'a b'
+    """
+    while (plain := _MARK.sub("", text)) != text:
+        text = plain
+    return text
+
+
+def _ends(before: str, after: str) -> bool:
+    """Whether a sentence ends here: a small letter goes on with it, and a number may belong to a "no."."""
+    numbered = after.isdigit() and before.rstrip().lower().endswith(" no.")
+    return bool(before.strip()) and not after.islower() and not numbered and not _ABBREVIATED.search(before[-12:])
+
+
+def _blocks(markdown: str) -> Iterator[Sentence]:
+    tokens = _parser().parse(markdown)
+    heading = lead = ""
+    columns: list[str] = []
+    cells: list[str] = []
+    links: list[str] = []
+    in_list = 0
+    for place, token in enumerate(tokens):
+        in_list += (token.type == "list_item_open") - (token.type == "list_item_close")
+        if token.type == "thead_open":
+            columns = []
+        elif token.type == "tr_open":
+            cells, links = [], []
+        elif token.type == "tr_close" and (row := _row(columns, cells)):
+            yield Sentence(row, f"{heading} {' '.join(columns)}".strip(), tuple(links), whole=False)
+        if token.type != "inline":
+            continue
+        text, opened = " ".join(without_marks(_text(token)).split()), tokens[place - 1].type
+        if opened == "th_open":
+            columns.append(text)
+        elif opened == "td_open":
+            cells.append(text)
+            links += _links(token)
+        elif opened == "heading_open":
+            heading, lead = text, ""
+        else:
+            under = f"{heading} {lead}".strip() if in_list else heading
+            for sentence in split(text):
+                linked = tuple(link for link in _links(token) if link in sentence)
+                yield Sentence(sentence, under, linked, not in_list or sentence.endswith(_STOPS))
+            if not in_list:
+                lead = text if text.endswith((":", "：")) else ""
+
+
+def _row(columns: list[str], cells: list[str]) -> str:
+    """The first cell and the others; where there are several others, a bare value wouldn't say what it is."""
+    if not cells:
+        return ""
+    if len(columns) > 2:
+        named = zip(columns[1:], cells[1:], strict=True)
+        rest = [f"{column} {cell}".strip() for column, cell in named if cell]
+    else:
+        rest = [cell for cell in cells[1:] if cell]
+    return ": ".join(part for part in (cells[0], "; ".join(rest)) if part)
+
+
+def _links(token: Token) -> list[str]:
+    """The text of each link, as it stands in a sentence."""
+    found: list[str] = []
+    inside = False
+    for child in token.children or []:
+        if child.type == "link_open":
+            inside = True
+            found.append("")
+        elif child.type == "link_close":
+            inside = False
+        elif inside:
+            found[-1] += _shown(child)
+    return [" ".join(without_marks(link).split()) for link in found if link.strip()]
+
+
+def _text(token: Token) -> str:
+    """Inline text: what is between marks, images and HTML left out."""
+    return "".join(_shown(child) for child in token.children or [])
+
+
+def _shown(child: Token) -> str:
+    if child.type in ("text", "code_inline", "text_special"):
+        return child.content
+    return " " if child.type in ("softbreak", "hardbreak") else ""
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table")

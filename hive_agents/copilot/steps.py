@@ -1,0 +1,249 @@
+"""The steps of a turn, one a node: (session, state) → what changes in the state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hive_agents.copilot import documents
+from hive_agents.copilot.conclude import conclude
+from hive_agents.copilot.filters import conditions, require_known
+from hive_agents.copilot.outcome import Found, RelevanceSource
+from hive_agents.copilot.plan import DocumentFilter, RouterDecision, SearchStrategy
+from hive_agents.copilot.planner import PlanFault, plan_with_model
+from hive_agents.copilot.router import Routed
+from hive_agents.copilot.router import route as route_by_words
+from hive_agents.copilot.session import TurnSession
+from hive_agents.llm import ModelError
+from hive_agents.retrieval.adaptive import adaptive
+from hive_agents.retrieval.lanes import Mask
+
+State = Mapping[str, Any]
+Update = dict[str, Any]
+GATE_BATCH = 50
+
+
+async def rewrite(session: TurnSession, _: State) -> Update:
+    """One planner call that returns the whole plan; whatever goes wrong with it, the deterministic router."""
+    request = session.request
+    planner = "deterministic"
+    model = session.model("planner") if session.settings.planner == "auto" else None
+    if model is not None:
+        try:
+            routed = await plan_with_model(
+                model,
+                request.text,
+                session.vocabulary,
+                reader=session.reader.user,
+                today=session.today,
+                history=session.past,
+                doc_id=request.doc_id,
+                deadline=session.workspace.settings.models.deadline_seconds,
+                workspace=session.workspace,
+            )
+            return _planned(routed, "model")
+        except (PlanFault, ModelError) as fault:
+            planner = "fallback"
+            session.trace.notes.append(f"planner: {_kind(fault)}")
+    routed = route_by_words(
+        request.text, session.vocabulary, reader=session.reader.user, today=session.today, history=session.past
+    )
+    return _planned(routed, planner)
+
+
+def _kind(fault: Exception) -> str:
+    """A model's own words have no place in a trace: they may be a document's."""
+    error = fault if isinstance(fault, ModelError) else fault.__cause__
+    return error.kind if isinstance(error, ModelError) else "no plan that can be followed"
+
+
+def _planned(routed: Routed, planner: str) -> Update:
+    return {"decision": routed.decision.model_dump(mode="json"), "doc_id": routed.doc_id, "planner": planner}
+
+
+async def route(session: TurnSession, state: State) -> Update:
+    """What the request itself says comes before the plan: a document that it names, filters that the reader chose."""
+    decision, doc_id = decision_of(state), session.request.doc_id or state["doc_id"]
+    if doc_id is not None and decision.route != "general.help":
+        decision = _about_document(decision, asked=session.request.text if session.request.doc_id else None)
+    pinned = session.request.pinned
+    if pinned and decision.route == "documents.search":
+        fields = {demand.field for demand in pinned}
+        kept = [demand for demand in decision.filters if demand.field not in fields]
+        strategy = decision.strategy
+        if strategy is SearchStrategy.CONTENT_ONLY:
+            strategy = SearchStrategy.HYBRID
+        decision = decision.model_copy(update={"filters": [*pinned, *kept], "strategy": strategy})
+    session.trace.strategy = decision.strategy.value
+    depth = session.config.retrieval.candidates if decision.strategy.retrieves else 0
+    return {"decision": decision.model_dump(mode="json"), "doc_id": doc_id, "depth": depth, "results": []}
+
+
+def _about_document(decision: RouterDecision, asked: str | None) -> RouterDecision:
+    """The plan within one document: its passages, or where nothing is searched for, the document itself."""
+    wanted = decision.search_value or asked
+    strategy = SearchStrategy.METADATA_ONLY if wanted is None else SearchStrategy.CONTENT_ONLY
+    changes: dict[str, Any] = {"strategy": strategy, "search_value": wanted, "filters": []}
+    return decision.model_copy(update=changes | {"route": "documents.doc_context", "question": None, "options": []})
+
+
+def retrieves(state: State) -> bool:
+    return decision_of(state).strategy.retrieves
+
+
+async def retrieve(session: TurnSession, state: State) -> Update:
+    """By the one strategy of this turn, inside the reader's scope."""
+    decision = decision_of(state)
+    if decision.strategy is SearchStrategy.METADATA_ONLY:
+        return _rows(session, decision, state["doc_id"])
+    query = decision.search_value or decision.rewritten_query
+    config = session.config
+    if decision.route == "documents.doc_context":
+        return _inside_document(session, state, query)
+    if decision.strategy is SearchStrategy.HYBRID:
+        if session.universe is None:
+            session.universe = _universe(session, decision.filters)
+        found = adaptive(
+            session.engine,
+            session.index,
+            query,
+            config,
+            session.universe,
+            threshold=session.settings.hybrid_threshold,
+            overfetch=session.settings.overfetch,
+            depth=state["depth"],
+            count=session.count,
+        )
+        session.search, session.count = found.search, found.count
+        session.trace.hybrid = {"branch": found.branch, "count": found.count}
+    else:
+        session.search = session.engine.retrieve(session.index, query, config, depth=state["depth"])
+    return {"candidates": len(session.search.fused)}
+
+
+def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) -> Update:
+    matching = _universe(session, decision.filters) if doc_id is None else session.index.only([doc_id])
+    by = documents.service_order(session.index.collection)
+    cursor = session.request.cursor
+    after = session.cursors(decision.filters).read(cursor) if cursor else None
+    session.rows = documents.ordered(session.index, matching, by, after)
+    return {"candidates": len(session.rows)}
+
+
+def _inside_document(session: TurnSession, state: State, query: str) -> Update:
+    """View permission comes first; then the search knows nothing but the document."""
+    doc_id = state["doc_id"]
+    chunks = session.index.chunks_of(doc_id) if session.gate.allowed([doc_id]) else np.empty(0, np.intp)
+    if not len(chunks):
+        session.search = None
+        return {"candidates": 0}
+    inside = session.index.only([doc_id])
+    config = session.config.model_copy(update={"filters": {}})
+    session.search = session.engine.retrieve(session.index, query, config, within=inside)
+    return {"candidates": len(session.search.fused)}
+
+
+def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
+    """The chunks in scope of the documents that meet every filter; of a plan's own, a value may be nobody's."""
+    index = session.index
+    require_known(session.known, session.request.pinned)
+    masks = [mask for wanted in conditions(filters) if (mask := index.select(wanted, checked=True)) is not None]
+    return np.logical_and.reduce(masks) if masks else index.only(index.doc_ids())
+
+
+async def rerank(session: TurnSession, _: State) -> Update:
+    """Content candidates only; metadata rows pass through. A reranker sees what passed a check, and nothing else."""
+    if session.search is None or not session.config.rerank.enabled:
+        return {}
+    allowed = None if session.settings.rerank_before_gate else session.gate.allowed
+    session.search = session.engine.rerank(session.index, session.search, session.config, allowed=allowed)
+    return {}
+
+
+async def permission_gate(session: TurnSession, state: State) -> Update:
+    """Ask afresh for everything that would be shown, and cut after it."""
+    if decision_of(state).strategy is SearchStrategy.METADATA_ONLY:
+        return _gated_rows(session, state)
+    if session.search is None:
+        return {"results": [], "short": False}
+    search, top_k = session.search, session.config.retrieval.top_k
+    doc_ids = session.index.documents_of(search.fused.chunks)
+    kept = np.zeros(len(doc_ids), np.bool_)
+    asked = 0
+    for start in range(0, len(search.order), GATE_BATCH):
+        batch = search.order[start : start + GATE_BATCH].tolist()
+        may = session.gate.allowed([doc_ids[position] for position in batch])
+        for position in batch:
+            kept[position] = doc_ids[position] in may
+        asked += len(batch)
+        if kept.sum() > top_k:
+            break
+    session.trace.counts |= {"gated": asked, "allowed": int(kept.sum())}
+    if kept.sum() < min(top_k, asked) and _may_look_deeper(session, state):
+        return {"short": True, "depth": state["depth"] * 2}
+    final = session.engine.finish(search, session.config, kept=kept)
+    session.search = final
+    return {"results": [found.model_dump() for found in _results(session, state)], "short": False}
+
+
+def _may_look_deeper(session: TurnSession, state: State) -> bool:
+    """Whether the lanes have more behind what the gate dropped."""
+    assert session.search is not None
+    limit = session.index.n_chunks
+    full = any(len(lane.chunks) >= state["depth"] for lane in session.search.lanes.values())
+    return decision_of(state).route == "documents.search" and full and state["depth"] < limit
+
+
+def _results(session: TurnSession, state: State) -> list[Found]:
+    """Each document once, by its best passage, unless the question is about one document.
+
+    After the cut, not before: what was measured and deployed is the list with its repeats.
+    """
+    search = session.search
+    assert search is not None
+    index, floors, reranked = session.index, session.settings.relevance_floor, session.config.rerank.enabled
+    source: RelevanceSource = "reranker" if reranked else "cosine"
+    floor = floors.reranker if reranked else floors.cosine
+    positions = search.order[: search.cut.at].tolist()
+    chunks = search.fused.chunks[positions]
+    cosines: list[float | None] = [None] * len(positions)
+    if index.embedding_model is not None and len(chunks):
+        cosines = index.vector_scores(search.query, chunks).tolist()
+    results: list[Found] = []
+    seen: set[str] = set()
+    doc_ids, chunk_ids = index.documents_of(chunks), index.chunk_ids(chunks)
+    for position, doc_id, chunk_id, cosine in zip(positions, doc_ids, chunk_ids, cosines, strict=True):
+        relevance = search.relevance.get(position) if reranked else cosine
+        if relevance is not None and relevance < floor:
+            continue
+        if state["decision"]["route"] == "documents.search" and doc_id in seen:
+            continue
+        seen.add(doc_id)
+        results.append(
+            Found(
+                doc_id=doc_id,
+                chunk_id=chunk_id,
+                relevance=None if relevance is None else round(float(relevance), 4),
+                relevance_source=source if relevance is not None else "none",
+            )
+        )
+    return results[: session.settings.top_k]
+
+
+def _gated_rows(session: TurnSession, state: State) -> Update:
+    page = documents.page_of(session.rows, session.gate.allowed, session.settings.top_k)
+    cursors = session.cursors(decision_of(state).filters)
+    results = [Found(doc_id=doc_id, relevance_source="filter").model_dump() for doc_id in page.doc_ids]
+    return {"results": results, "short": False, "next_cursor": cursors.write(page.next) if page.next else None}
+
+
+async def finalize(session: TurnSession, state: State) -> Update:
+    """What the reader is told, judged before they read it."""
+    outcome = await conclude(session, decision_of(state), state)
+    return {"outcome": outcome.model_dump(mode="json")}
+
+
+def decision_of(state: State) -> RouterDecision:
+    return RouterDecision.model_validate(state["decision"])

@@ -1,0 +1,196 @@
+"""Conversations: each belongs to one reader, and holds the reader's words and ids of documents."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from hive_agents import audit
+from hive_agents.access import Principal
+from hive_agents.copilot.outcome import Outcome, Trace
+from hive_agents.database import connected, transaction
+from hive_agents.errors import HiveError
+from hive_agents.workspace import Workspace
+
+TITLE = 80
+_TURN = "SELECT run_id, thread_id, n, at, text, outcome, trace FROM turns"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One question and what it came to; `n` counts from 1 in its thread."""
+
+    run_id: str
+    thread_id: str
+    n: int
+    at: str
+    text: str
+    outcome: Outcome
+    trace: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """A model's words, and the documents that they were made from."""
+
+    text: str
+    documents: tuple[str, ...]
+
+
+class ThreadStore:
+    """One reader's threads. Somebody else's thread is as unknown as one that never was."""
+
+    def __init__(self, workspace: Workspace, reader: Principal) -> None:
+        self.workspace = workspace
+        self.reader = reader
+        self._owner = (reader.tenant, reader.user)
+
+    def create(self, title: str) -> str:
+        """A new, empty thread; returns its id."""
+        thread_id, now = f"t{uuid.uuid4().hex[:10]}", audit.now()
+        with self._connection() as connection:
+            connection.execute(
+                "INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?)", (*self._owner, thread_id, _title(title), now, now)
+            )
+        return thread_id
+
+    def require(self, thread_id: str) -> None:
+        """Raises: HIVE-409 for a thread that this reader doesn't have."""
+        with self._connection() as connection:
+            self._require(connection, thread_id)
+
+    def threads(self) -> list[dict[str, Any]]:
+        """thread_id, title, turns, created_at, updated_at; the one that was used last comes first."""
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT t.thread_id, t.title, count(u.run_id), t.created_at, t.updated_at FROM threads t"
+                " LEFT JOIN turns u ON u.tenant = t.tenant AND u.user = t.user AND u.thread_id = t.thread_id"
+                " WHERE t.tenant = ? AND t.user = ? GROUP BY t.thread_id ORDER BY t.updated_at DESC, t.thread_id",
+                self._owner,
+            ).fetchall()
+        return [
+            dict(zip(("thread_id", "title", "turns", "created_at", "updated_at"), row, strict=True)) for row in rows
+        ]
+
+    def turns(self, thread_id: str, last: int | None = None) -> list[Turn]:
+        """The turns in order; only the `last` ones if that is given. Raises: HIVE-409."""
+        with self._connection() as connection:
+            self._require(connection, thread_id)
+            rows = connection.execute(
+                f"{_TURN} WHERE tenant = ? AND user = ? AND thread_id = ? ORDER BY n DESC LIMIT ?",
+                (*self._owner, thread_id, -1 if last is None else last),
+            ).fetchall()
+        return [_turn(row) for row in reversed(rows)]
+
+    def turn(self, run_id: str) -> Turn:
+        """Raises: HIVE-409 for a run that isn't this reader's."""
+        with self._connection() as connection:
+            row = connection.execute(
+                f"{_TURN} WHERE tenant = ? AND user = ? AND run_id = ?", (*self._owner, run_id)
+            ).fetchone()
+        if row is None:
+            raise HiveError.of("HIVE-409", f"there is no run {run_id}", fix="`hive chat --threads` lists yours")
+        return _turn(row)
+
+    def add(
+        self, thread_id: str, run_id: str, text: str, outcome: Outcome, trace: Trace, answer: ModelAnswer | None = None
+    ) -> Turn:
+        """Append a turn, and end its run; the same run again changes nothing. Raises: HIVE-409."""
+        now = audit.now()
+        with self._connection() as connection, transaction(connection):
+            self._require(connection, thread_id)
+            connection.execute(
+                "INSERT OR IGNORE INTO turns SELECT ?, ?, ?, ?, coalesce(max(n), 0) + 1, ?, ?, ?, ? FROM turns"
+                " WHERE tenant = ? AND user = ? AND thread_id = ?",
+                (
+                    run_id,
+                    *self._owner,
+                    thread_id,
+                    now,
+                    text,
+                    outcome.model_dump_json(),
+                    json.dumps(trace.to_json(), ensure_ascii=False),
+                    *self._owner,
+                    thread_id,
+                ),
+            )
+            if answer is not None:
+                connection.execute(
+                    "INSERT OR IGNORE INTO answers VALUES (?, ?, ?)",
+                    (run_id, answer.text, json.dumps(answer.documents)),
+                )
+            connection.execute(
+                "UPDATE threads SET updated_at = ? WHERE tenant = ? AND user = ? AND thread_id = ?",
+                (now, *self._owner, thread_id),
+            )
+            connection.execute("UPDATE runs SET status = 'done', ended_at = ? WHERE run_id = ?", (now, run_id))
+        return self.turn(run_id)
+
+    def answer(self, run_id: str) -> ModelAnswer | None:
+        """What the model wrote in that turn, for whoever may see all the documents behind it."""
+        with self._connection() as connection:
+            row = connection.execute(
+                "SELECT a.text, a.documents FROM answers a JOIN turns t ON t.run_id = a.run_id"
+                " WHERE t.tenant = ? AND t.user = ? AND a.run_id = ?",
+                (*self._owner, run_id),
+            ).fetchone()
+        return ModelAnswer(row[0], tuple(json.loads(row[1]))) if row is not None else None
+
+    def rename(self, thread_id: str, title: str) -> None:
+        """Raises: HIVE-409."""
+        with self._connection() as connection, transaction(connection):
+            self._require(connection, thread_id)
+            connection.execute(
+                "UPDATE threads SET title = ? WHERE tenant = ? AND user = ? AND thread_id = ?",
+                (_title(title), *self._owner, thread_id),
+            )
+
+    def delete(self, thread_id: str) -> None:
+        """A thread with its turns, their runs and a model's answers. Raises: HIVE-409."""
+        mine = "SELECT run_id FROM turns WHERE tenant = ? AND user = ? AND thread_id = ?"
+        with self._connection() as connection, transaction(connection):
+            self._require(connection, thread_id)
+            key = (*self._owner, thread_id)
+            connection.execute(f"DELETE FROM answers WHERE run_id IN ({mine})", key)
+            connection.execute(f"DELETE FROM runs WHERE run_id IN ({mine})", key)
+            connection.execute("DELETE FROM turns WHERE tenant = ? AND user = ? AND thread_id = ?", key)
+            connection.execute("DELETE FROM threads WHERE tenant = ? AND user = ? AND thread_id = ?", key)
+
+    def _require(self, connection: sqlite3.Connection, thread_id: str) -> None:
+        known = connection.execute(
+            "SELECT 1 FROM threads WHERE tenant = ? AND user = ? AND thread_id = ?", (*self._owner, thread_id)
+        ).fetchone()
+        if known is None:
+            fix = "`hive chat --threads` lists yours; without --thread a new one begins"
+            raise HiveError.of("HIVE-409", f"there is no thread {thread_id}", fix=fix, exit_code=2)
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        path = self.workspace.database
+        with connected(path) as connection:
+            yield connection
+
+
+def trace_of(workspace: Workspace, tenant: str, run_id: str) -> dict[str, Any]:
+    """The trace of any turn within a tenant. Raises: HIVE-409."""
+    with connected(workspace.database) as connection:
+        row = connection.execute("SELECT trace FROM turns WHERE tenant = ? AND run_id = ?", (tenant, run_id)).fetchone()
+    if row is None:
+        raise HiveError.of("HIVE-409", f"there is no run {run_id}", fix="a reply names its run_id", exit_code=2)
+    trace: dict[str, Any] = json.loads(row[0])
+    return trace
+
+
+def _turn(row: Any) -> Turn:
+    run_id, thread_id, n, at, text, outcome, trace = row
+    return Turn(run_id, thread_id, n, at, text, Outcome.model_validate_json(outcome), json.loads(trace))
+
+
+def _title(text: str) -> str:
+    plain = " ".join(text.split()) or "untitled"
+    return plain if len(plain) <= TITLE else plain[: TITLE - 1].rstrip() + "…"

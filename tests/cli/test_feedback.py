@@ -1,0 +1,117 @@
+"""`hive feedback`: from a reader's opinion to a training label."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from tests.copilot.chats import copied_knowledge_base
+from tests.sample import Ran, hive
+
+QUESTION = "how many signatures does a recall take?"
+KEYS = {
+    *("id", "created_at", "tenant", "thread_id", "query", "doc_id", "verdict", "by", "comment", "status"),
+    "reviewed_by",
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return copied_knowledge_base(tmp_path / "w")
+
+
+def feedback(place: Workspace, user: str, *arguments: object) -> Ran:
+    return hive("feedback", *arguments, "--as", user, "-w", place.root, "--json")
+
+
+def ask(place: Workspace, user: str = "dana") -> dict[str, Any]:
+    reply: dict[str, Any] = hive("chat", QUESTION, "--as", user, "-w", place.root, "--json").json
+    return reply
+
+
+def said(place: Workspace, verdict: str = "relevant", user: str = "dana") -> dict[str, Any]:
+    run = ask(place, user)["run_id"]
+    ran = feedback(place, user, "add", "--run", run, "--result", 1, "--verdict", verdict, "--comment", "as it is")
+    assert ran.code == 0, ran.out
+    item: dict[str, Any] = ran.json
+    return item
+
+
+def golden(place: Workspace) -> list[dict[str, Any]]:
+    file = place.root / "evals" / "golden.json"
+    found: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["queries"] if file.exists() else []
+    return found
+
+
+def test_an_opinion_waits_for_another_person_and_becomes_a_training_label(place: Workspace) -> None:
+    item = said(place)
+    assert set(item) >= KEYS
+    assert (item["doc_id"], item["by"], item["status"], item["tenant"]) == ("sops/recall.md", "dana", "pending", "acme")
+    assert [one["id"] for one in feedback(place, "root", "list").json["items"]] == [item["id"]]
+    own = feedback(place, "dana", "review", item["id"], "--accept")
+    assert (own.code, own.codes) == (1, {"HIVE-415"})  # four eyes
+    assert golden(place) == []
+    (reviewed,) = feedback(place, "root", "review", item["id"], "--accept").json["items"]
+    assert (reviewed["status"], reviewed["reviewed_by"]) == ("accepted", "root")
+    (query,) = golden(place)
+    assert (query["query"], query["relevant"], query["split"]) == (QUESTION, ["sops/recall.md"], "train")
+    again = feedback(place, "root", "review", item["id"], "--reject")
+    assert (again.code, again.codes) == (1, {"HIVE-414"})
+
+
+@pytest.mark.parametrize("verdict", ["distractor", "outdated", "wrong_document"])
+def test_what_misleads_becomes_a_distractor(place: Workspace, verdict: str) -> None:
+    item = said(place, verdict)
+    assert feedback(place, "root", "review", item["id"], "--accept").code == 0
+    assert golden(place)[0]["distractors"] == ["sops/recall.md"]
+
+
+def test_a_rejected_opinion_teaches_nothing(place: Workspace) -> None:
+    item = said(place)
+    (reviewed,) = feedback(place, "root", "review", item["id"], "--reject").json["items"]
+    assert reviewed["status"] == "rejected"
+    assert golden(place) == []
+
+
+def test_a_question_that_measures_keeps_its_labels(place: Workspace) -> None:
+    (place.root / "evals").mkdir(exist_ok=True)
+    query = {"id": "q1", "query": QUESTION, "relevant": ["faqs/lost.md"], "split": "holdout"}
+    text = json.dumps({"collection": "kb", "k": 10, "queries": [query]})
+    (place.root / "evals" / "golden.json").write_text(text, encoding="utf-8")
+    item = said(place)
+    ran = feedback(place, "root", "review", item["id"], "--accept")
+    assert (ran.code, ran.codes) == (1, {"HIVE-415"})
+    assert (place.root / "evals" / "golden.json").read_text("utf-8") == text
+
+
+def test_nobody_learns_of_documents_through_the_queue(place: Workspace) -> None:
+    item = said(place)
+    for user in ("guest", "hana"):
+        assert feedback(place, user, "list").json == {"items": []}
+        ran = feedback(place, user, "review", item["id"], "--accept")
+        missing = feedback(place, user, "review", "f0000000000", "--accept")
+        assert (ran.code, missing.code) == (2, 2)
+        assert ran.out.replace(item["id"], "f0000000000") == missing.out
+    run = ask(place, "guest")["run_id"]
+    forbidden = feedback(place, "guest", "add", "--run", run, "--doc", "sops/recall.md", "--verdict", "relevant")
+    unknown = feedback(place, "guest", "add", "--run", run, "--doc", "sops/none.md", "--verdict", "relevant")
+    assert forbidden.code == 2
+    assert forbidden.out == unknown.out
+
+
+def test_usage_is_explained(place: Workspace) -> None:
+    run = ask(place)["run_id"]
+    for arguments in (
+        ("add", "--run", run, "--result", 1, "--verdict", "nice"),
+        ("add", "--run", run, "--verdict", "relevant"),
+        ("add", "--run", run, "--result", 99, "--verdict", "relevant"),
+        ("add", "--run", "r0000000000", "--result", 1, "--verdict", "relevant"),
+        ("review", "f0000000000"),
+    ):
+        ran = feedback(place, "dana", *arguments)
+        assert (ran.code, ran.codes) == (2, {"HIVE-409"}), arguments
+    assert "0 pending opinions" in hive("feedback", "review", "--as", "root", "-w", place.root).out

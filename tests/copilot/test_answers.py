@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents.copilot.answers import MAX_SENTENCES, Passage, cleaned, extractive, grounded, quotable
+from hive_agents.copilot.citations import claims
+from hive_agents.copilot.planner import prompt
+from hive_agents.llm import ModelError
+from hive_agents.workspace import Workspace
+from tests.copilot.scripts import INJECTIONS, scripted
+
+
+def passages(*texts: str, heading: str = "") -> list[Passage]:
+    return [Passage(n, f"{n}.md#0", f"{n}.md", f"Title {n}", heading, text) for n, text in enumerate(texts, start=1)]
+
+
+BUFFERS = passages(
+    "# Storage\n\nBuffers are kept at 4 °C. A buffer that is cloudy is thrown away.\n",
+    "| buffer | lifetime |\n|---|---|\n| PBS buffer | 30 days |\n| TRIS | a year |\n",
+    "The canteen opens at noon.",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("what happens to a cloudy buffer?", "A buffer that is cloudy is thrown away. [1]"),
+        ("lifetime of PBS", None),
+        ("PBS buffer days", "PBS buffer: 30 days [2]"),
+        ("when does the canteen open", "The canteen opens at noon. [3]"),
+        ("who wrote Hamlet", None),
+        ("salary of the director", None),
+        ("", None),
+    ],
+)
+def test_an_extractive_answer_is_whole_sentences_or_nothing(query: str, text: str | None) -> None:
+    answer = extractive(query, BUFFERS)
+    assert (answer.text if answer else None) == text
+
+
+def said(query: str, found: list[Passage], language: str = "english") -> str | None:
+    answer = extractive(query, found, language)
+    return answer.text if answer else None
+
+
+def test_an_extractive_answer_takes_up_to_three_sentences_in_order() -> None:
+    found = passages("Aprons are washed weekly. Hats too. Gloves and goggles are washed daily.", "Goggles are blue.")
+    answer = extractive("gloves goggles aprons washed", found)
+    assert answer is not None
+    assert answer.text == "Aprons are washed weekly. [1] Gloves and goggles are washed daily. [1]"
+    assert (answer.cited, answer.source, answer.usage.input_tokens) == ((1,), "extractive", 0)
+    assert extractive("gloves goggles aprons washed", found) == answer
+
+
+def test_another_document_is_quoted_beside_the_best_only_where_it_is_as_good() -> None:
+    gloves, aprons = "Gloves are burnt, boots are kept.", "Aprons, hats and gloves are sterilised."
+    assert said("gloves boots aprons hats", passages(gloves, aprons)) == f"{gloves} [1] {aprons} [2]"
+    assert said("gloves boots aprons", passages(gloves, "Aprons and gloves are washed.")) == f"{gloves} [1]"
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "answer"),
+    [
+        ("token lifetime", "See [Token lifetime](a.md) for that. A token has a lifetime of 90 days.", "A token has a"),
+        ("token lifetime", "The lifetime of a token is described in Limits.", None),
+        ("token lifetime", "What is the lifetime of a token?", None),
+        ("token lifetime", "The lifetime of a token depends on:\n\n- its owner", None),
+        (
+            "how long is a token valid",
+            "A token is valid if signed. A token is valid for 90 days.",
+            "A token is valid for",
+        ),
+        ("who renews a token", "Renew a token in Settings. The owner of a token renews it.", "The owner of"),
+        (
+            "when is a token renewed",
+            "A token is renewed by mail. A token is renewed on Fridays.",
+            "A token is renewed on",
+        ),
+        ("how many tokens per user", "A user has tokens of their own. A user has 5 tokens.", "A user has 5"),
+        ("what is a token", "- token: see key\n- send a token\n\nA token is a secret word.", "A token is a secret"),
+        ("wie lange gilt ein Token", "Der Token gilt im Labor. Der Token gilt 90 Tage.", "Der Token gilt 90"),
+    ],
+)
+def test_a_sentence_that_tells_what_was_asked_comes_first(query: str, text: str, answer: str | None) -> None:
+    """Before those that point elsewhere, ask, announce, or tell of another kind of thing."""
+    found = said(query, passages(text), "german" if query.startswith("wie") else "english")
+    assert found is None if answer is None else found is not None and found.startswith(answer)
+
+
+def test_a_form_that_shares_little_but_the_stem_is_half_a_match() -> None:
+    lists = "Clean meter with a valid label. A brush, a lamp and a sink. A cloth of cotton. A pair of gloves."
+    assert said("cleaning validation procedure of the autumn audit", passages(lists)) is None
+    assert said("cleaning validation", passages(f"{lists} Cleaning needs validation.")) is not None
+
+
+@pytest.mark.parametrize("heading", ["Pumps > 1. Purpose", "Pumps > Related documents", "Pumps > Revision history"])
+def test_a_section_about_its_document_gives_way(heading: str) -> None:
+    aside = Passage(1, "a.md#0", "a.md", "Pumps", heading, "The pump is cleaned after use.")
+    body = Passage(2, "b.md#3", "b.md", "Pumps", "Pumps > After work", "The pump is cleaned with water.")
+    assert said("how is the pump cleaned", [aside, body]) == "The pump is cleaned with water. [2]"
+
+
+@pytest.mark.parametrize(
+    ("query", "cited"), [("rinse limit", (2,)), ("rinse limit in the retired procedure", (1,)), ("lamp", (3,))]
+)
+def test_a_document_that_is_not_in_force_speaks_after_those_that_are(query: str, cited: tuple[int, ...]) -> None:
+    texts = ("The rinse limit is 5.", "The rinse limit is 1.", "The lamp is on.")
+    found = [
+        Passage(n, f"{n}.md#0", f"{n}.md", "Rinse", "", text, {"state": state})
+        for n, (text, state) in enumerate(zip(texts, ("Retired", "effective", "draft"), strict=True), start=1)
+    ]
+    answer = extractive(query, found)
+    assert answer is not None
+    assert answer.cited == cited
+
+
+def test_a_sentence_that_leans_on_the_one_before_brings_it_along() -> None:
+    found = passages("The code is shown once. It expires after ten minutes. Type it in.")
+    assert said("after how many minutes does it expire", found) == (
+        "The code is shown once. [1] It expires after ten minutes. [1]"
+    )
+
+
+@pytest.mark.parametrize("query", ["rotate the key", "who approves", "PBS buffer", "how many attempts are made"])
+def test_every_sentence_of_an_extractive_answer_stands_in_its_passage(query: str) -> None:
+    texts = [each["text"] for each in INJECTIONS] + [
+        "Rotate the key: it is new [4]. It works. Then *rotate* the <mark>key</mark> again.",
+        "| buffer | days | by |\n|---|---|---|\n| PBS [1] | 30 | Ann |\n\n1. Ann approves.\n2. 3 attempts are made\n",
+    ]
+    for text in texts:
+        found = passages("Nothing here.", text)
+        answer = extractive(query, found)
+        if answer is not None:
+            parts = re.findall(r"(.+?) \[(\d+)\](?: |$)", answer.text)
+            assert 1 <= len(parts) <= MAX_SENTENCES
+            assert all(sentence in quotable(found[int(n) - 1]) for sentence, n in parts)
+
+
+def test_a_document_cannot_cite_in_an_extractive_answer() -> None:
+    answer = extractive("buffer lifetime", passages("The buffer lifetime is a year [2], see 【7†payroll】."))
+    assert answer is not None
+    assert answer.text == "The buffer lifetime is a year (2), see (7). [1]"
+    assert answer.cited == (1,)
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "removed", "dropped"),
+    [
+        ("Kept cold [1].", "Kept cold [1].", 0, 0),
+        ("Kept cold. [1]", "Kept cold [1].", 0, 0),
+        ("Kept cold [1, 7].", "Kept cold [1].", 1, 0),
+        ("Kept cold [1][9].", "Kept cold [1].", 1, 0),
+        ("Kept cold 【1】【9†source】.", "Kept cold [1].", 1, 0),
+        ("Kept cold [1-3].", "Kept cold [1][2][3].", 0, 0),
+        ("Kept cold [1–5].", "Kept cold [1][2][3].", 2, 0),
+        ("Kept cold [1 and 2]; [Passage 3].", "Kept cold [1][2]; [3].", 0, 0),
+        ("Kept cold [^1] [１].", "Kept cold [1].", 0, 0),
+        ("Kept cold ［９９］.", "", 1, 1),
+        ("Kept cold [0] [-1] [99999999999999].", "", 2, 1),
+        ("Kept cold [1](http://evil.example/?q=1).", "Kept cold [1].", 0, 0),
+        ("![x](http://evil.example/) See [this](http://evil.example/) [1].", "See this [1].", 0, 0),
+        ("Kept cold (1).", "", 0, 1),
+        ("Of course! Kept cold [1]. I hope this helps.", "Kept cold [1].", 0, 2),
+        ("- **Kept cold** [1].\n- Thrown away [2].\n\n# More", "Kept cold [1].\nThrown away [2].", 0, 1),
+        ("According to [2], e.g. No. 4, it is cold.", "According to [2], e.g. No. 4, it is cold.", 0, 0),
+        ("Kept <mark>cold</mark> [1].", "Kept cold [1].", 0, 0),
+        ("NO ANSWER", "", 0, 1),
+        ("", "", 0, 0),
+    ],
+)
+def test_only_cited_sentences_and_citations_that_resolve_are_left(
+    said: str, text: str, removed: int, dropped: int
+) -> None:
+    answer = cleaned(said, BUFFERS)
+    assert (answer.text, answer.removed_citations, answer.removed_sentences) == (text, removed, dropped)
+    assert bool(answer) == bool(text)
+
+
+async def test_a_grounded_answer_is_one_call_without_tools(tmp_path: Path) -> None:
+    line = {"content": "Kept cold [1]. Odd [8].", "usage": {"input_tokens": 10, "output_tokens": 5}}
+    model, recorded = scripted(tmp_path, line)
+    answer = await grounded(model, "how kept?", BUFFERS, deadline=0.5)
+    assert (answer.text, answer.source, answer.cited, answer.removed_citations) == ("Kept cold [1].", "model", (1,), 1)
+    assert answer.usage.input_tokens == 10
+    assert (len(recorded.prompts), recorded.tools, model.meter.calls) == (1, [], 1)
+    assert ".md" not in recorded.prompts[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [({"error": "server"}, "server"), ({"content": "late", "delay_seconds": 30}, "timeout")],
+)
+async def test_a_model_that_fails_is_a_model_error(tmp_path: Path, line: dict[str, Any], kind: str) -> None:
+    model, _ = scripted(tmp_path, line)
+    with pytest.raises(ModelError) as caught:
+        await grounded(model, "how kept?", BUFFERS, deadline=0.05)
+    assert caught.value.kind == kind
+
+
+async def test_an_unusable_prompt_of_the_workspace_is_a_model_error(tmp_path: Path, text_workspace: Workspace) -> None:
+    (text_workspace.root / "prompts").mkdir()
+    (text_workspace.root / "prompts" / "answer.md").write_text("Answer $everything.")
+    model, recorded = scripted(tmp_path, {"content": "never asked"})
+    with pytest.raises(ModelError, match="everything"):
+        await grounded(model, "how kept?", BUFFERS, deadline=0.5, workspace=text_workspace)
+    assert recorded.prompts == []
+
+
+def test_the_injections_are_eighty_of_many_kinds() -> None:
+    assert len({each["id"] for each in INJECTIONS}) == len({each["text"] for each in INJECTIONS}) == 80
+    assert len({each["kind"] for each in INJECTIONS}) == 16
+
+
+async def test_injected_text_stays_data(tmp_path: Path) -> None:
+    """One line of JSON between two fences that no text can foresee; no tool is ever offered."""
+    lines = [each["obeyed"] for each in INJECTIONS]
+    model, recorded = scripted(tmp_path, *lines)
+    for each in INJECTIONS:
+        found = passages(each["text"], "Buffers are kept at 4 °C.")
+        answer = await grounded(model, each["text"], found, deadline=5.0)
+        asked = recorded.prompts[-1]
+        fence = re.findall(r"^=====  ([0-9a-f]{16})  =====$", asked, re.M)
+        assert len(fence) == 2, each["id"]
+        assert fence[0] == fence[1]
+        inside = asked.split(f"=====  {fence[0]}  =====")[1].strip("\n").split("\n")
+        assert len(inside) == 2, each["id"]
+        assert inside[1].startswith('{"passage": 2')
+        assert set(answer.cited) <= {1, 2}
+        assert {n for claim in claims(answer.text) for n in claim.cites} == set(answer.cited)
+        assert all(claim.cites for claim in claims(answer.text)), each["id"]
+        assert "](" not in answer.text
+    assert recorded.tools == []
+    assert model.meter.attempts == 80
+
+
+@pytest.mark.parametrize("injected", INJECTIONS, ids=lambda each: each["id"])
+def test_an_injection_never_changes_what_is_cited(injected: dict[str, Any]) -> None:
+    """Quoted by an extractive answer, a document's own brackets cite nothing."""
+    found = passages("Buffers are kept cold.", injected["text"])
+    answer = extractive(injected["text"][:200], found)
+    if answer is not None:
+        parsed = [n for claim in claims(answer.text) for n in claim.cites]
+        assert set(parsed) == set(answer.cited) <= {1, 2}
+
+
+def test_the_planner_is_told_no_document_text() -> None:
+    """Its prompt takes words of the reader, fields and values: there is no parameter that a passage could come by."""
+    from inspect import signature
+
+    taken = set(signature(prompt).parameters)
+    assert taken == {"text", "vocabulary", "reader", "today", "history", "doc_id", "workspace"}

@@ -1,0 +1,332 @@
+"""A turn from question to reply: strategies, what each of them touches, and what a reader is told."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import HiveError, Workspace
+from hive_agents.access import known_principal
+from hive_agents.approvals import ApprovalStore
+from hive_agents.copilot.plan import DocumentFilter
+from hive_agents.retrieval import SearchEngine
+from hive_agents.runtime.chat import Chat
+from tests.copilot.chats import as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
+from tests.leaks.service import Service, allowing, serving
+
+KEYS = [
+    *("thread_id", "run_id", "route", "strategy", "planner", "rewritten_query", "filters", "status", "answer"),
+    *("answer_source", "question", "options", "results", "judgment", "notice", "removed_citations", "next_cursor"),
+    "usage",
+]
+RESULT_KEYS = [
+    *("rank", "doc_id", "chunk_id", "title", "excerpt", "reason", "relevance", "relevance_source", "metadata"),
+    "citation",
+]
+ASKED = {
+    "list all drafts": ("documents.search", "MetadataOnly", "results"),
+    "how do I rotate a key?": ("documents.search", "ContentOnly", "answered"),
+    "rotate a key in effective documents": ("documents.search", "Hybrid", "answered"),
+    "hello": ("documents.search", "NoMatch", "no_match"),
+    "what can you do?": ("general.help", "NoMatch", "no_match"),
+    "show me stuff": ("documents.search", "NeedsClarification", "needs_clarification"),
+}
+ALLOWED = ("guides/g01.md", "guides/g02.md", "guides/g04.md")
+PLAN = {"rewritten_query": "rotate a key", "strategy": "ContentOnly", "search_value": "rotate a key"}
+
+
+class Counted(SearchEngine):
+    """The engine, and how often each of its steps was asked for."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
+        self.calls: Counter[str] = Counter()
+
+    def retrieve(self, *args: Any, **more: Any) -> Any:
+        self.calls["retrieve"] += 1
+        return super().retrieve(*args, **more)
+
+    def rerank(self, *args: Any, **more: Any) -> Any:
+        self.calls["rerank"] += 1
+        return super().rerank(*args, **more)
+
+
+@pytest.fixture
+def shared() -> Workspace:
+    return knowledge_base()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return copied_knowledge_base(tmp_path / "w")
+
+
+def trace_of(place: Workspace, reply: dict[str, Any]) -> dict[str, Any]:
+    return Chat(place, known_principal(place, "root")).trace(reply["run_id"])
+
+
+def nodes_of(trace: dict[str, Any]) -> list[str]:
+    return [node["node"] for node in trace["nodes"]]
+
+
+@pytest.mark.parametrize("text", ASKED)
+def test_a_reply_has_exactly_the_declared_fields(shared: Workspace, text: str) -> None:
+    reply = ask(shared, "dana", text)
+    assert list(reply) == KEYS
+    assert (reply["route"], reply["strategy"], reply["status"]) == ASKED[text]
+    assert reply["planner"] == "deterministic"
+    assert reply["usage"] == {"model_calls": 0, "input_tokens": 0, "output_tokens": 0, "usd": 0.0}
+    for result in reply["results"]:
+        assert list(result) == RESULT_KEYS
+        assert not {"view", "tenant"} & set(result["metadata"])
+    assert json.loads(json.dumps(reply)) == reply
+
+
+@pytest.mark.parametrize(
+    ("text", "retrieved", "nodes"),
+    [
+        ("list all drafts", 0, ["rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize"]),
+        ("how do I rotate a key?", 1, ["rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize"]),
+        ("rotate a key in drafts", 1, ["rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize"]),
+        ("hello", 0, ["rewrite", "route", "finalize"]),
+        ("show me stuff", 0, ["rewrite", "route", "finalize"]),
+    ],
+)
+def test_a_turn_has_one_strategy_and_lanes_never_mix(
+    shared: Workspace, text: str, retrieved: int, nodes: list[str]
+) -> None:
+    engine = Counted(shared)
+    reply = ask(shared, "dana", text, engine=engine)
+    trace = trace_of(shared, reply)
+    assert engine.calls["retrieve"] == retrieved
+    assert engine.calls["rerank"] == 0  # the config names no reranker
+    assert nodes_of(trace) == nodes
+    assert trace["strategy"] == reply["strategy"]
+    assert len({result["relevance_source"] for result in reply["results"]}) <= 1
+
+
+def test_a_list_by_fields_is_not_ranked_and_newest_comes_first(shared: Workspace) -> None:
+    reply = ask(shared, "dana", "list all effective documents")
+    assert {(one["relevance"], one["relevance_source"], one["citation"]) for one in reply["results"]} == {
+        (None, "filter", None)
+    }
+    dates = [one["metadata"]["effective"] for one in reply["results"]]
+    assert dates == sorted(dates, reverse=True)
+    assert (reply["answer"], reply["judgment"]) == (None, None)
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """A permission service that allows three guides and nothing else."""
+    with serving() as service:
+        service.answer = allowing(lambda doc_id: doc_id in ALLOWED)
+        yield service
+
+
+def ask_service(place: Workspace, service: Service, candidates: int = 100) -> None:
+    with (place.root / "hive.toml").open("a") as settings:
+        settings.write(f'[access]\nservice_url = "{service.url}"\n')
+    config = json.loads((place.configs / "words.json").read_text())
+    config["retrieval"] |= {"candidates": candidates, "top_k": 5}
+    (place.configs / "words.json").write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize("text", ["hello", "show me stuff", "what can you do?"])
+def test_what_is_not_searched_is_not_gated(place: Workspace, service: Service, text: str) -> None:
+    """Whose values the router may know is all that is asked."""
+    ask_service(place, service)
+    assert ask(place, "dana", text)["results"] == []
+    assert len(service.asked) <= 1
+
+
+def test_a_gate_that_drops_hits_is_refilled_and_the_universe_is_counted_once(
+    place: Workspace, service: Service
+) -> None:
+    ask_service(place, service, candidates=5)
+    reply = ask(place, "dana", "the lamp in drafts")
+    trace = trace_of(place, reply)
+    assert {result["doc_id"] for result in reply["results"]} == {"guides/g02.md", "guides/g04.md"}
+    assert nodes_of(trace).count("retrieve") > 1
+    assert trace["hybrid"] == {"branch": "filter_first", "count": 13}
+
+
+def test_a_question_back_offers_values_of_visible_documents(shared: Workspace) -> None:
+    reply = ask(shared, "guest", "show me stuff")
+    assert reply["question"]
+    assert {"guides", "faqs"} <= set(reply["options"])
+    assert "sops" not in reply["options"]
+    assert "sops" in ask(shared, "dana", "show me stuff")["options"]
+
+
+def test_the_branch_of_a_hybrid_search_and_its_count_are_for_operators_only(shared: Workspace) -> None:
+    reply = ask(shared, "dana", "the lamp in drafts")
+    assert reply["strategy"] == "Hybrid"
+    assert trace_of(shared, reply)["hybrid"] == {"branch": "filter_first", "count": 13}
+    assert "filter_first" not in json.dumps(reply)
+    with pytest.raises(HiveError, match="HIVE-415"):
+        Chat(shared, known_principal(shared, "dana")).trace(reply["run_id"])
+    with pytest.raises(HiveError, match="HIVE-409"):
+        Chat(shared, known_principal(shared, "root")).trace("r0000000000")
+
+
+def test_a_broad_filter_ranks_first(place: Workspace) -> None:
+    with (place.root / "hive.toml").open("a") as settings:
+        settings.write("[copilot]\nhybrid_threshold = 5\n")
+    reply = ask(place, "dana", "the lamp in drafts")
+    assert trace_of(place, reply)["hybrid"] == {"branch": "rank_then_filter", "count": 13}
+    assert {result["metadata"]["status"] for result in reply["results"]} == {"draft"}
+
+
+def test_a_question_about_one_document_stays_inside_it(shared: Workspace) -> None:
+    reply = ask(shared, "dana", "do keys cost anything?", doc_id="faqs/rotate.md")
+    assert (reply["route"], reply["strategy"]) == ("documents.doc_context", "ContentOnly")
+    assert {result["doc_id"] for result in reply["results"]} == {"faqs/rotate.md"}
+
+
+@pytest.mark.parametrize("reader", ["guest", "hana"])
+def test_a_forbidden_document_is_as_unknown_as_none(shared: Workspace, reader: str) -> None:
+    forbidden = ask(shared, reader, "how many signatures does a recall take?", doc_id="sops/recall.md")
+    unknown = ask(shared, reader, "how many signatures does a recall take?", doc_id="sops/nothing.md")
+    assert as_bytes(forbidden) == as_bytes(unknown)
+    assert (forbidden["status"], forbidden["results"]) == ("not_found", [])
+    assert (
+        ask(shared, "dana", "how many signatures does a recall take?", doc_id="sops/recall.md")["status"] == "answered"
+    )
+
+
+def test_filters_know_values_of_visible_documents_only(shared: Workspace) -> None:
+    chat = Chat(shared, known_principal(shared, "guest"))
+    with pytest.raises(HiveError) as hidden:
+        chat.filters(["status=secret"])
+    with pytest.raises(HiveError) as typo:
+        chat.filters(["status=drafd"])
+    with pytest.raises(HiveError) as reserved:
+        chat.filters(["tenant=acme"])
+    assert "secret" not in (hidden.value.diagnostics[0].fix or "")
+    assert 'did you mean "draft"' in (typo.value.diagnostics[0].fix or "")
+    assert reserved.value.diagnostics[0].code == "HIVE-206"
+    assert {hidden.value.exit_code, typo.value.exit_code, reserved.value.exit_code} == {2}
+    assert Chat(shared, known_principal(shared, "dana")).filters(["status=secret"])
+
+
+def test_a_filter_that_the_reader_pins_goes_before_the_question(shared: Workspace) -> None:
+    pinned = [DocumentFilter(field="status", value="draft")]
+    reply = ask(shared, "dana", "how do I rotate a key?", pinned=pinned)
+    assert reply["strategy"] == "Hybrid"
+    assert reply["filters"] == [{"field": "status", "op": "eq", "value": "draft", "source": "reader"}]
+    assert {result["metadata"]["status"] for result in reply["results"]} == {"draft"}
+
+
+def test_pages_cover_each_document_once_also_after_a_follow_up(shared: Workspace) -> None:
+    first = ask(shared, "dana", "list all guides")
+    assert len(first["results"]) == 10
+    seen, reply = [], first
+    while True:
+        seen += [result["doc_id"] for result in reply["results"]]
+        if reply["next_cursor"] is None:
+            break
+        reply = ask(shared, "dana", "list all guides", thread=first["thread_id"], cursor=reply["next_cursor"])
+    assert sorted(seen) == [f"guides/g{n:02}.md" for n in range(1, 26)]
+    assert seen == sorted(seen, reverse=True)
+    with pytest.raises(HiveError, match="cursor"):
+        ask(shared, "guest", "list all guides", cursor=first["next_cursor"])
+    with pytest.raises(HiveError, match="cursor"):
+        ask(shared, "dana", "list all drafts", cursor=first["next_cursor"])
+
+
+def test_a_follow_up_is_resolved_from_the_thread(shared: Workspace) -> None:
+    first = ask(shared, "dana", "list all guides")
+    then = ask(shared, "dana", "only drafts", thread=first["thread_id"])
+    assert {(one["field"], one["value"]) for one in then["filters"]} == {("category", "guides"), ("status", "draft")}
+    assert len(then["results"]) == 10
+    assert then["next_cursor"]
+
+
+def test_threads_belong_to_their_reader(place: Workspace) -> None:
+    reply = ask(place, "dana", "how do I rotate a key?")
+    thread = reply["thread_id"]
+    dana, guest = (Chat(place, known_principal(place, user)) for user in ("dana", "guest"))
+    ((listed),) = dana.threads.threads()
+    assert (listed["thread_id"], listed["title"], listed["turns"]) == (thread, "how do I rotate a key?", 1)
+    assert guest.threads.threads() == []
+    for missing in (thread, "t0000000000"):
+        with pytest.raises(HiveError) as error:
+            Chat(place, known_principal(place, "guest"), missing)
+        assert error.value.exit_code == 2
+        assert error.value.diagnostics[0].message == f"there is no thread {missing}"
+    dana.threads.rename(thread, "Keys")
+    assert dana.threads.threads()[0]["title"] == "Keys"
+    (turn,) = Chat(place, known_principal(place, "dana"), thread).transcript()
+    assert turn.pop("text") == "how do I rotate a key?"
+    assert turn == reply
+    dana.threads.delete(thread)
+    assert dana.threads.threads() == []
+    with pytest.raises(HiveError, match="there is no run"):
+        dana.render(reply["run_id"])
+
+
+def test_a_model_plans_answers_and_is_judged_in_three_calls(place: Workspace) -> None:
+    use_models(
+        place,
+        planner=[{"structured": {"steps": [PLAN]}, "usage": {"input_tokens": 100, "output_tokens": 20}}],
+        answer=[{"content": "Create a second key, then revoke the first key [1]. It is cheap [9]."}],
+        judge=[{"structured": {"action": "accept", "confidence": 0.95, "reasoning": "as the passage says"}}],
+    )
+    reply = ask(place, "dana", "swap my key please")
+    assert (reply["planner"], reply["answer_source"], reply["status"]) == ("model", "model", "answered")
+    assert reply["answer"] == "Create a second key, then revoke the first key [1]."
+    assert reply["removed_citations"] == 1
+    assert reply["judgment"]["action"] == "accept"
+    assert reply["usage"]["model_calls"] == 3
+    assert reply["usage"]["input_tokens"] >= 100
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": "throttling"},
+        {"error": "garbage"},
+        {"structured": {"steps": [PLAN, PLAN]}},
+        {"structured": {"steps": [PLAN | {"strategy": "Hybrid", "filters": [{"field": "status", "value": "nope"}]}]}},
+        {"content": "too late", "delay_seconds": 30},
+    ],
+    ids=["throttled", "garbage", "two steps", "unknown value", "late"],
+)
+def test_whatever_the_planner_does_a_reply_comes(place: Workspace, answer: dict[str, Any]) -> None:
+    """The late one answers after half a minute; the deadline is half a second."""
+    use_models(place, planner=[answer | {"repeat": True}])
+    reply = ask(place, "dana", "how do I rotate a key?")
+    assert (reply["planner"], reply["strategy"], reply["status"]) == ("fallback", "ContentOnly", "answered")
+    assert reply["answer_source"] == "extractive"
+    assert trace_of(place, reply)["notes"]
+
+
+def test_an_answer_that_the_judge_escalates_is_shown_with_a_notice_and_filed(place: Workspace) -> None:
+    use_models(
+        place,
+        answer=[{"content": "A recall takes two signatures [1]."}],
+        judge=[{"structured": {"action": "accept", "confidence": 0.2, "reasoning": "not sure"}}],
+    )
+    reply = ask(place, "dana", "how many signatures does a recall take?")
+    assert reply["status"] == "answered"
+    assert reply["judgment"]["action"] == "escalate"
+    assert reply["notice"]
+    (filed,) = ApprovalStore(place).list()
+    assert (filed.kind, filed.tenant, filed.run_id) == ("judgment", "acme", reply["run_id"])
+
+
+def test_a_model_that_fails_to_answer_leaves_it_to_the_documents(place: Workspace) -> None:
+    use_models(place, answer=[{"error": "server", "repeat": True}])
+    reply = ask(place, "dana", "how do I rotate a key?")
+    assert (reply["status"], reply["answer_source"]) == ("answered", "extractive")
+
+
+def test_an_empty_question_is_refused(shared: Workspace) -> None:
+    with pytest.raises(HiveError) as error:
+        ask(shared, "dana", "  \n")
+    assert error.value.exit_code == 2

@@ -1,0 +1,250 @@
+"""The deterministic router: the labelled set, and what it may not do."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from hive_agents.copilot.plan import SearchStrategy
+from hive_agents.copilot.router import PastTurn, Routed, route
+from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.retrieval.collection import Collection
+from tests.copilot.labelled import (
+    DOMAINS,
+    HERE,
+    TODAY,
+    confusions,
+    domain,
+    faults,
+    history,
+    people_vocabulary,
+    routed,
+    rows,
+    sample_vocabulary,
+)
+
+SAMPLE = sample_vocabulary()
+PEOPLE = people_vocabulary()
+
+
+def ask(text: str, thread: str | None = None, vocabulary: Vocabulary = SAMPLE, reader: str = "dana") -> Routed:
+    return route(text, vocabulary, reader=reader, today=TODAY, history=history(thread))
+
+
+def filters(decided: Routed) -> list[tuple[str, str, object]]:
+    return [(demand.field, demand.op, demand.value) for demand in decided.decision.filters]
+
+
+@pytest.mark.parametrize("split", ["rules", "held_back"])
+@pytest.mark.parametrize("name", ["utterances.jsonl", "paraphrases.jsonl"])
+def test_nine_in_ten_utterances_get_the_right_strategy_and_filters(name: str, split: str):
+    asked = [row for row in rows(name) if row["split"] == split]
+    right = sum(not faults(row, routed(row, SAMPLE, "dana")) for row in asked)
+    assert right >= 0.9 * len(asked)
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_another_domain_is_routed_by_its_own_words(name: str):
+    vocabulary, reader = domain(name)
+    asked = rows(f"{name}.jsonl")
+    assert sum(not faults(row, routed(row, vocabulary, reader)) for row in asked) >= 0.9 * len(asked)
+
+
+def test_the_labelled_set_is_balanced_and_a_fifth_of_it_is_held_back():
+    asked = rows("utterances.jsonl")
+    assert [sum(row["strategy"] == strategy for row in asked) for strategy in SearchStrategy] == [24] * 5
+    both = asked + rows("paraphrases.jsonl")
+    assert len(both) >= 180
+    assert 0.19 < sum(row["split"] == "held_back" for row in both) / len(both) < 0.21
+
+
+def test_the_confusion_matrices_are_the_documented_ones():
+    """After a change of the rules: `python -m tests.copilot.labelled > tests/copilot/confusion.txt`."""
+    assert (HERE / "confusion.txt").read_text(encoding="utf-8") == confusions()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SOPs updated since March", [("updated", "gte", "2025-03-01")]),
+        (
+            "SOPs updated between March and May 2025",
+            [("updated", "gte", "2025-03-01"), ("updated", "lte", "2025-05-31")],
+        ),
+        ("SOPs updated before 5 June 2025", [("updated", "lt", "2025-06-05")]),
+        ("SOPs updated after Q1 2025", [("updated", "gt", "2025-03-31")]),
+        ("SOPs updated in the last two weeks", [("updated", "gte", "2026-01-19")]),
+        ("SOPs updated this month", [("updated", "gte", "2026-02-01"), ("updated", "lte", "2026-02-28")]),
+        ("SOPs older than 2 years", [("effective_date", "lt", "2024-02-02")]),
+        ("SOPs valid until 2025-03-31", [("effective_date", "lte", "2025-03-31")]),
+        ("SOPs from 2024", [("effective_date", "gte", "2024-01-01"), ("effective_date", "lte", "2024-12-31")]),
+        ("recently updated SOPs", [("updated", "gte", "2026-01-03")]),
+    ],
+)
+def test_dates_bound_the_field_that_the_sentence_speaks_of(text: str, expected: list[tuple[str, str, object]]):
+    assert filters(ask(text)) == [("category", "eq", "sops"), *expected]
+
+
+def test_a_date_before_the_calendar_begins_is_no_filter():
+    assert filters(ask("SOPs updated in the last 9999 years")) == [("category", "eq", "sops")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("all SOPs at Aldersey and Carrow", [("category", "eq", "sops"), ("site", "in", ["aldersey", "carrow"])]),
+        ("SOPs except the retired ones", [("category", "eq", "sops"), ("status", "not_in", ["retired"])]),
+        ("sops not owned by alice", [("category", "eq", "sops"), ("owner", "not_in", ["alice"])]),
+        ("all but drafts or retired ones", [("status", "not_in", ["draft", "retired"])]),
+        ("mei's tutorials", [("category", "eq", "tutorials"), ("owner", "eq", "mei")]),
+        ("quality assurance SOPs", [("category", "eq", "sops"), ("department", "eq", "qa")]),
+        ("docs from IT", [("department", "eq", "it")]),
+    ],
+)
+def test_lists_negations_and_synonyms_become_one_filter_a_field(text: str, expected: list[tuple[str, str, object]]):
+    decided = ask(text)
+    assert decided.decision.strategy is SearchStrategy.METADATA_ONLY
+    assert filters(decided) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "why is my SOP still a draft",
+        "what is the effective date of the cleaning SOP",
+        "the effective way to clean vessel A",
+        "how do operators reset a device",
+        "retire a device",
+        "side effects of the detergent",
+    ],
+)
+def test_a_value_that_is_only_a_word_of_the_question_filters_nothing(text: str):
+    decided = ask(text)
+    assert decided.decision.strategy is SearchStrategy.CONTENT_ONLY
+    assert decided.decision.search_value == text
+
+
+@pytest.mark.parametrize(
+    "text", ["list all {} SOPs", "documents by {}", "only {}", "status {}", "{}", "SOPs at {}", "what about {}"]
+)
+def test_a_value_of_hidden_documents_is_routed_like_a_made_up_word(text: str):
+    """Globex and quarantined documents exist, but not for this reader: nothing tells them from an invention."""
+    decided = [ask(text.format(word), "list") for word in ("globexia", "zorblaxi")]
+    said = [d.decision.model_dump_json().replace("globexia", "zorblaxi") for d in decided]
+    assert said[0] == said[1]
+    assert all(demand.value in ("sops", "effective") for demand in decided[0].decision.filters)
+
+
+def test_a_clarification_offers_values_that_the_reader_can_see():
+    decision = ask("show me stuff").decision
+    assert decision.options == ["sops", "api-docs", "tutorials", "faqs"]
+    assert "sops" in (decision.question or "")
+    assert ask("show me stuff", vocabulary=Vocabulary({})).decision.options == []
+
+
+def test_what_was_filtered_by_is_forgotten_once_the_reader_can_no_longer_see_it():
+    without_sops = Vocabulary({name: field for name, field in SAMPLE.fields.items() if name != "category"})
+    assert filters(ask("only aldersey", "list", without_sops)) == [
+        ("status", "eq", "effective"),
+        ("site", "eq", "aldersey"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "doc_id"),
+    [
+        ("the third", "faqs/which-token.md"),
+        ("open the last one", "faqs/which-token.md"),
+        ("#2", "api-docs/api-tokens.md"),
+        ("open 1", "tutorials/rotate-api-tokens.md"),
+        ("tell me more", "tutorials/rotate-api-tokens.md"),
+    ],
+)
+def test_a_result_of_the_turn_before_can_be_pointed_at(text: str, doc_id: str):
+    decided = ask(text, "token")
+    assert (decided.doc_id, decided.decision.route) == (doc_id, "documents.doc_context")
+
+
+def test_a_result_that_is_not_there_is_asked_about():
+    decision = ask("open the seventh one", "token").decision
+    assert decision.strategy is SearchStrategy.NEEDS_CLARIFICATION
+    assert decision.options == ["result 1", "result 2", "result 3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("same for drafts", [("category", "eq", "sops"), ("status", "eq", "draft")]),
+        ("also tutorials", [("category", "in", ["sops", "tutorials"]), ("status", "eq", "effective")]),
+        (
+            "updated since march",
+            [("category", "eq", "sops"), ("status", "eq", "effective"), ("updated", "gte", "2025-03-01")],
+        ),
+    ],
+)
+def test_a_narrowing_turn_keeps_what_it_does_not_replace(text: str, expected: list[tuple[str, str, object]]):
+    assert sorted(filters(ask(text, "list"))) == sorted(expected)
+
+
+def test_a_narrowed_search_is_written_out_in_full():
+    decision = ask("only tutorials", "token").decision
+    assert decision.rewritten_query == "How do I rotate an API token (category tutorials)"
+
+
+@pytest.mark.parametrize("text", ["How do I pair a device?", "list all tutorials", "thanks", "what does 'draft' mean?"])
+def test_a_message_that_stands_for_itself_ignores_the_thread(text: str):
+    assert ask(text, "list") == ask(text)
+
+
+def test_narrowing_goes_on_over_several_turns():
+    first = ask("how long are samples kept")
+    turns = [PastTurn("how long are samples kept", first.decision, ("sops/sample-retention.md",))]
+    for text in ("only sops", "thanks", "and at carrow?"):
+        decided = route(text, SAMPLE, reader="dana", today=TODAY, history=turns)
+        turns.append(PastTurn(text, decided.decision))
+    assert decided.decision.search_value == "how long are samples kept"
+    assert filters(decided) == [("category", "eq", "sops"), ("site", "eq", "carrow")]
+
+
+HOSTILE = [
+    "a" * 10_000,
+    "!" * 10_000,
+    "effective SOPs and " * 600,
+    "🤖" * 10_000,
+    "\x00\x01\u202e\ud800" * 2_000,
+    "мир 世界 مرحبا Ünïcödé " * 400,
+    "",
+    " ",
+    "not not except 's #0 open 999",
+    "٣ documents, pages over ²",
+    "between between 2025-13-45",
+]
+
+
+@pytest.mark.parametrize("thread", [None, "token", "list"])
+def test_nothing_that_is_typed_makes_it_raise(thread: str | None):
+    said = "list all effective sops not only since march 2024 my , . ? ' second one by mei except 30 days A : #".split()
+    chance = random.Random(7)
+    for text in [*HOSTILE, *(" ".join(chance.choices(said, k=chance.randint(1, 14))) for _ in range(300))]:
+        assert ask(text, thread) == ask(text, thread)
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy"), [("???", "NeedsClarification"), ("", "NeedsClarification"), ("👍🎉", "NoMatch")]
+)
+def test_a_message_without_words(text: str, strategy: str):
+    assert ask(text).decision.strategy == strategy
+
+
+def test_numbers_and_yes_or_no_fields_filter_by_their_names():
+    decided = ask("confidential contracts with pages over 20", vocabulary=PEOPLE)
+    assert filters(decided) == [("doc_type", "eq", "contract"), ("pages", "gt", 20), ("confidential", "eq", True)]
+    assert filters(ask("not confidential contracts", vocabulary=PEOPLE))[-1] == ("confidential", "eq", False)
+
+
+def test_a_collection_without_owners_has_no_documents_of_mine():
+    fields = {"category": {"type": "keyword", "filterable": True}, "owner": {"type": "keyword"}}
+    collection = Collection.model_validate({"name": "kb", "fields": fields})
+    vocabulary = Vocabulary.of(collection, lambda field: [("faqs", 3)])
+    assert ask("my documents", vocabulary=vocabulary).decision.strategy is SearchStrategy.NEEDS_CLARIFICATION
