@@ -172,14 +172,13 @@ async def permission_gate(session: TurnSession, state: State) -> Update:
     doc_ids = session.index.documents_of(search.fused.chunks)
     kept = np.zeros(len(doc_ids), np.bool_)
     asked = 0
-    for start in range(0, len(search.order), GATE_BATCH):
-        batch = search.order[start : start + GATE_BATCH].tolist()
+    while asked < len(search.order) and kept.sum() <= top_k:
+        # Most often nothing is denied, and one small question is enough.
+        batch = search.order[asked : asked + (GATE_BATCH if asked else 2 * top_k)].tolist()
         may = session.gate.allowed([doc_ids[position] for position in batch])
         for position in batch:
             kept[position] = doc_ids[position] in may
         asked += len(batch)
-        if kept.sum() > top_k:
-            break
     session.trace.counts |= {"gated": asked, "allowed": int(kept.sum())}
     if kept.sum() < min(top_k, asked) and _may_look_deeper(session, state):
         return {"short": True, "depth": state["depth"] * 2}
