@@ -23,7 +23,7 @@ MAX_SENTENCES = 3
 MAX_PASSAGE = 4_000
 MAX_CLAIMS = 40
 ENOUGH = 0.28
-"""The share of a question's content words, rare ones counting more, that a sentence must hold to answer it."""
+"""The share of a question's content words, rare ones counting more, that a sentence of the first passage must hold."""
 BESIDE_SAME, BESIDE_OTHER = 0.7, 0.9
 """How near another sentence must come to the best one, in its passage and in another one."""
 
@@ -59,9 +59,8 @@ class Answer:
 def extractive(query: str, passages: Sequence[Passage], language: str = DEFAULT_LANGUAGE) -> Answer | None:
     """One to three whole sentences in the order of the passages, each with its citation.
 
-    None where no sentence holds enough of the question: its weighted share of the content words, half of it for words
-    that only stand in its title or heading, is below `ENOUGH`, or none is its own. The same input gives the same
-    answer.
+    None where no sentence scores `ENOUGH`: a wrong answer is worse than none. Another document is quoted beside the
+    best sentence's only where it is nearly as good. The same input gives the same answer.
 
     >>> passages = [Passage(1, "k.md#0", "k.md", "Keys", "", "Keys never expire. A lost key is revoked at once.")]
     >>> extractive("what about a lost key", passages).text

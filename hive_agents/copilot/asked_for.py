@@ -19,18 +19,20 @@ _DATE = r"""\b(?:(?:19|20)\d\d|\d{1,2}[:.]\d\d|noon|midnight|morning|evening|tod
     |before|after|until|within|as\ soon\ as|when|once|vor|nach|bis|innerhalb|sobald|wenn)\b"""
 _PERSON = r"""\b(?:manager|lead(?:er)?|head\ of|owner|technician|operator|admin(?:istrator)?|reviewer|approver|author
     |keeper|officer|director|supervisor|specialist|engineer|scientist|analyst|developer|auditor|person|people|everyone
-    |everybody|anyone|anybody|nobody|someone|somebody|customer|user|member|colleague|team|department|support|assurance
-    |staff|leiter(?:in)?|leitung|beauftragte[rn]?|mitarbeiter(?:in|innen)?|abteilung|personen?|niemand|jeder)s?\b"""
-_NUMBER = r"(?<![\w-])[~≤≥<>±€$£−-]?\d|\b(?:no\ limit|unlimited|none|twice|both|half|two|three|four|five|six|ten)\b"
+    |everybody|someone|somebody|customer|user|member|colleague|team|department|support|assurance
+    |staff|leiter(?:in)?|leitung|beauftragte[rn]?|mitarbeiter(?:in|innen)?|abteilung|personen?|jeder)s?\b"""
+# The digits of "F-101" are a name.
+_FIGURE = r"(?<![\w-])[~≤≥<>±€$£−-]?\d|\b(?:no\ limit|unlimited|unbegrenzt)\b"
+_COUNTED = r"\b(?:none|twice|both|half|two|three|four|five|six|ten|keine|beide|zwei|drei|vier|fünf|sechs|zehn)\b"
 _MEANING = r"\b(?:is|are|means?|stands\ for|ist|sind|bedeute[tn]|heißt)\b"
 
 _ASKS_HOW_LONG = r"""\b(?:how\ (?:long|soon|fast|quickly|often|frequently|old)|lifetime|wie\ (?:lange|oft|schnell|alt)
     |how\ many\ (?:seconds|minutes|hours|days|weeks|months|years)
     |wie\ ?viele\ (?:sekunden|minuten|stunden|tage|wochen|monate|jahre))\b"""
 _ASKS_WHEN = r"\b(?:(?:by|since|until)\ when|what\ (?:date|time|day)|wann)\b|(?:^\W*|[,:;]\ )when\b"
-_ASKS_HOW_MANY = r"""\b(?:how\ (?:many|much|hot|cold|warm|big|large|small|high|low|deep|far|heavy|thick)|max|min
-    |(?:small|bigg|larg|high|low|maxim|minim)(?:est|um)|number\ of
-    |wie\ ?(?:viele?|hoch|warm|kalt|groß|schwer|weit))\b"""
+_ASKS_HOW_MANY = r"\b(?:how\ many|wie\ ?viele)\b"
+_ASKS_HOW_MUCH = r"""\b(?:how\ (?:much|hot|cold|warm|big|large|small|high|low|deep|far|heavy|thick)|max|min|number\ of
+    |(?:small|bigg|larg|high|low)est|(?:maxim|minim)um|wie\ ?(?:viel|hoch|warm|kalt|groß|schwer|weit))\b"""
 _ASKS_WHAT = r"^\W*(?:what\ (?:is|are)|what\ does\b.*\bmean|was\ (?:ist|sind|bedeutet|heißt))\b"
 
 # The first cue that a question has says what counts as an answer.
@@ -40,7 +42,8 @@ _KINDS = tuple(
         (r"\b(?:who|whom|whose|wer|wem|wen|wessen)\b", _PERSON),
         (_ASKS_HOW_LONG, _SPAN, _RHYTHM),
         (_ASKS_WHEN, _SPAN, _RHYTHM, _DATE),
-        (_ASKS_HOW_MANY, _NUMBER),
+        (_ASKS_HOW_MANY, _FIGURE, _COUNTED),
+        (_ASKS_HOW_MUCH, _FIGURE),
         (_ASKS_WHAT, _MEANING),
     )
 )

@@ -60,13 +60,17 @@ def scored(question: str, passages: Sequence[Passage], language: str) -> list[Sc
     weight = {term: math.log(1 + (n + 1) / (frequency[term] + 1)) for term in asked}
     total = sum(weight.values())
     standings = _standings(passages, asked, language)
+    min_words = max(1, min(MIN_WORDS, len(asked)))
     found: list[Scored] = []
     for passage, quoted in pool:
         title = _shared(asked, f"{passage.title} {passage.heading}", language)
         inside = title.keys() | {term for sentence in quoted for term in held[sentence]}
         for place, sentence in enumerate(quoted):
             own = held[sentence]
-            if len(sentence.text) > MAX_SENTENCE or len(own) < max(1, min(MIN_WORDS, len(asked))):
+            if len(sentence.text) > MAX_SENTENCE or len(own) < min_words:
+                continue
+            # One word is a topic: only a text that is about it answers, or a sentence of the kind that was asked for.
+            if len(asked) == 1 and not title and not tells(question, sentence.text):
                 continue
             above = title | _shared(asked, sentence.above, language)
             share = sum(

@@ -18,8 +18,8 @@ _FUNCTION_WORDS = {
         much must my need needs no nobody not now of off ok okay on once one or other our out over own perhaps
         please quite rather really same she should show since so some somebody someone something still such
         tell than that that's the their them then there there's these they this those though through to too
-        under until up us very want wants was wasn't we were what what's when where which while who who's whom
-        whose why will with without won't would yes yet you your""",
+        under until up us use used uses using very want wants was wasn't we were what what's when where which
+        while who who's whom whose why will with without won't would yes yet you your""",
     "german": """aber alle als am an auch auf aus bei bin bis das dass dem den der des die dies diese diesem diesen
         dieser dieses doch du durch ein eine einem einen einer eines er es für haben hat hatte ich ihr im in ist kann
         kein keine können man mein meine mich mir mit muss müssen nach nicht noch nun nur ob oder ohne sein sie sind so

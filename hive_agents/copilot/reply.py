@@ -89,7 +89,8 @@ def rows_of(index: ScopedIndex, results: Sequence[Found]) -> list[ChunkRow]:
 def numbered(rows: Sequence[ChunkRow]) -> list[Passage]:
     """The results as an answer may quote them, numbered as they are shown."""
     return [
-        Passage(n, row.chunk_id, row.doc_id, row.title, row.heading, row.text) for n, row in enumerate(rows, start=1)
+        Passage(n, row.chunk_id, row.doc_id, row.title, row.heading, row.text, row.metadata)
+        for n, row in enumerate(rows, start=1)
     ]
 
 
@@ -103,7 +104,13 @@ def _result(
         "chunk_id": found.chunk_id,
         "title": row.title,
         "excerpt": marked_excerpt(row.text, "" if by_filter else query, index.language) or row.title,
-        "reason": reason(row, "" if by_filter else query, decision.filters, index.language),
+        "reason": reason(
+            row,
+            "" if by_filter else query,
+            decision.filters,
+            index.language,
+            by_meaning=found.relevance_source in ("cosine", "reranker"),
+        ),
         "relevance": found.relevance,
         "relevance_source": found.relevance_source,
         "metadata": {name: value for name, value in row.metadata.items() if name not in RESERVED},
