@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-all check example bench clean
+.PHONY: help demo test test-slow test-all check example bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -33,8 +33,10 @@ check: $(VENV)/.dev ## lint, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test-all: check ## everything that CI runs: checks, everyday suite, long suites
-	$(BIN)/python -m pytest -q -m "slow or not slow"
+test-slow: $(VENV)/.dev ## the long suites: kills, packaging, thousands of examples
+	$(BIN)/python -m pytest -q -n auto -m slow
+
+test-all: check test test-slow ## everything that CI runs
 
 example: $(READY) ## Django's documentation: fetch, index, evaluate, optimize
 	$(BIN)/python examples/django_docs/fetch.py

@@ -107,6 +107,7 @@ def test_accepted_ideas_are_files_with_a_reason_and_a_parent(finished: tuple[Wor
     assert hive("validate", named[0]["config"], "-w", workspace.root, "--json").code == 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_result(tmp_path: Path) -> None:
     first = without_ids(run(copied_sample(tmp_path / "a"), deploy=False, seed=3))
     second = without_ids(run(copied_sample(tmp_path / "b"), deploy=False, seed=3))
@@ -202,7 +203,8 @@ def started_runs(workspace: Workspace) -> list[str]:
         connection.close()
 
 
-@pytest.mark.parametrize("after", [0.3, *[pytest.param(n * 0.25, marks=pytest.mark.slow) for n in range(20)]])
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.3, *(n * 0.25 for n in range(20))])
 def test_a_killed_run_is_resumed_and_does_nothing_twice(tmp_path: Path, after: float) -> None:
     workspace = copied_sample(tmp_path / "w")
     result = kill_and_resume(workspace, after)
@@ -346,7 +348,10 @@ def test_a_real_client_on_loopback_brings_the_same_iterations(
 
 
 @pytest.mark.parametrize("ending", ["rejected", "expired", "superseded"])
-def test_a_request_that_came_to_nothing_is_told_in_report_and_terminal(tmp_path: Path, ending: str) -> None:
+def test_a_request_that_came_to_nothing_is_told_in_report_and_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setenv("HIVE_APPROVALS__ON_TIMEOUT", "reject")
     workspace = advised(tmp_path / "w", "scripted:answers.jsonl")
     result = hive_optimize(workspace, "--json", "--iterations", "1").json
     assert result["status"] == "escalated"
@@ -382,13 +387,9 @@ def test_a_request_that_came_to_nothing_is_told_in_report_and_terminal(tmp_path:
 
 
 def expire(workspace: Workspace) -> None:
-    from contextlib import closing
+    from hive_agents.approvals import ApprovalStore
 
-    from hive_agents.database import connect
-
-    with closing(connect(workspace.database)) as connection:
-        connection.execute("UPDATE approvals SET due_at = '2001-01-01T00:00:00+00:00'")
-        connection.execute("UPDATE approvals SET request = json_set(request, '$.on_timeout', 'reject')")
+    ApprovalStore(workspace, now=lambda: "2100-01-01T00:00:00+00:00").sweep()
     hive("approvals", "list", "-w", workspace.root)
 
 
