@@ -10,7 +10,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
 
-from hive_agents import audit
 from hive_agents.access import (
     AccessLabels,
     AccessRules,
@@ -23,11 +22,14 @@ from hive_agents.access import (
 from hive_agents.database import connect, database_errors
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import load_golden
+from hive_agents.goals import goal_ids, load_goal
+from hive_agents.judging.rules import load_rules
 from hive_agents.retrieval import collection_names, load_collection
 from hive_agents.retrieval.deployed import find_active
 from hive_agents.retrieval.generation import find_generation
 from hive_agents.retrieval.indexing import index_is_stale
 from hive_agents.retrieval.providers import open_embedder
+from hive_agents.verification.certificate import log_verdict
 from hive_agents.verification.check import check_config
 from hive_agents.workspace import Workspace
 
@@ -54,6 +56,8 @@ def examine(workspace: Workspace) -> list[Check]:
         "index": _index,
         "active config": _active,
         "golden set": _golden,
+        "rules": _rules,
+        "goals": _goals,
         "permissions": _permissions,
         "audit log": _audit,
         "disk": _disk,
@@ -128,6 +132,23 @@ def _golden(workspace: Workspace) -> Check:
     golden = load_golden(workspace)
     held = len(golden.split("holdout"))
     return Check("golden set", "ok", f"{len(golden)} queries, {held} of them held out")
+
+
+def _rules(workspace: Workspace) -> Check:
+    return Check("rules", "ok", f"{len(load_rules(workspace))} rules of people")
+
+
+def _goals(workspace: Workspace) -> Iterator[Check]:
+    names = goal_ids(workspace)
+    sound = 0
+    for name in names:
+        try:
+            load_goal(workspace, name)
+            sound += 1
+        except HiveError as error:
+            yield from (_from_diagnostic("goals", found) for found in error.diagnostics)
+    if sound == len(names):
+        yield Check("goals", "ok", f"{sound} goals")
 
 
 def _permissions(workspace: Workspace) -> Iterator[Check]:
@@ -216,10 +237,10 @@ def _first(names: list[str], most: int = 3) -> str:
 
 
 def _audit(workspace: Workspace) -> Check:
-    found = audit.verify(workspace)
+    found = log_verdict(workspace)
     if not found.ok:
-        fix = "restore audit/log.jsonl from version control or a backup"
-        return Check("audit log", "fail", f"the chain breaks at line {found.first_bad}", fix)
+        fix = "restore audit/log.jsonl from version control or a backup; `hive explain HIVE-413` has more"
+        return Check("audit log", "fail", f"HIVE-413: {found.reason}", fix)
     keyed = "keyed" if found.keyed else "unkeyed: detects accidents, not attackers (set HIVE_AUDIT_KEY)"
     return Check("audit log", "ok", f"{found.entries} entries, intact, {keyed}")
 

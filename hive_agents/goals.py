@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError, closest
@@ -27,6 +28,25 @@ Metric = Literal[
     "custom",
 ]
 MAX_PATTERN = 1_000
+
+
+def goal_type_of(given: str) -> str:
+    """A goal type as it is compared and stored: case, the form of Unicode and white space make no difference.
+
+    >>> goal_type_of(" Code  Review"), goal_type_of(" ")
+    ('code review', '')
+    """
+    return " ".join(unicodedata.normalize("NFKC", given).casefold().split())
+
+
+def _named(goal_type: str) -> str:
+    if not goal_type:
+        raise ValueError("a goal type needs a name")
+    return goal_type
+
+
+GoalType = Annotated[str, AfterValidator(goal_type_of)]
+NamedGoalType = Annotated[GoalType, AfterValidator(_named)]
 
 
 class SuccessCriterion(Format):
@@ -92,6 +112,8 @@ class EvalCase(Format):
 class Goal(FileFormat):
     """What is to be reached; `context` holds domain knowledge and preferences.
 
+    `goal_type` is lower case, however it is given: conditions compare it as `goal['goal_type'] == 'security'`.
+
     >>> goal = Goal(id="greet", name="Greet", description="Say hello",
     ...             success_criteria=[SuccessCriterion(id="hello", metric="output_contains", target="hello")])
     >>> goal.success_criteria[0].weight
@@ -101,7 +123,7 @@ class Goal(FileFormat):
     id: Name
     name: str
     description: str = ""
-    goal_type: str | None = None
+    goal_type: GoalType | None = None
     success_criteria: list[SuccessCriterion] = []
     constraints: list[Constraint] = []
     context: dict[str, Any] = {}
@@ -147,16 +169,59 @@ def load_goal(workspace: Workspace, id: str) -> Goal:
 
 
 def goal_ids(workspace: Workspace) -> list[str]:
-    return sorted(path.stem for path in (workspace.root / "goals").glob("*.json"))
+    return sorted(path.stem for path in _files(workspace))
+
+
+def json_files(workspace: Workspace, folder: str) -> tuple[list[Path], list[Diagnostic]]:
+    """The JSON files of a folder, by name, and what stands there and would silently not be read.
+
+    Raises: HIVE-403 for a folder that can't be read.
+    """
+    place, files, faults = workspace.root / folder, [], []
+    try:
+        entries = sorted(place.iterdir())
+    except FileNotFoundError:
+        entries = []
+        if place.is_symlink():
+            faults.append(_misplaced(folder, "is a link that leads nowhere", "make it a folder"))
+    except NotADirectoryError:
+        entries = []
+        faults.append(_misplaced(folder, "is no folder", "make it a folder"))
+    except OSError as error:
+        fix = "make it a readable folder"
+        raise HiveError.of("HIVE-403", f"{folder} cannot be read: {error.strerror}", file=folder, fix=fix) from None
+    for entry in entries:
+        named = entry.suffix.lower() == ".json"
+        if named and entry.is_file():
+            files.append(entry)
+        elif named or (entry.is_dir() and not entry.name.startswith(".")):
+            where = f"put its files into {folder}/ itself, or move it out"
+            faults.append(_misplaced(workspace.relative(entry), "is no file, so it is not read", where))
+    return files, faults
+
+
+def _misplaced(file: str, what: str, fix: str) -> Diagnostic:
+    return Diagnostic("HIVE-104", f"{file} {what}", file, "$", fix)
+
+
+def _files(workspace: Workspace) -> list[Path]:
+    """The files of `goals/`. Raises: HIVE-104 for what isn't one, HIVE-111 for two of one name."""
+    files, faults = json_files(workspace, "goals")
+    stems = [path.stem for path in files]
+    for name in sorted({stem for stem in stems if stems.count(stem) > 1}):
+        faults.append(Diagnostic("HIVE-111", f'two files hold the goal "{name}"', "goals", name, "remove one"))
+    if faults:
+        raise HiveError(faults)
+    return files
 
 
 def _path(workspace: Workspace, id: str) -> Path:
-    known = goal_ids(workspace)
+    known = {path.stem: path for path in _files(workspace)}
     if id not in known:
         guess = closest(id, known)
         fix = f'did you mean "{guess}"?' if guess else f"write goals/{id}.json"
         raise HiveError.of("HIVE-107", f'there is no goal "{id}"', file=f"goals/{id}.json", path="$", fix=fix)
-    return workspace.root / "goals" / f"{id}.json"
+    return known[id]
 
 
 def _repeated(value: Any) -> list[tuple[str, int, str]]:

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli import judge_rules
-from hive_agents.cli.judge_rules import AsOption, acting, short
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, figure, open_workspace, styled
+from hive_agents.cli.judge_rules import AsOption, short
+from hive_agents.cli.surface import (
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    figure,
+    one_line,
+    open_workspace,
+    styled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,8 +58,10 @@ def calibrate(
 ) -> None:
     """Learn thresholds from audits; a lower one takes effect when a second person approves it (hive approvals)."""
     from hive_agents.judging import calibration
+    from hive_agents.runtime.decider import requester_for
 
-    surface, place, by = Surface(json, quiet), open_workspace(workspace), acting(as_)
+    surface, place = Surface(json, quiet), open_workspace(workspace)
+    by = requester_for(place, as_user=as_)
     settings = place.settings.judge
     metrics = calibration.calibrate(
         place,
@@ -83,19 +94,23 @@ def audit(
     quiet: QuietOption = False,
 ) -> None:
     """The auditor's queue: decisions drawn at random, shown without the judge's verdict."""
+    from hive_agents.approvals.people import person
     from hive_agents.errors import HiveError
     from hive_agents.judging import audits
+    from hive_agents.runtime.decider import reviewer_for
 
     surface, place = Surface(json, quiet), open_workspace(workspace)
-    by = acting(as_)
     if decision is None:
-        items = [item.to_json() for item in audits.queue(place, by=by if as_ else None)]
-        lines = [f"{item['id']:>6}  {item['goal_type']:<16} {short(item['result'])}" for item in items[:limit]]
+        items = [item.to_json() for item in audits.queue(place, by=person(as_) if as_ else None)]
+        lines = [
+            f"{item['id']:>6}  {one_line(item['goal_type']):<16} {short(item['result'])}" for item in items[:limit]
+        ]
         lines.append(f"{len(items)} wait; answer with `hive judge audit ID --action accept|retry|replan|escalate`")
         surface.show({"items": items[:limit], "waiting": len(items)}, *lines)
         return
     if action is None:
         raise HiveError.of("HIVE-409", "an audit needs --action", fix="add --action accept|retry|replan|escalate")
+    by = reviewer_for(place, as_).by
     done = audits.answer(place, decision, action.lower(), by, comment)
     value: dict[str, Any] = {
         "id": done.id,
@@ -112,22 +127,23 @@ def audit(
         from hive_agents.runtime.judge_requests import open_drift_ticket
 
         value["ticket_id"] = open_drift_ticket(place, done.drift, by)
-        parts.append(f"drift: all of {done.drift.goal_type} is escalated until it is calibrated again")
+        goal_type = one_line(done.drift.goal_type)
+        parts.append(f"drift: all of {goal_type} is escalated until it is calibrated again")
     surface.show(value, *parts)
 
 
 def _stats_parts(value: dict[str, Any]) -> list[Any]:
     overall = value["overall"]
     if not overall["n"]:
-        return ["no decision has been logged"]
+        return ["no decision has been logged", *_warned(value)]
     lines: list[Any] = [
         styled(f"{overall['n']} decisions", "bold"),
-        f"  {value['window']['from']} to {value['window']['to']}",
+        one_line(f"  {value['window']['from']} to {value['window']['to']}"),
     ]
     for name, row in {"all": overall, **value["by_goal_type"]}.items():
         agreed = row["agreement"]
         lines.append(
-            f"  {name:<16} {row['n']:>6}  escalated {figure(row['escalation_rate'], 2)}"
+            f"  {one_line(name):<16} {row['n']:>6}  escalated {figure(row['escalation_rate'], 2)}"
             f"  rules {figure(row['rule_match_rate'], 2)}"
             f"  agreement {figure(agreed['rate'], 2)} (at least {figure(agreed['lower95'], 2)}, n {agreed['n']})"
             f"  ${row['cost_usd']:.2f}"
@@ -136,10 +152,16 @@ def _stats_parts(value: dict[str, Any]) -> list[Any]:
     most = max((row["n"] for row in overall["confidence_histogram"]), default=0)
     lines += [f"  {row['lo']:.1f}  {bar(row['n'], most)} {row['n']}" for row in overall["confidence_histogram"]]
     days = value["over_time"]
-    lines.append(f"escalations per day  {spark([day['escalation_rate'] for day in days])}  {days[0]['day']} on")
+    lines.append(
+        f"escalations per day  {spark([day['escalation_rate'] for day in days])}  {one_line(days[0]['day'])} on"
+    )
     for name, row in value["thresholds"].items():
         lines.append(f"threshold {_type_name(name):<16} {row['value']:.2f}  {row['status']}")
-    return lines
+    return lines + _warned(value)
+
+
+def _warned(value: dict[str, Any]) -> list[Any]:
+    return [styled(one_line(f"  {warning}"), "yellow") for warning in value["warnings"]]
 
 
 def _calibration_parts(value: dict[str, Any]) -> list[Any]:
@@ -160,8 +182,8 @@ def _calibration_parts(value: dict[str, Any]) -> list[Any]:
             f"  {row['confidence']:.1f}  {bar(row['correct'], row['n'])} {row['correct']}/{row['n']},"
             f" at least {row['lower95']:.2f}"
         )
-    lines += [f"  {name}: {threshold:.2f}" for name, threshold in value["threshold_by_goal_type"].items()]
-    return lines + [styled(f"  {warning}", "yellow") for warning in value["warnings"]]
+    lines += [f"  {one_line(name)}: {threshold:.2f}" for name, threshold in value["threshold_by_goal_type"].items()]
+    return lines + _warned(value)
 
 
 def bar(value: float, most: float, width: int = 30) -> str:
@@ -185,4 +207,4 @@ def spark(values: Sequence[float | None]) -> str:
 
 
 def _type_name(name: str) -> str:
-    return "all types" if name == "*" else name
+    return "all types" if name == "*" else one_line(name)

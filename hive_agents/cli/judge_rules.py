@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace, styled
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace, styled
 
 if TYPE_CHECKING:
     from hive_agents.judging.learning import LearnedRule
@@ -28,20 +28,22 @@ def mine(
     """Look for conditions under which people always decided the same, and ask people to approve them."""
     from hive_agents.judging.decision_log import DecisionLog
     from hive_agents.judging.learning import RuleBook, mine
+    from hive_agents.runtime.decider import holds_token, requester_for
     from hive_agents.runtime.judge_requests import ask_for_rule
 
     place = open_workspace(workspace)
-    proposals = mine(DecisionLog(place).rows())
-    book, author = RuleBook(place), acting(as_) if as_ else "service:miner"
+    named = as_ is not None or holds_token()
+    author = requester_for(place, as_user=as_) if named else "service:miner"
+    proposals, book = mine(DecisionLog(place).rows()), RuleBook(place)
     values, lines = [], []
     for p in proposals:
         rule = book.propose(p, author)
         request = ask_for_rule(place, rule).id if rule.stage == "proposed" else None
         values.append(p.model_dump(mode="json") | {"stage": rule.stage, "approval_id": request})
-        lines.append(
+        line = (
             f"{p.id}  {p.human_action:<9} {p.agreements}/{p.support}, at least {p.confidence:.0%}  {p.trigger_pattern}"
-            f"  ({request or rule.stage})"
         )
+        lines.append(one_line(f"{line}  ({request or rule.stage})"))
     Surface(json, quiet).show({"proposals": values}, *lines, f"{len(values)} proposals")
 
 
@@ -51,7 +53,8 @@ def list_rules(workspace: WorkspaceOption = None, json: JsonOption = False, quie
     place = open_workspace(workspace)
     values = all_rules(place)
     lines = [
-        f"{r['id']:<24} {r['source']:<8} {r['stage'] or r['mode']:<11} {r['action']:<9} {short(r['condition'])}"
+        f"{short(r['id']):<24} {r['source']:<8} {short(r['stage'] or r['mode']):<11} {short(r['action']):<9}"
+        f" {short(r['condition'])}"
         for r in values
     ]
     Surface(json, quiet).show({"rules": values}, *lines, f"{len(values)} rules")
@@ -102,21 +105,18 @@ def retire(
 ) -> None:
     """End a learned rule for good."""
     from hive_agents.judging.learning import RuleBook
+    from hive_agents.runtime.decider import reviewer_for
 
-    _show(RuleBook(open_workspace(workspace)).retire(rule, acting(as_), reason), Surface(json, quiet))
+    place = open_workspace(workspace)
+    _show(RuleBook(place).retire(rule, reviewer_for(place, as_).by, reason), Surface(json, quiet))
 
 
 def all_rules(workspace: Workspace) -> list[dict[str, Any]]:
-    """The rules of `rules/*.json`, then the learned ones."""
-    from hive_agents import jsontext
+    """The rules of `rules/*.json` as they are asked, then the learned ones. Raises: as `load_rules`."""
     from hive_agents.judging.learning import RuleBook
+    from hive_agents.judging.rules import load_rules
 
-    found: list[dict[str, Any]] = []
-    for path in sorted((workspace.root / "rules").glob("*.json")):
-        name = workspace.relative(path)
-        rule = jsontext.parse(jsontext.decode(path.read_bytes(), name), name)
-        if isinstance(rule, dict):
-            found.append(_listed(rule, "manual", None))
+    found = [_listed(rule.model_dump(mode="json"), "manual", None) for rule in load_rules(workspace)]
     return found + [rule_value(rule) for rule in RuleBook(workspace).rules()]
 
 
@@ -160,8 +160,7 @@ def _show(rule: LearnedRule, surface: Surface, missing: int = 0) -> None:
         "updated_at": rule.updated_at,
     }
     proposal = rule.proposal
-    parts: list[Any] = [
-        styled(f"{rule.id}  {rule.stage}  -> {rule.rule['action']}", "bold"),
+    lines = [
         f"  {rule.rule['condition']}",
         f"  people agreed on {proposal['agreements']} of {proposal['support']}: at least {proposal['confidence']:.1%};"
         f" covers {proposal['coverage']:.0%} of the escalations",
@@ -169,6 +168,8 @@ def _show(rule: LearnedRule, surface: Surface, missing: int = 0) -> None:
         *(f"  look at: {case}" for case in proposal["edge_cases"]),
         *(f"  {step['at']}  {step['stage']:<11} {step['by']}  {step['reason']}" for step in rule.steps),
     ]
+    title = styled(one_line(f"{rule.id}  {rule.stage}  -> {rule.rule['action']}"), "bold")
+    parts: list[Any] = [title, *map(one_line, lines)]
     if missing:
         value["remaining_approvals"] = missing
         parts.append(styled(f"  {missing} more approval needed, by another person", "yellow"))
@@ -179,13 +180,5 @@ def short(value: Any) -> str:
     """A value in one line of at most 80 characters."""
     import json
 
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 80 else text[:79] + "…"
-
-
-def acting(name: str | None) -> str:
-    """The person who acts. Raises: HIVE-409 for a name that is no person's."""
-    from hive_agents.approvals.people import person
-    from hive_agents.verification.deploy import local_user
-
-    return person(name or local_user())

@@ -40,6 +40,21 @@ class Attempts(Format):
         return judgment, self
 
 
+def within_bounds(judgment: Judgment, attempt: int) -> Judgment:
+    """The judgment as it holds for a plan's result of this number, from 1 on: no plan has more than its retries.
+
+    >>> again = Judgment(action=JudgmentAction.RETRY, confidence=0.9, reasoning="incomplete")
+    >>> [within_bounds(again, attempt).escalation_reason for attempt in (3, 4)]
+    [None, 'retries_exhausted']
+    """
+    if judgment.action is JudgmentAction.RETRY:
+        return Attempts(retries=max(0, attempt - 1)).after(judgment)[0]
+    if judgment.action is JudgmentAction.REPLAN and attempt > MAX_RETRIES + 1:
+        # Who counts so far counts over plans, and then they have been spent.
+        return _exhausted(judgment, "replans_exhausted", f"{attempt - 1} attempts")
+    return judgment
+
+
 def _exhausted(judgment: Judgment, reason: EscalationReason, spent: str) -> Judgment:
     why = f"{spent} did not do it. {judgment.reasoning}"
     changes = {"action": JudgmentAction.ESCALATE, "escalation_reason": reason, "reasoning": why}

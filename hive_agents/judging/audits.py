@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hive_agents.approvals.people import same_person
 from hive_agents.judging import drift, labels
 from hive_agents.judging.decision_log import DecisionLog, unknown_decision
 from hive_agents.judging.decisions import Decision
@@ -69,7 +70,7 @@ def human_agreement(rows: Sequence[Decision]) -> tuple[int, int]:
 
 def _done(row: Decision, by: str | None) -> bool:
     if by is not None:
-        return any(label.by == by for label in row.labels)
+        return any(same_person(label.by, by) for label in row.labels)
     return any(label.blind for label in row.labels)
 
 

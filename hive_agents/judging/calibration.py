@@ -5,20 +5,20 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from sqlite3 import Connection
 
 import numpy as np
 
 from hive_agents import audit
-from hive_agents.database import connect, database_errors, transaction
+from hive_agents.database import connected, transaction
+from hive_agents.errors import HiveError
 from hive_agents.judging import drift
 from hive_agents.judging.audits import human_agreement
 from hive_agents.judging.certify import ALPHA, DELTA, Recommendation, Stratum, certify, empirical_threshold, minimum_n
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.decisions import SECURITY, THRESHOLD_REASONS, Decision
+from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REASONS, Decision
 from hive_agents.judging.metrics import CalibrationMetrics, Guarantee, Status, accept_accuracy, retry_success
-from hive_agents.judging.thresholds import GLOBAL, Threshold, default_threshold, in_force, threshold_for
+from hive_agents.judging.thresholds import GLOBAL, Threshold, threshold_for, was_certified
 from hive_agents.workspace import Workspace
 
 VALID_DAYS = 90
@@ -38,9 +38,16 @@ def calibrate(
 
     Only decisions of the judge as it is now count: a new model, prompt or rubric has another hash. The
     guarantee holds for each goal type by itself, not for all of them at once.
+
+    A lower threshold waits for a second person; so does one found with a laxer `alpha` or `delta` than the settings',
+    and one that ends a drift alarm. Raises: HIVE-409 for an `alpha` or `delta` that isn't between 0 and 1.
     """
+    for setting, given in (("alpha", alpha), ("delta", delta)):
+        if not 0 < given < 1:
+            raise HiveError.of("HIVE-409", f"{setting} is {given}", fix="use a number between 0 and 1, such as 0.05")
     at = now or dt.datetime.now(dt.UTC)
-    rows = [row for row in DecisionLog(workspace).rows() if row.proposal is not None and row.proposal[0] != "escalate"]
+    log = DecisionLog(workspace)
+    rows = [row for row in log.rows() if row.proposal is not None and row.proposal[0] != "escalate"]
     newest = {row.goal_type: row.judge_hash for row in rows}
     current = [row for row in rows if newest[row.goal_type] == row.judge_hash]
     before = {name: threshold_for(workspace, name, judge, now=at) for name, judge in newest.items()}
@@ -55,7 +62,7 @@ def calibrate(
         value = max(floor, result.threshold) if result and result.threshold is not None else None
         if value is None:
             # Too little of its own: what all types show together, but never a pooled lowering of a certified one.
-            certified = name == SECURITY or in_force(workspace, name) is not None
+            certified = name == SECURITY or was_certified(workspace, name)
             value = max(overall, min(before[name].value, 1.0) if certified else 0.0)
         found[name] = (result, max(value, overall) if name == SECURITY else value)
     waiting = _store(workspace, found, newest, before, at, by, alpha, delta)
@@ -77,7 +84,7 @@ def calibrate(
         rejected=pooled.rejected,
         undecided=sum(bool(row.labels) and row.human_action() is None for row in current),
         awaiting_approval=waiting,
-        warnings=_warnings(rows, alpha),
+        warnings=[*log.warnings, *_warnings(rows, alpha)],
     )
 
 
@@ -134,16 +141,18 @@ def _store(
 ) -> dict[str, int]:
     """Write what was found; returns the calibrations that wait for a second person, by goal type."""
     numbers: dict[str, dict[str, int]] = {"certified": {}, "awaiting_approval": {}, "insufficient": {}}
+    settings = workspace.settings.judge
+    laxer = alpha > settings.alpha or delta > settings.delta
     expires = (at + dt.timedelta(days=VALID_DAYS)).isoformat(timespec="seconds")
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         with transaction(connection):
+            alarms = drift.states_in(connection)
             for name, (result, value) in found.items():
                 status = "insufficient"
                 if result is not None and result.threshold is not None:
-                    # An alarm's 1.01 is no threshold that anybody chose; leaving it is what recalibration is for.
-                    alarmed = before[name].status == "drift"
-                    previous = default_threshold(workspace) if alarmed else before[name].value
-                    status = "awaiting_approval" if value < previous else "certified"
+                    alarmed = name in alarms and alarms[name].alarmed
+                    previous = ESCALATE_ALL if alarmed else before[name].value
+                    status = "awaiting_approval" if laxer or value < previous else "certified"
                 certificate = {
                     "by": by,
                     "alpha": alpha,

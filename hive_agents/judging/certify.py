@@ -104,7 +104,11 @@ def minimum_n(errors: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
 
     >>> [minimum_n(errors) for errors in range(4)]
     [45, 77, 105, 132]
+
+    Raises: ValueError unless alpha and delta are between 0 and 1: no number is enough for a rate of 0.
     """
+    if not (0 < alpha < 1 and 0 < delta < 1):
+        raise ValueError(f"alpha {alpha} and delta {delta} have to be between 0 and 1")
     low, high = errors, max(1, errors)
     while binomial_cdf(errors, high, alpha) > delta:
         low, high = high, high * 2

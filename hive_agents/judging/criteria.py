@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import json
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from hive_agents.goals import Goal, SuccessCriterion
+from hive_agents.judging.deadline import must_end, within
 
 PATTERN_SECONDS = 1.0
+CUSTOM_SECONDS = 8.0
 MAX_TEXT = 1_000_000
 MAX_PARTS = 100_000
 
@@ -38,7 +42,8 @@ _registered: dict[str, Custom] = {}
 def register_criterion(name: str, score: Custom) -> None:
     """Make `score(goal, result)` the measure of `custom` criteria of that target or id.
 
-    It gives a number from 0 to 1, or a bool, or an awaitable of one; the last registration of a name holds.
+    It gives a number from 0 to 1, or a bool, or an awaitable of one; the last registration of a name holds. It has
+    `CUSTOM_SECONDS`, after which the criterion is absent; a plain function runs in a thread of its own.
     """
     _registered[name] = score
 
@@ -49,7 +54,9 @@ async def score_criteria(goal: Goal, result: Any) -> dict[str, float]:
     for criterion in goal.success_criteria:
         try:
             score = await _score(criterion, goal, result)
-        except (ValueError, RecursionError):
+        except BaseException as error:  # also of the result's own methods
+            if must_end(error):
+                raise
             continue
         if score is not None:
             scores[criterion.id] = score
@@ -78,15 +85,42 @@ async def _score(criterion: SuccessCriterion, goal: Goal, result: Any) -> float 
 
 
 async def _custom(criterion: SuccessCriterion, goal: Goal, result: Any) -> float | None:
-    name = criterion.id if criterion.target is None else criterion.target
-    try:
-        score = _registered[name](goal, result)
-        if inspect.isawaitable(score):
-            score = await score
-        value = float(score)
-    except Exception:
-        return None
+    measure = _registered[criterion.id if criterion.target is None else criterion.target]
+
+    async def measured() -> float:
+        score = measure(goal, result) if _is_async(measure) else await _in_thread(lambda: measure(goal, result))
+        return float(await score if inspect.isawaitable(score) else score)
+
+    value = await within(CUSTOM_SECONDS, measured())
     return value if 0 <= value <= 1 else None  # NaN is neither
+
+
+def _is_async(measure: Custom) -> bool:
+    return inspect.iscoroutinefunction(measure) or inspect.iscoroutinefunction(type(measure).__call__)
+
+
+def _in_thread(work: Callable[[], Any]) -> asyncio.Future[Any]:
+    """What the work gives. A daemon's: one that never ends must not keep the process from ending."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def tell(set_it: Callable[[Any], None], value: Any) -> None:
+        if not done.done():
+            set_it(value)
+
+    def run() -> None:
+        try:
+            told = (done.set_result, context.run(work))
+        except BaseException as error:
+            told = (done.set_exception, error)
+        try:
+            loop.call_soon_threadsafe(tell, *told)
+        except RuntimeError:
+            return  # the loop was closed: nobody waits any more
+
+    threading.Thread(target=run, name="criterion", daemon=True).start()
+    return done
 
 
 def _output(result: Any) -> Any:
@@ -141,7 +175,7 @@ def _number(criterion: SuccessCriterion, result: Any) -> float | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return None if math.isnan(number) else number
+    return number if math.isfinite(number) else None
 
 
 def _matches(pattern: str, texts: list[str]) -> bool | None:

@@ -9,13 +9,15 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.database import connect, database_errors, transaction
+from hive_agents.approvals.people import same_person
+from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.files import disk_errors
+from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, Decision, Label, decision_of, source_of
 from hive_agents.workspace import Workspace
 
@@ -42,10 +44,18 @@ class DecisionLog:
     A random share of the automatic decisions is drawn for audit when they are logged (`judge.audit_rate`, and
     `judge.audit_rate_security`). The draw depends on the decision's number and on a secret of the workspace, so
     nobody can tell beforehand which decisions a person will look at.
+
+    Rows that were damaged are left out; `damaged` counts those that the last reading met.
     """
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+        self.damaged = 0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the last reading left out, in words."""
+        return [f"{self.damaged} damaged rows of the decision log were left out"] if self.damaged else []
 
     def log(
         self,
@@ -61,6 +71,7 @@ class DecisionLog:
         options: Sequence[str] = ACTIONS,
     ) -> int:
         """Record a judgement; returns the decision's number. `options` are the actions that were open."""
+        goal_type = goal_type_of(goal_type)
         value = judgment.model_dump(mode="json", exclude={"decision_id"}) | {"options": list(options)}
         entry = {
             "at": now(),
@@ -91,15 +102,15 @@ class DecisionLog:
         with self._write() as connection:
             if connection.execute("SELECT 1 FROM judge_decisions WHERE id = ?", (decision_id,)).fetchone() is None:
                 raise unknown_decision(decision_id)
-            added = connection.execute(
-                "INSERT OR IGNORE INTO human_labels (decision, action, by, at, blind, comment)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (decision_id, action, by, now(), int(blind), comment),
-            )
-            if added.rowcount == 0:
+            labelled = connection.execute("SELECT by FROM human_labels WHERE decision = ?", (decision_id,)).fetchall()
+            if any(same_person(str(before), by) for (before,) in labelled):
                 raise HiveError.of(
                     "HIVE-409", f"{by} has labelled decision {decision_id} before", fix="ask another reviewer"
                 )
+            connection.execute(
+                "INSERT INTO human_labels (decision, action, by, at, blind, comment) VALUES (?, ?, ?, ?, ?, ?)",
+                (decision_id, action, by, now(), int(blind), comment),
+            )
 
     def outcome(self, decision_id: int, outcome: str) -> None:
         """Record what became of it: `succeeded` or `failed`, for a retry whether it mended the result.
@@ -122,11 +133,14 @@ class DecisionLog:
         until: str | None = None,
     ) -> list[Decision]:
         """The decisions, oldest first, each with its labels; `since` and `until` are ISO times, half open."""
+        goal_type = None if goal_type is None else goal_type_of(goal_type)
         return self._select({"goal_type = ?": goal_type, "tenant = ?": tenant, "at >= ?": since, "at < ?": until})
 
     def get(self, decision_id: int) -> Decision:
-        """One decision. Raises: HIVE-409 when there is none of this number."""
+        """One decision. Raises: HIVE-409 when there is none of this number, or it was damaged."""
         found = self._select({"id = ?": decision_id})
+        if self.damaged:
+            raise HiveError.of("HIVE-409", f"decision {decision_id} is damaged and can't be read")
         if not found:
             raise unknown_decision(decision_id)
         return found[0]
@@ -159,7 +173,14 @@ class DecisionLog:
                 label = Label(row["action"], row["by"], row["at"], bool(row["blind"]), row["comment"])
                 labels.setdefault(row["decision"], []).append(label)
             found = connection.execute(f"SELECT * FROM judge_decisions{where} ORDER BY id", tuple(used.values()))
-            return [decision_of(row, labels.get(row["id"], ())) for row in found]
+            decisions = []
+            self.damaged = 0
+            for row in found:
+                try:
+                    decisions.append(decision_of(row, labels.get(row["id"], ())))
+                except ValueError:
+                    self.damaged += 1
+            return decisions
 
     def _drawn(self, number: int, goal_type: str) -> int:
         draw = hmac.new(self._salt(), str(number).encode(), hashlib.sha256).digest()
@@ -183,7 +204,7 @@ class DecisionLog:
     @contextmanager
     def _read(self) -> Iterator[Connection]:
         path = self.workspace.database
-        with closing(connect(path)) as connection, database_errors(path):
+        with connected(path) as connection:
             connection.row_factory = Row
             yield connection
 
@@ -202,8 +223,24 @@ def unknown_decision(decision_id: int) -> HiveError:
 
 
 def _bounded(result: Any) -> str:
-    text = json.dumps(result, ensure_ascii=False, default=str)
+    """The result as JSON, or what it shows of itself where it is none, cut to `_MOST_BYTES`."""
+    try:
+        text = _storable(json.dumps(result, ensure_ascii=False, default=str))
+    except Exception:
+        return json.dumps({"unreadable": _storable(_shown(result))[:_MOST_BYTES]}, ensure_ascii=False)
     return text if len(text) <= _MOST_BYTES else json.dumps({"cut": text[:_MOST_BYTES]}, ensure_ascii=False)
+
+
+def _storable(text: str) -> str:
+    """Without halves of characters, which nothing can write."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _shown(result: Any) -> str:
+    try:
+        return repr(result)
+    except Exception:
+        return type(result).__name__
 
 
 def _insert(connection: Connection, entry: Mapping[str, Any]) -> int:
@@ -212,7 +249,7 @@ def _insert(connection: Connection, entry: Mapping[str, Any]) -> int:
     columns = {
         "at": entry["at"],
         "tenant": entry.get("tenant", "local"),
-        "goal_type": entry["goal_type"],
+        "goal_type": goal_type_of(entry["goal_type"]),
         "goal_id": entry.get("goal_id"),
         "run_id": entry.get("run_id"),
         "action": judgment["action"],
@@ -221,7 +258,7 @@ def _insert(connection: Connection, entry: Mapping[str, Any]) -> int:
         "rule_id": judgment.get("rule_id"),
         "escalation_reason": judgment.get("escalation_reason"),
         "judge_hash": entry["judge_hash"],
-        "judgment": json.dumps(judgment, ensure_ascii=False, default=str),
+        "judgment": _storable(json.dumps(judgment, ensure_ascii=False, default=str)),
         "result": _bounded(entry.get("result")),
         "audit": int(entry.get("audit", 0)),
         "outcome": entry.get("outcome"),

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from sqlite3 import Row
 from typing import Any
 
+from hive_agents.approvals.people import same_person
+
 SECURITY = "security"
 UNTYPED = "untyped"
 """The goal type under which results of goals without one are logged."""
+
+ESCALATE_ALL = 1.01
+"""A threshold above every confidence."""
 
 ACTIONS = ("accept", "retry", "replan", "escalate")
 OUTCOMES = ("succeeded", "failed")
@@ -92,11 +97,57 @@ class Decision:
         return None if first[1] == second[1] else first[0]
 
 
+def people(labels: Iterable[Label]) -> list[str]:
+    """Who gave the labels, each person once, however they wrote their name."""
+    found: list[str] = []
+    for by in dict.fromkeys(label.by for label in labels):
+        if not any(same_person(by, other) for other in found):
+            found.append(by)
+    return found
+
+
 def decision_of(row: Row, labels: Sequence[Label]) -> Decision:
-    """The decision in a row of `judge_decisions`."""
+    """The decision in a row of `judge_decisions`, with each person's first label.
+
+    Raises: ValueError for a row that was damaged.
+    """
     values = {name: row[name] for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values
-    values["judgment"], values["result"] = json.loads(row["judgment"]), json.loads(row["result"])
-    return Decision(**values, labels=tuple(labels))
+    try:
+        values["judgment"], values["result"] = json.loads(row["judgment"]), json.loads(row["result"])
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+    if not (_sound(values) and all(map(_sound_label, labels))):
+        raise ValueError("a column holds what was never written there")
+    first: list[Label] = []
+    for label in labels:
+        if not any(same_person(label.by, other.by) for other in first):
+            first.append(label)
+    return Decision(**values, labels=tuple(first))
+
+
+def _sound(values: Mapping[str, Any]) -> bool:
+    judgment = values["judgment"]
+    texts = ("at", "tenant", "goal_type", "source", "judge_hash")
+    counts = ("audit", "llm_calls", "input_tokens", "output_tokens")
+    return (
+        values["action"] in ACTIONS
+        and all(isinstance(values[name], str) for name in texts)
+        and all(isinstance(values[name], int) for name in counts)
+        and isinstance(values["usd"], int | float)
+        and isinstance(values["confidence"], int | float | None)
+        and isinstance(judgment, dict)
+        and isinstance(judgment.get("tried"), dict | None)
+        and isinstance(judgment.get("signals"), list | None)
+        and all(map(_sound_signal, judgment.get("signals") or ()))
+    )
+
+
+def _sound_signal(signal: Any) -> bool:
+    return isinstance(signal, dict) and isinstance(signal.get("source"), str) and signal.get("action") in ACTIONS
+
+
+def _sound_label(label: Label) -> bool:
+    return isinstance(label.by, str) and label.action in ACTIONS
 
 
 def source_of(judgment: Mapping[str, Any]) -> str:

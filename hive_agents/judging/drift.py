@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import dataclass
 from sqlite3 import Connection
 
@@ -11,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hive_agents import audit
-from hive_agents.database import connect, database_errors, transaction
+from hive_agents.database import connected, transaction
+from hive_agents.goals import goal_type_of
 from hive_agents.judging.decision_log import now
 from hive_agents.workspace import Workspace
 
@@ -68,8 +68,12 @@ def psi(before: ArrayLike, after: ArrayLike) -> float:
 
 
 def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
-    """Enter one blind audit of an automatic decision; the caller opens a ticket when `new` is set."""
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    """Enter one blind audit of an automatic decision; the caller opens a ticket when `new` is set.
+
+    What speaks for an alarm speaks against every threshold that waits for a second person: it was found without this.
+    """
+    goal_type = goal_type_of(goal_type)
+    with connected(workspace.database) as connection:
         with transaction(connection):
             row = connection.execute(
                 "SELECT e_value, alarmed_at FROM drift WHERE goal_type = ?", (goal_type,)
@@ -83,6 +87,8 @@ def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
                 " ON CONFLICT (goal_type) DO UPDATE SET e_value = excluded.e_value, alarmed_at = excluded.alarmed_at",
                 (goal_type, value, alarmed_at),
             )
+            if alarmed_at is not None and not agrees:
+                connection.execute("UPDATE calibrations SET status = 'superseded' WHERE status = 'awaiting_approval'")
     if new:
         audit.append(workspace, "judge.drift", goal_type=goal_type, e_value=round(value, 3))
     return DriftState(goal_type, value, alarmed_at, new)
@@ -90,7 +96,7 @@ def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
 
 def states(workspace: Workspace) -> dict[str, DriftState]:
     """What is known of every goal type that was ever audited."""
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         return states_in(connection)
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import inspect
 import json
-import math
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents import prompts
 from hive_agents.goals import Goal
+from hive_agents.judging.deadline import within
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class Evaluator(Protocol):
 def evaluator(source: Any, workspace: Workspace | None = None) -> Evaluator:
     """An evaluator of a chat model (`complete`), a LangChain model (`with_structured_output`) or an async function."""
     deadline = workspace.settings.models.deadline_seconds if workspace is not None else DEADLINE
-    if isinstance(source, ModelEvaluator | FunctionEvaluator):
+    if isinstance(source, ModelEvaluator | FunctionEvaluator | Unavailable):
         return source
     if hasattr(source, "complete") or hasattr(source, "with_structured_output"):
         return ModelEvaluator(source, workspace=workspace, deadline=deadline)
@@ -88,17 +87,11 @@ class FunctionEvaluator:
         return str(own) if own is not None else _hashed(named.__module__, named.__qualname__)
 
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
-        try:
-            async with asyncio.timeout(self._deadline) as running:
-                found: Any = self._function(goal, result, context)
-                if inspect.isawaitable(found):
-                    found = await found
-        except EvaluatorFault:
-            raise
-        except Exception as error:
-            if running.expired():
-                raise EvaluatorFault("model_error", f"no answer within {self._deadline:g} s") from None
-            raise EvaluatorFault("model_error", f"{type(error).__name__}: {error}") from error
+        async def asked() -> Any:
+            found: Any = self._function(goal, result, context)
+            return await found if inspect.isawaitable(found) else found
+
+        found = await _within(self._deadline, asked())
         if isinstance(found, Judgment):
             found = found.model_dump()  # once more: model_construct checks nothing
         return read_verdict(found)
@@ -135,18 +128,13 @@ class ModelEvaluator:
     async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
         text = self._asked(goal, result, context)
         try:
-            async with asyncio.timeout(self._deadline):
-                answer = await (self._ours(text) if hasattr(self._model, "complete") else self._langchain(text))
-        except EvaluatorFault:
+            asked = self._ours(text) if hasattr(self._model, "complete") else self._langchain(text)
+            answer = await _within(self._deadline, asked)
+        except EvaluatorFault as fault:
+            usage = getattr(fault.__cause__, "usage", None)
+            if self._on_usage is not None and usage is not None:
+                self._on_usage(usage)
             raise
-        except TimeoutError:
-            raise EvaluatorFault("model_error", f"no answer within {self._deadline:g} s") from None
-        except Exception as error:
-            if self._on_usage is not None and hasattr(error, "usage"):
-                self._on_usage(error.usage)
-            garbage = getattr(error, "kind", None) == "garbage" or type(error).__name__ == "OutputParserException"
-            reason: EscalationReason = "unparsable" if garbage else "model_error"
-            raise EvaluatorFault(reason, f"{type(error).__name__}: {error}"[:500]) from error
         answer = answer.model_dump() if hasattr(answer, "model_dump") else answer
         if isinstance(answer, Mapping):
             answer = {key: answer[key] for key in SCHEMA["properties"] if key in answer}
@@ -174,12 +162,18 @@ class ModelEvaluator:
         return answer.structured
 
     async def _langchain(self, text: str) -> Any:
+        from hive_agents.llm import validated
+
         answer = await self._model.with_structured_output(SCHEMA, include_raw=True).ainvoke([("user", text)])
         if not isinstance(answer, Mapping) or "parsed" not in answer:
             return answer
         self._count(answer.get("raw"))
         if answer.get("parsing_error") is not None:
             raise EvaluatorFault("unparsable", str(answer["parsing_error"])[:500])
+        raw: Any = answer.get("raw")
+        if getattr(raw, "content", None) and not getattr(raw, "tool_calls", None):
+            # LangChain reads the first of several objects in a text, which may be a quoted one.
+            validated(str(raw.text), {"type": "object"})
         return answer["parsed"]
 
     def _count(self, raw: Any) -> None:
@@ -191,6 +185,18 @@ class ModelEvaluator:
             self._on_usage(Usage(**tokens, priced=False))
 
 
+class Unavailable:
+    """An evaluator that couldn't be opened: whatever it is asked, a person decides."""
+
+    fingerprint = "unavailable"
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def __call__(self, goal: Goal, result: Any, context: FeedbackContext | None) -> Judgment:
+        raise EvaluatorFault("model_error", self._why)
+
+
 def read_verdict(answer: Any) -> Judgment:
     """The judgment in an answer. Raises: EvaluatorFault, `unparsable` or `confidence_out_of_range`."""
     if not isinstance(answer, Mapping):
@@ -198,8 +204,9 @@ def read_verdict(answer: Any) -> Judgment:
     confidence = answer.get("confidence")
     if isinstance(confidence, bool) or not isinstance(confidence, int | float):
         raise EvaluatorFault("unparsable", f"the confidence is {str(confidence)[:40]!r}")
-    if math.isnan(confidence) or not 0 <= confidence <= 1:
-        raise EvaluatorFault("confidence_out_of_range", f"the confidence is {confidence}, not from 0 to 1")
+    if not 0 <= confidence <= 1:
+        shown = confidence if isinstance(confidence, float) or abs(confidence) < 10**12 else "a huge number"
+        raise EvaluatorFault("confidence_out_of_range", f"the confidence is {shown}, not from 0 to 1")
     known = {key: value for key, value in answer.items() if key in Judgment.model_fields and value is not None}
     try:
         return Judgment.model_validate(known)
@@ -213,6 +220,27 @@ def signals_of(judgment: Judgment) -> list[Signal]:
         return list(judgment.signals)
     detail = judgment.reasoning
     return [Signal(source="llm", action=judgment.action, confidence=judgment.confidence, detail=detail)]
+
+
+async def _within(seconds: float, asked: Awaitable[Any]) -> Any:
+    """The answer. Raises: EvaluatorFault for every fault but what ends this process, or its own task."""
+    try:
+        return await within(seconds, asked)
+    except EvaluatorFault:
+        raise
+    except TimeoutError as error:
+        raise EvaluatorFault("model_error", f"no answer within {seconds:g} s") from error
+    except Exception as error:
+        garbage = getattr(error, "kind", None) == "garbage" or type(error).__name__ == "OutputParserException"
+        raise EvaluatorFault("unparsable" if garbage else "model_error", said(error)) from error
+
+
+def said(error: BaseException) -> str:
+    """Kind and text of an error, also of one that can't be shown."""
+    try:
+        return f"{type(error).__name__}: {error}"[:500]
+    except Exception:
+        return type(error).__name__
 
 
 def _hashed(*parts: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -11,6 +11,8 @@ from pydantic import PrivateAttr, ValidationError, field_validator, model_valida
 from hive_agents import formats, jsontext
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.formats import AnyCase, FileFormat, Name, diagnostics_of
+from hive_agents.goals import NamedGoalType, goal_type_of, json_files
+from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.expressions import Expression, parse
 from hive_agents.judging.operations import Budget, ExpressionError, plain
 from hive_agents.judging.verdict import Action
@@ -40,7 +42,7 @@ class EvaluationRule(FileFormat):
     action: Action
     description: str = ""
     priority: int = 0
-    goal_types: list[str] = []
+    goal_types: list[NamedGoalType] = []
     metadata: dict[str, Any] = {}
     mode: Annotated[Literal["active", "shadow"], AnyCase] = "active"
     _expression: Expression = PrivateAttr()
@@ -68,6 +70,10 @@ class EvaluationRule(FileFormat):
     def model_post_init(self, context: Any) -> None:
         self._expression = parse(self.condition)
 
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = True) -> Self:
+        """A copy that was checked, and whose condition is parsed, like any other rule. Raises: InvalidRule."""
+        return type(self)(**(self.model_dump() | dict(update or {})))
+
     @property
     def learned(self) -> bool:
         return self.id.startswith(LEARNED) or self.metadata.get("source") == "learned"
@@ -75,11 +81,12 @@ class EvaluationRule(FileFormat):
     @property
     def tier(self) -> int:
         """0 for security rules that a person wrote: nothing that was learned comes before them."""
-        security = "security" in self.goal_types or self.metadata.get("tier") == "security"
+        tier = self.metadata.get("tier")
+        security = SECURITY in self.goal_types or (isinstance(tier, str) and goal_type_of(tier) == SECURITY)
         return 0 if security and not self.learned else 1
 
     def applies_to(self, goal_type: str | None) -> bool:
-        return not self.goal_types or goal_type in self.goal_types
+        return not self.goal_types or (isinstance(goal_type, str) and goal_type_of(goal_type) in self.goal_types)
 
     def matches(self, result: Any, goal: Goal | dict[str, Any] | None = None, attempt: int = 1) -> bool:
         """Whether the condition holds; without a goal `goal` is an empty dict, and goal types don't matter.
@@ -99,9 +106,11 @@ class EvaluationRule(FileFormat):
 def names_of(result: Any, goal: Goal | dict[str, Any] | None, attempt: int = 1) -> dict[str, Any]:
     """What conditions see. Raises: ExpressionError for data that is not plain."""
     try:
-        described = {} if goal is None else goal if isinstance(goal, dict) else goal.model_dump(mode="json")
+        described = {} if goal is None else dict(goal) if isinstance(goal, dict) else goal.model_dump(mode="json")
     except ValueError:
         raise ExpressionError("the goal's context holds more than plain data") from None
+    if isinstance(described.get("goal_type"), str):
+        described["goal_type"] = goal_type_of(described["goal_type"])
     budget = Budget()
     return {"result": plain(result, "result", budget), "goal": plain(described, "goal", budget), "attempt": attempt}
 
@@ -146,10 +155,13 @@ def tried(rules: Iterable[EvaluationRule], names: dict[str, Any]) -> dict[str, b
 
 
 def load_rules(workspace: Workspace) -> list[EvaluationRule]:
-    """The rules of `rules/*.json` in their order. Raises: HiveError with every fault of every file."""
+    """The rules of `rules/*.json` in their order.
+
+    Raises: HiveError with every fault of every file, and all that stands in `rules/` and would not be read.
+    """
     rules: list[EvaluationRule] = []
-    faults: list[Diagnostic] = []
-    for path in sorted((workspace.root / "rules").glob("*.json")):
+    files, faults = json_files(workspace, "rules")
+    for path in files:
         file = workspace.relative(path)
         try:
             rules.append(_load(path.read_bytes(), file, path.stem))
@@ -157,6 +169,9 @@ def load_rules(workspace: Workspace) -> list[EvaluationRule]:
             faults.append(Diagnostic("HIVE-403", f"{file} cannot be read: {error.strerror}", file, "$"))
         except HiveError as error:
             faults += error.diagnostics
+    ids = [rule.id for rule in rules]
+    for twice in sorted({name for name in ids if ids.count(name) > 1}):
+        faults.append(Diagnostic("HIVE-111", f'two files hold the rule "{twice}"', "rules", twice, "remove one"))
     if faults:
         raise HiveError(faults)
     return in_order(rules)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
+from hive_agents.errors import HiveError
 from hive_agents.judging import weights
 from hive_agents.judging.certify import lower_bound
 from hive_agents.judging.decision_log import DecisionLog
@@ -19,8 +21,12 @@ BINS = 10
 def judge_stats(
     workspace: Workspace, *, since: str | None = None, until: str | None = None, tenant: str | None = None
 ) -> dict[str, Any]:
-    """The measures of `hive judge stats`; a rate of nothing is null."""
-    rows = DecisionLog(workspace).rows(since=since, until=until, tenant=tenant)
+    """The measures of `hive judge stats`; a rate of nothing is null.
+
+    `since` and `until` are ISO times, UTC unless they say otherwise. Raises: HIVE-409 for what is none.
+    """
+    log = DecisionLog(workspace)
+    rows = log.rows(since=_time(since), until=_time(until), tenant=tenant)
     types = sorted({row.goal_type for row in rows})
     days = sorted({row.at[:10] for row in rows})
     newest = {row.goal_type: row.judge_hash for row in rows}
@@ -40,8 +46,27 @@ def judge_stats(
         "by_goal_type": {name: measures([row for row in rows if row.goal_type == name]) for name in types},
         "over_time": [{"day": day, **measures([row for row in rows if row.at[:10] == day])} for day in days],
         "thresholds": thresholds,
+        "warnings": [*log.warnings, *_damaged(thresholds)],
         "weights": {name: learned.shown() for name, learned in weights.learn(rows).items()} if rows else {},
     }
+
+
+def _time(given: str | None) -> str | None:
+    """As the decision log writes times, so that they compare as texts."""
+    if given is None:
+        return None
+    try:
+        found = dt.datetime.fromisoformat(given)
+        at = found.astimezone(dt.UTC) if found.tzinfo else found.replace(tzinfo=dt.UTC)
+    except (ValueError, OverflowError):
+        fix = "use an ISO date or time, such as 2026-01-31"
+        raise HiveError.of("HIVE-409", f'"{given}" is no time', fix=fix) from None
+    return at.isoformat(timespec="seconds")
+
+
+def _damaged(thresholds: dict[str, Any]) -> list[str]:
+    found = [name for name, threshold in thresholds.items() if threshold["status"] == "damaged"]
+    return [f"the calibration of {name} is damaged: calibrate again" for name in found]
 
 
 def measures(rows: Sequence[Decision]) -> dict[str, Any]:

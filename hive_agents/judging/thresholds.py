@@ -5,27 +5,27 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable
-from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hive_agents import audit
 from hive_agents.approvals.people import same_person
-from hive_agents.database import connect, database_errors, transaction
+from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
+from hive_agents.goals import goal_type_of
 from hive_agents.judging import drift
-from hive_agents.judging.decisions import SECURITY
+from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY
 from hive_agents.workspace import Workspace
 
 GLOBAL = "*"
 """The goal type under which the threshold of all types together is stored."""
 
-ESCALATE_ALL = 1.01
+_WAITS = "status = 'awaiting_approval' AND NOT EXISTS (SELECT 1 FROM drift WHERE alarmed_at > calibrations.at)"
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The threshold in force. `status`: certified, default, insufficient, expired, or drift (escalates all)."""
+    """The threshold in force. `status`: certified, default, expired, damaged, or drift (escalates all)."""
 
     value: float
     status: str
@@ -49,9 +49,10 @@ def standing(
 
     A type's threshold is its own, else the global one, else the settings'. While its drift alarm stands it is 1.01,
     above every confidence. A certificate of another judge, or one older than 90 days, has expired: its threshold
-    stays where it is above the default.
+    stays where it is above the default, and so does that of a damaged one.
     """
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    goal_types = [goal_type_of(name) for name in goal_types]
+    with connected(workspace.database) as connection:
         newest = connection.execute(
             "SELECT goal_type, threshold, expires_at, certificate FROM calibrations WHERE id IN"
             " (SELECT max(id) FROM calibrations WHERE status = 'certified' GROUP BY goal_type)"
@@ -60,7 +61,7 @@ def standing(
         alarms = drift.states_in(connection)
     at = (now or dt.datetime.now(dt.UTC)).isoformat(timespec="seconds")
     default = default_threshold(workspace)
-    certified = {name: _held(value, expires_at, json.loads(certificate), judge_hash, at, default)
+    certified = {name: _held(value, expires_at, certificate_of(certificate), judge_hash, at, default)
                  for name, value, expires_at, certificate in newest}  # fmt: skip
     everywhere = certified.pop(GLOBAL, None) or Threshold(default, "default")
     found = {GLOBAL: everywhere}
@@ -81,42 +82,40 @@ def threshold_for(
     workspace: Workspace, goal_type: str, judge_hash: str | None = None, *, now: dt.datetime | None = None
 ) -> Threshold:
     """The threshold that holds for one goal type; see `standing`."""
-    return standing(workspace, [goal_type], judge_hash, now=now)[goal_type]
+    return standing(workspace, [goal_type], judge_hash, now=now)[goal_type_of(goal_type)]
 
 
-def in_force(workspace: Workspace, goal_type: str) -> tuple[float, str, dict[str, Any]] | None:
-    """The newest certified (threshold, expiry, certificate) of a goal type."""
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        row = connection.execute(
-            "SELECT threshold, expires_at, certificate FROM calibrations"
-            " WHERE goal_type = ? AND status = 'certified' ORDER BY id DESC LIMIT 1",
-            (goal_type,),
-        ).fetchone()
-    return (row[0], row[1], json.loads(row[2])) if row is not None else None
+def was_certified(workspace: Workspace, goal_type: str) -> bool:
+    """Whether a goal type ever had a threshold of its own in force."""
+    with connected(workspace.database) as connection:
+        sql = "SELECT 1 FROM calibrations WHERE goal_type = ? AND status = 'certified'"
+        return connection.execute(sql, (goal_type_of(goal_type),)).fetchone() is not None
 
 
 def awaiting(workspace: Workspace) -> dict[int, str]:
-    """The calibrations that wait for a second person: number → goal type."""
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        rows = connection.execute("SELECT id, goal_type FROM calibrations WHERE status = 'awaiting_approval'")
+    """The calibrations that wait for a second person: number → goal type. One older than a drift alarm doesn't."""
+    with connected(workspace.database) as connection:
+        rows = connection.execute(f"SELECT id, goal_type FROM calibrations WHERE {_WAITS}")
         return dict(rows.fetchall())
 
 
 def apply_threshold(workspace: Workspace, calibration_id: int, by: str) -> Threshold:
     """Put a lower threshold in force that waited for a second person.
 
-    Raises: HIVE-409 when it does not wait, or `by` is the one who calibrated.
+    Raises: HIVE-409 when it does not wait, `by` is the one who calibrated, or drift was found since.
     """
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         with transaction(connection):
             row = connection.execute(
-                "SELECT goal_type, threshold, expires_at, certificate FROM calibrations"
-                " WHERE id = ? AND status = 'awaiting_approval'",
+                f"SELECT goal_type, threshold, expires_at, certificate FROM calibrations WHERE id = ? AND {_WAITS}",
                 (calibration_id,),
             ).fetchone()
             if row is None:
                 raise HiveError.of("HIVE-409", f"calibration {calibration_id} does not wait for approval")
-            if same_person(json.loads(row[3])["by"], by):
+            certificate = certificate_of(row[3])
+            if certificate is None or not _sound(row[1]):
+                raise HiveError.of("HIVE-409", f"calibration {calibration_id} is damaged", fix="calibrate again")
+            if same_person(certificate["by"], by):
                 raise HiveError.of("HIVE-409", "a lower threshold needs a second person", fix="ask somebody else")
             # The entry first: a threshold in force that the log doesn't know would look like a forgery.
             audit.append(
@@ -129,7 +128,7 @@ def apply_threshold(workspace: Workspace, calibration_id: int, by: str) -> Thres
 
 def refuse_thresholds(workspace: Workspace, calibration_ids: Iterable[int]) -> None:
     """A person refused these: they will not come into force, unless a later calibration asks again."""
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         with transaction(connection):
             connection.executemany(
                 "UPDATE calibrations SET status = 'rejected' WHERE id = ? AND status = 'awaiting_approval'",
@@ -137,9 +136,25 @@ def refuse_thresholds(workspace: Workspace, calibration_ids: Iterable[int]) -> N
             )
 
 
+def certificate_of(text: Any) -> dict[str, Any] | None:
+    """What a calibration rests on; None where it was damaged."""
+    try:
+        found = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    sound = isinstance(found, dict) and isinstance(found.get("by"), str) and isinstance(found.get("judge_hashes"), dict)
+    return found if sound else None
+
+
+def _sound(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
+
+
 def _held(
-    value: float, expires_at: str, certificate: dict[str, Any], judge_hash: str | None, at: str, default: float
+    value: Any, expires_at: Any, certificate: dict[str, Any] | None, judge_hash: str | None, at: str, default: float
 ) -> Threshold:
+    if certificate is None or not _sound(value) or not isinstance(expires_at, str):
+        return Threshold(max(value, default) if _sound(value) else ESCALATE_ALL, "damaged")
     if (judge_hash is not None and judge_hash not in certificate["judge_hashes"].values()) or expires_at <= at:
         return Threshold(max(value, default), "expired", expires_at)
     return Threshold(value, "certified", expires_at)

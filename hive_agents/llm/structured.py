@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,12 +14,14 @@ from hive_agents.llm.json_schema import defects, faults
 from hive_agents.llm.model import ModelError, Usage
 
 Schema = Mapping[str, Any] | type[BaseModel]
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.S)
+_DECODER = json.JSONDecoder()
 _SHOWN = 200
 
 
 def validated(answer: str | Mapping[str, Any], schema: Schema, *, usage: Usage | None = None) -> dict[str, Any]:
-    """The answer as an object that fits `schema`; a text may wrap its JSON in one code fence.
+    """The answer as an object that fits `schema`; a text holds one object, with prose or a code fence around it.
+
+    A text with a second object, or any brace outside the first, is garbage: it may quote one that is not its own.
 
     >>> validated('{"n": 1}', {"type": "object", "properties": {"n": {"type": "integer"}}})
     {'n': 1}
@@ -41,12 +42,29 @@ def json_schema(schema: Schema) -> dict[str, Any]:
 
 
 def _parsed(text: str, usage: Usage | None) -> Any:
-    fenced = _FENCED.search(text)
+    found = _only_object(text)
+    if found is None:
+        why = "more than one object may be meant as the answer"
+        raise ModelError("garbage", f"{why}: {_shown(text)}", usage=usage)
     try:
-        return jsontext.parse(fenced[1] if fenced else text, "answer")
+        return jsontext.parse(found, "answer")
     except HiveError as error:
         why = error.diagnostics[0].message
         raise ModelError("garbage", f"the answer is {why}: {_shown(text)}", usage=usage) from None
+
+
+def _only_object(text: str) -> str | None:
+    """The one object's part of a text, or all that could have been one; None where there may be a second."""
+    start = text.find("{")
+    if start < 0:
+        return text
+    try:
+        _, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return text[start:]
+    around = text[:start] + text[end:]
+    in_a_list = text[:start].rstrip().endswith("[")
+    return None if "{" in around or "}" in around or in_a_list else text[start:end]
 
 
 def _faults(value: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing
+from hive_agents.approvals.people import same_person
 from hive_agents.errors import HiveError
 from hive_agents.judging import labels
 from hive_agents.judging.decision_log import DecisionLog
@@ -123,7 +124,7 @@ def _filed_once(workspace: Workspace, filing: Filing, key: str) -> ApprovalReque
 def _overtaken(workspace: Workspace, request: ApprovalRequest) -> str | None:
     numbers, waiting = _calibrations(request), awaiting(workspace)
     overtaken = bool(numbers) and not any(number in waiting for number in numbers)
-    return "the judge was calibrated again" if overtaken else None
+    return "the judge was calibrated again, or has drifted since" if overtaken else None
 
 
 def _set_thresholds(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
@@ -154,7 +155,7 @@ def _move_rule(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]
         return {"rule": None, "stage": None}  # a rule that people wrote
     if request.status == "approved":
         for decision in request.approvals:
-            if rule.stage == "proposed" and decision.by not in rule.approved_by:
+            if rule.stage == "proposed" and not _among(decision.by, rule.approved_by):
                 rule = book.approve(rule.id, decision.by)
     elif rule.stage == "proposed":
         last = request.decisions[-1]
@@ -175,12 +176,16 @@ def _enter_labels(workspace: Workspace, request: ApprovalRequest) -> dict[str, A
     row = DecisionLog(workspace).get(number)
     proposed = row.proposal[0] if row.proposal is not None else "retry"
     action = "accept" if request.status == "approved" else proposed if proposed in ("retry", "replan") else "retry"
-    entered = {label.by for label in row.labels}
+    entered = [label.by for label in row.labels]
     for decision in request.approvals if request.status == "approved" else request.decisions[-1:]:
-        if decision.by not in entered:
+        if not _among(decision.by, entered):
             comment = decision.message or decision.reason
             labels.enter(workspace, number, action, decision.by, comment=comment)
     return {"decision_id": number, "label": action}
+
+
+def _among(name: str, people: Iterable[str]) -> bool:
+    return any(same_person(name, other) for other in people)
 
 
 EFFECTS: Mapping[str, Effect] = {

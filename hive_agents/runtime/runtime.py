@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import HiveError
-from hive_agents.goals import Goal
+from hive_agents.goals import Goal, goal_type_of
 from hive_agents.judging.decision_log import DecisionLog, Spent
 from hive_agents.judging.decisions import ACTIONS, UNTYPED
-from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, evaluator, fingerprint_of
+from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, Unavailable, evaluator, fingerprint_of
 from hive_agents.judging.hybrid import HybridJudge
 from hive_agents.judging.labels import enter
 from hive_agents.judging.learning import RuleBook
@@ -91,11 +91,14 @@ class Runtime:
     ) -> Judgment:
         """Judge a result and log the decision, whose number is the judgment's `decision_id`.
 
-        An escalation is not filed for a person: see `file_judgment`. Raises: as `judge`; a decision that can't be
-        logged is none.
+        An escalation is not filed for a person: see `file_judgment`. A model that can't be opened escalates
+        `model_error`. Raises: HIVE-111 and level 1 as `judge`; a decision that can't be logged is none.
         """
         spending = _Spending()
-        evaluators = self._evaluators(llm, panel, spending)  # not in a thread: two would open two models
+        try:
+            evaluators = self._evaluators(llm, panel, spending)  # not in a thread: two would open two models
+        except HiveError as error:
+            evaluators = [Unavailable(error.diagnostics[0].message)]
         judge = await asyncio.to_thread(self._judge, goal, evaluators, rules)
         judgment = await judge.evaluate(goal, result, context, attempt=attempt)
         number = await asyncio.to_thread(
@@ -224,4 +227,5 @@ class _Spending:
 
 
 def _type_of(goal: Goal | str | None) -> str | None:
-    return goal.goal_type if isinstance(goal, Goal) else goal
+    given = goal.goal_type if isinstance(goal, Goal) else goal
+    return goal_type_of(given) if given is not None else None

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import Principal, mint
 from tests.judging.recorded import load_recorded
 from tests.sample import hive
 
@@ -20,7 +21,7 @@ def recorded(text_workspace: Workspace) -> Workspace:
 def test_stats_has_every_field(recorded: Workspace) -> None:
     ran = hive("judge", "stats", "-w", recorded.root, "--json")
     assert ran.code == 0
-    assert set(ran.json) == {"window", "overall", "by_goal_type", "over_time", "thresholds", "weights"}
+    assert set(ran.json) == {"window", "overall", "by_goal_type", "over_time", "thresholds", "warnings", "weights"}
     assert {
         "n", "escalation_rate", "rule_match_rate", "llm_calls", "agreement", "confidence_histogram", "cost_usd",
     } <= set(ran.json["overall"])  # fmt: skip
@@ -130,6 +131,76 @@ def test_rules_are_mined_listed_shown_approved_and_retired(recorded: Workspace) 
     assert [step["stage"] for step in shown["history"]] == ["proposed", "approved", "shadow"]
     assert hive("judge", "rules", "retire", rule, "--reason", "obsolete", *place).json["stage"] == "retired"
     assert hive("judge", "rules", "show", "learned_none", *place).code == 2
+
+
+def token(place: Workspace, user: str, *roles: str) -> str:
+    return mint(place, Principal("acme", user, roles=frozenset(roles))).token
+
+
+def test_who_asks_and_who_answers_is_known_by_the_same_token(
+    recorded: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise one person asks under another name, and agrees with their own token."""
+    settings = "[judge]\nllm_confidence_threshold = 0.8\n[approvals]\nrequire_token = true\n"
+    (recorded.root / "hive.toml").write_text(settings)
+    place = ("-w", recorded.root, "--json")
+    monkeypatch.delenv("HIVE_TOKEN", raising=False)
+    assert hive("judge", "calibrate", *place).codes == {"HIVE-415"}
+    monkeypatch.setenv("HIVE_TOKEN", token(recorded, "dana", "approver"))
+    assert hive("judge", "calibrate", "--as", "bob", *place).codes == {"HIVE-415"}
+    ran = hive("judge", "calibrate", "--as", "Dana", *place)
+    assert ran.json["status"] == "certified"
+    assert hive("approvals", "show", ran.json["approval_id"], *place).json["requester"] == "user:dana"
+    assert hive("approvals", "approve", ran.json["approval_id"], *place).codes == {"HIVE-415"}
+
+
+def test_a_word_that_counts_at_once_needs_the_proof_of_an_approver(
+    recorded: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (recorded.root / "hive.toml").write_text("[approvals]\nrequire_token = true\n")
+    place = ("-w", recorded.root, "--json")
+    number = hive("judge", "audit", "--as", "dana", *place).json["items"][0]["id"]
+    rule = hive("judge", "rules", "mine", *place).json["proposals"][0]["id"]
+    answer = ("judge", "audit", number, "--action", "accept")
+    for given, code in (
+        ("", "HIVE-415"),
+        ("bogus", "HIVE-417"),
+        (token(recorded, "dana", "reader"), "HIVE-415"),
+        (token(recorded, "dana", "approver"), "HIVE-415"),
+    ):
+        monkeypatch.setenv("HIVE_TOKEN", given)
+        for command in (answer, ("judge", "rules", "retire", rule)):
+            assert hive(*command, "--as", "user:bob", *place).codes == {code}, given
+    assert hive("judge", "rules", "mine", "--as", "bob", *place).codes == {"HIVE-415"}
+    assert hive(*answer, *place).json["by"] == "user:dana"
+    assert hive("judge", "rules", "retire", rule, *place).json["history"][-1]["by"] == "user:dana"
+
+
+def test_what_was_judged_does_not_speak_to_the_terminal(text_workspace: Workspace) -> None:
+    from hive_agents.judging.decision_log import DecisionLog
+
+    evil = "a\x1b[2J\nb\x9b1m\u202e"
+    signal = {"source": "llm", "action": "accept", "confidence": 0.9}
+    judgment = {"action": "accept", "confidence": 0.9, "signals": [signal]}
+    entry = {"at": "2026-02-01", "goal_type": evil, "judge_hash": "a", "audit": 1, "result": evil}
+    DecisionLog(text_workspace).load([json.dumps({**entry, "judgment": judgment})] * 2)
+    (text_workspace.root / "rules").mkdir()
+    rule = {"id": evil, "condition": f"result == {evil!r}{evil}", "action": evil}
+    (text_workspace.root / "rules" / "a.json").write_text(json.dumps(rule))
+    (text_workspace.root / "rules" / "b.json").write_text("{}")
+    (text_workspace.root / "rules" / "c.json").write_text('{"id": ["a"], "mode": 3, "action": []}')
+    for command in (
+        ("audit",),
+        ("stats",),
+        ("calibrate",),
+        ("rules", "list"),
+        ("audit", 1, "--action", "retry"),
+        ("audit", 2, "--action", "retry"),
+        ("audit", 1, "--action", evil),
+    ):
+        ran = hive("judge", *command, "-w", text_workspace.root)
+        assert (ran.out + ran.err).replace("\n", "").isprintable(), command
+        assert ran.code in (0, 1, 2)
 
 
 @pytest.mark.parametrize("command", [("stats",), ("audit",), ("rules", "list"), ("rules", "mine")])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy.stats import beta, binom
 
 from benchmarks.calibration import thresholds
 from hive_agents import Workspace
+from hive_agents.database import connect
 from hive_agents.errors import HiveError
 from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
@@ -239,9 +241,69 @@ def test_a_drift_alarm_escalates_everything_until_recalibrated(text_workspace: W
     put(text_workspace, 45)
     drift.observe(text_workspace, "summary", False)
     drift.observe(text_workspace, "summary", False)
-    assert threshold_for(text_workspace, "summary", "a", now=NOW) == Threshold(1.01, "drift")
-    calibrate(text_workspace, now=NOW)
-    assert threshold_for(text_workspace, "summary", "a", now=NOW).value == 0.9
+    assert threshold_for(text_workspace, "summary", "a") == Threshold(1.01, "drift")
+    found = calibrate(text_workspace, by="user:amira")
+    assert set(found.awaiting_approval) == {"summary"}
+    assert threshold_for(text_workspace, "summary", "a").value == 1.01
+    apply_threshold(text_workspace, found.awaiting_approval["summary"], "user:bo")
+    assert threshold_for(text_workspace, "summary", "a").value == 0.9
+
+
+@pytest.mark.parametrize("target", [{"alpha": 0.3, "delta": 0.5}, {"alpha": 0.06}, {"delta": 0.11}])
+def test_a_laxer_target_than_the_settings_takes_a_second_person(
+    text_workspace: Workspace, target: dict[str, float]
+) -> None:
+    put(text_workspace, 100)
+    found = calibrate(text_workspace, **target)  # type: ignore[arg-type]
+    assert set(found.awaiting_approval) == {GLOBAL, "summary"}
+    assert threshold_for(text_workspace, "summary", "a").status == "default"
+
+
+def test_nobody_ends_an_alarm_alone_with_a_laxer_target(text_workspace: Workspace) -> None:
+    put(text_workspace, 100)
+    assert calibrate(text_workspace).status == "certified"
+    put(text_workspace, 30, errors=30)
+    for _ in range(30):
+        drift.observe(text_workspace, "summary", False)
+    found = calibrate(text_workspace, by="user:bob", alpha=0.3, delta=0.5)
+    assert (found.recommended_threshold, set(found.awaiting_approval)) == (0.9, {GLOBAL, "summary"})
+    assert threshold_for(text_workspace, "summary", "a").status == "drift"
+
+
+@pytest.mark.parametrize("before", [0, 2], ids=["a new alarm", "more of the same"])
+def test_what_speaks_for_drift_ends_the_thresholds_that_wait(cautious: Workspace, before: int) -> None:
+    put(cautious, 60, confidence=0.7)
+    for _ in range(before):
+        drift.observe(cautious, "other", False)
+    waiting = calibrate(cautious, by="user:bob").awaiting_approval
+    drift.observe(cautious, "other", True)
+    assert set(awaiting(cautious)) == set(waiting.values())
+    for _ in range(3):
+        drift.observe(cautious, "other", False)
+    assert awaiting(cautious) == {}
+    with pytest.raises(HiveError, match="does not wait"):
+        apply_threshold(cautious, waiting["summary"], "user:dana")
+
+
+def test_an_alarm_that_is_younger_than_the_calibration_refuses_it(cautious: Workspace) -> None:
+    put(cautious, 60, confidence=0.7)
+    number = calibrate(cautious, by="user:bob", now=NOW).awaiting_approval["summary"]
+    with closing(connect(cautious.database)) as connection:
+        connection.execute("INSERT INTO drift VALUES ('summary', 25.0, '2026-02-01T00:00:01+00:00')")
+    assert number not in awaiting(cautious)
+    with pytest.raises(HiveError, match="does not wait"):
+        apply_threshold(cautious, number, "user:dana")
+    assert threshold_for(cautious, "summary", "a", now=NOW).status == "drift"
+
+
+@pytest.mark.parametrize("target", [{"alpha": 0.0}, {"alpha": 1.0}, {"delta": 0.0}, {"alpha": float("nan")}])
+def test_a_target_that_no_number_of_audits_reaches_is_refused(
+    text_workspace: Workspace, target: dict[str, float]
+) -> None:
+    with pytest.raises(HiveError, match="HIVE-409"):
+        calibrate(text_workspace, **target)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        minimum_n(0, **target)
 
 
 def test_the_recorded_log_is_certified(text_workspace: Workspace) -> None:

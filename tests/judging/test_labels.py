@@ -4,6 +4,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
+from hive_agents.judging import audits
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.drift import states
 from hive_agents.judging.labels import enter
@@ -24,10 +25,21 @@ def test_an_automatic_decision_that_was_not_drawn_is_no_evidence(text_workspace:
     assert DecisionLog(text_workspace).get(1).human_action() == "retry"
 
 
+def test_a_persons_second_label_in_a_recorded_log_is_none(text_workspace: Workspace) -> None:
+    label = {"at": "2026-01-02", "blind": True}
+    names = [("retry", "user:amira"), ("accept", "user:bo"), ("retry", "user:Amira"), ("retry", "USER:AMIRA")]
+    put(text_workspace, 1, labels=[{**label, "action": action, "by": by} for action, by in names])
+    row = DecisionLog(text_workspace).get(1)
+    assert (len(row.labels), row.human_action()) == (2, None)
+
+
 def test_a_person_is_one_person_however_they_are_named(text_workspace: Workspace) -> None:
     put(text_workspace, 1, labels=[])
     enter(text_workspace, 1, "RETRY", "amira")
     with pytest.raises(HiveError, match="labelled decision 1 before"):
         enter(text_workspace, 1, "accept", "user:amira")
+    with pytest.raises(HiveError, match="labelled decision 1 before"):
+        enter(text_workspace, 1, "accept", "Amira", blind=True)
+    assert [item.id for item in audits.queue(text_workspace, by="user:AMIRA")] == []
     with pytest.raises(HiveError, match="no person"):
         enter(text_workspace, 1, "accept", "service:judge")

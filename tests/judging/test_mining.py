@@ -52,7 +52,7 @@ def test_the_same_run_ten_times_is_one_run(text_workspace: Workspace) -> None:
 
 
 def test_one_reviewer_is_too_few(text_workspace: Workspace) -> None:
-    assert mined(text_workspace, evals(12, by="user:a")) == []
+    assert mined(text_workspace, [*evals(6, by="user:amira"), *evals(6, by="user:Amira", start=6)]) == []
 
 
 def test_a_contradiction_among_the_newest_ends_it(text_workspace: Workspace) -> None:

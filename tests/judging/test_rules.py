@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from hive_agents.errors import HiveError
-from hive_agents.goals import Goal
+from hive_agents.goals import Goal, goal_ids, load_goal
 from hive_agents.judging.operations import ExpressionError
 from hive_agents.judging.rules import EvaluationRule, in_order, load_rules
 from hive_agents.workspace import Workspace
+from tests.sample import hive
 
 
 def rule(id: str = "r", condition: str = "True", **fields: Any) -> EvaluationRule:
@@ -80,6 +81,85 @@ def test_rules_come_from_files_in_their_order(workspace: Workspace) -> None:
     low_last = load_rules(workspace)
     assert [found.id for found in low_last] == ["high", "low"]
     assert low_last[0].matches({"x": 1})
+
+
+def test_a_copy_is_a_rule_of_its_own() -> None:
+    found = rule(condition="result['x'] == 1", metadata={"source": "people"})
+    copied = found.model_copy(update={"condition": "result['x'] == 2"})
+    assert (found.matches({"x": 2}), copied.matches({"x": 2})) == (False, True)
+    assert found.model_copy() == found
+    with pytest.raises(HiveError, match="HIVE-105"):
+        found.model_copy(update={"condition": "result.__class__"})
+
+
+def test_what_stands_in_rules_and_is_no_rule_is_told(workspace: Workspace) -> None:
+    folder = workspace.root / "rules"
+    write(workspace, "a", condition="True")
+    (folder / "README.md").write_text("about these")
+    (folder / ".git").mkdir()
+    assert [found.id for found in load_rules(workspace)] == ["a"]
+    (folder / "UP.JSON").write_text(json.dumps({"id": "up", "action": "retry", "condition": "True"}))
+    (folder / "b.Json").write_text(json.dumps({"id": "b", "action": "retry", "condition": "True"}))
+    (folder / "a.JSON").write_text((folder / "a.json").read_text())
+    (folder / "sub").mkdir()
+    (folder / "sub" / "x.json").write_text("{}")
+    (folder / "gone.json").symlink_to("nowhere")
+    (folder / "folder.json").mkdir()
+    with pytest.raises(HiveError) as failure:
+        load_rules(workspace)
+    assert {(found.code, found.file) for found in failure.value.diagnostics} == {
+        ("HIVE-113", "rules/UP.JSON"),
+        ("HIVE-111", "rules"),
+        ("HIVE-104", "rules/sub"),
+        ("HIVE-104", "rules/gone.json"),
+        ("HIVE-104", "rules/folder.json"),
+    }
+
+
+def test_rules_in_capitals_are_rules_and_a_file_of_that_name_is_none(workspace: Workspace) -> None:
+    folder = workspace.root / "rules"
+    (folder / "up.JSON").write_text(json.dumps({"id": "up", "action": "retry", "condition": "True"}))
+    assert [found.id for found in load_rules(workspace)] == ["up"]
+    (folder / "up.JSON").unlink()
+    folder.rmdir()
+    assert load_rules(workspace) == []
+    for make in (lambda: folder.write_text("{}"), lambda: folder.symlink_to("nowhere")):
+        make()
+        with pytest.raises(HiveError, match="HIVE-104"):
+            load_rules(workspace)
+        folder.unlink()
+
+
+def test_goals_stand_in_files_as_rules_do(workspace: Workspace) -> None:
+    folder = workspace.root / "goals"
+    folder.mkdir()
+    (folder / "g.JSON").write_text(json.dumps({"id": "g", "name": "G"}))
+    assert (goal_ids(workspace), load_goal(workspace, "g").name) == (["g"], "G")
+    (folder / "g.json").write_text((folder / "g.JSON").read_text())
+    (folder / "sub").mkdir()
+    with pytest.raises(HiveError) as failure:
+        load_goal(workspace, "g")
+    assert {found.code for found in failure.value.diagnostics} == {"HIVE-104", "HIVE-111"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"id": ["a"], "condition": "True", "action": "retry"}',
+        '{"id": "a", "condition": "result.__class__"}',
+        "[",
+    ],
+)
+def test_the_list_and_the_doctor_tell_of_a_rule_that_cannot_be_loaded(workspace: Workspace, text: str) -> None:
+    (workspace.root / "rules" / "a.json").write_text(text)
+    ran = hive("judge", "rules", "list", "-w", workspace.root, "--json")
+    assert (ran.code, ran.json["ok"]) == (1, False)
+    assert {found["file"] for found in ran.json["diagnostics"]} == {"rules/a.json"}
+    (workspace.root / "goals").mkdir()
+    (workspace.root / "goals" / "g.json").write_text(text)
+    checks = hive("doctor", "-w", workspace.root, "--json").json["checks"]
+    assert {check["name"] for check in checks if check["status"] == "fail"} >= {"rules", "goals"}
 
 
 def test_every_fault_of_every_rule_file_is_told_with_its_line(workspace: Workspace) -> None:

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchmarks.calibration import rollbacks
 from hive_agents import Workspace, audit
+from hive_agents.database import connect
 from hive_agents.errors import HiveError
 from hive_agents.judging.learning import RuleBook, RuleProposal
 from hive_agents.judging.learning.proposals import proposed_rule
 from hive_agents.judging.learning.sequential import AGREE, BOUND, DISAGREE, Evidence, rollback_evidence
-from hive_agents.judging.learning.stages import LearnedRule, place_of
+from hive_agents.judging.learning.stages import LearnedRule, _save, place_of
 
 MINER = "service:miner"
 
@@ -38,9 +42,17 @@ def in_shadow(workspace: Workspace, action: str = "retry") -> LearnedRule:
 
 
 def agree(workspace: Workspace, rule_id: str, n: int) -> LearnedRule:
-    for _ in range(n):
-        rule = RuleBook(workspace).observe(rule_id, True)
-    return rule
+    """`n` agreements; all but the last are written at once, as they don't end a stage."""
+    earlier = RuleBook(workspace).get(rule_id).evidence
+    for _ in range(n - 1):
+        earlier = earlier.observed(True)
+    keep(workspace, rule_id, earlier)
+    return RuleBook(workspace).observe(rule_id, True)
+
+
+def keep(workspace: Workspace, rule_id: str, evidence: Evidence) -> None:
+    with closing(connect(workspace.database)) as connection:
+        _save(connection, replace(RuleBook(workspace).get(rule_id), evidence=evidence))
 
 
 def test_the_sequential_test_has_the_documented_figures() -> None:
@@ -54,7 +66,7 @@ def test_a_proposal_does_nothing_until_another_person_approves(text_workspace: W
     rule = book.propose(proposal(), "user:a")
     assert (rule.stage, rule.mode, book.for_run("r1")) == ("proposed", "off", [])
     with pytest.raises(HiveError, match="can't approve"):
-        book.approve(rule.id, "user:a")
+        book.approve(rule.id, "user:A")
     assert book.approve(rule.id, "user:b").stage == "shadow"
     (fields,) = book.for_run("r1")
     assert (fields["mode"], fields["metadata"]["approved_by"]) == ("shadow", ["user:b"])
@@ -67,7 +79,7 @@ def test_a_rule_for_security_takes_two_people(text_workspace: Workspace) -> None
     rule = book.propose(proposal(goal_type="security"), MINER)
     assert book.approve(rule.id, "user:a").stage == "proposed"
     with pytest.raises(HiveError, match="already"):
-        book.approve(rule.id, "user:a")
+        book.approve(rule.id, "user:A")
     assert book.approve(rule.id, "user:b").stage == "shadow"
 
 
@@ -100,7 +112,8 @@ def test_two_early_errors_in_the_shadow_end_it(text_workspace: Workspace) -> Non
 
 def test_a_rule_that_acts_stays_after_two_disagreements_and_goes_back_on_proof(text_workspace: Workspace) -> None:
     rule, book = in_shadow(text_workspace), RuleBook(text_workspace)
-    agree(text_workspace, rule.id, 35 + 10)
+    agree(text_workspace, rule.id, 35)
+    agree(text_workspace, rule.id, 10)
     for _ in range(3):
         assert book.observe(rule.id, False).stage == "10"
     last = book.observe(rule.id, False)
@@ -110,11 +123,13 @@ def test_a_rule_that_acts_stays_after_two_disagreements_and_goes_back_on_proof(t
 
 def test_a_rule_that_suddenly_matches_much_more_goes_back(text_workspace: Workspace) -> None:
     rule, book = in_shadow(text_workspace), RuleBook(text_workspace)
-    for i in range(30):
-        book.tried({rule.id: i % 10 == 0, "somebody's shadow rule": True})
-    agree(text_workspace, rule.id, 35)
-    for i in range(40):
-        book.tried({rule.id: i % 2 == 0})
+    keep(text_workspace, rule.id, replace(rule.evidence, checks=29, matches=2))
+    book.tried({rule.id: True, "somebody's shadow rule": True})
+    assert agree(text_workspace, rule.id, 35).shadow_rate == 0.1
+    keep(text_workspace, rule.id, replace(Evidence(), checks=38, matches=18))
+    book.tried({rule.id: True})
+    assert book.get(rule.id).stage == "10"
+    book.tried({rule.id: True})
     rule = book.get(rule.id)
     assert (rule.stage, "matches" in rule.steps[-1]["reason"]) == ("rolled_back", True)
 

@@ -5,6 +5,7 @@ import json
 from hive_agents import Workspace
 from hive_agents.judging.stats import judge_stats
 from tests.judging.recorded import FILE, load_recorded
+from tests.sample import hive
 
 
 def test_nothing_logged_gives_null_rates(text_workspace: Workspace) -> None:
@@ -20,7 +21,7 @@ def test_the_recorded_log_adds_up(text_workspace: Workspace) -> None:
     lines = [json.loads(line) for line in FILE.read_text().splitlines()]
     value = judge_stats(text_workspace)
     overall = value["overall"]
-    assert set(value) == {"window", "overall", "by_goal_type", "over_time", "thresholds", "weights"}
+    assert set(value) == {"window", "overall", "by_goal_type", "over_time", "thresholds", "warnings", "weights"}
     assert overall["n"] == len(lines) == 900
     escalated = sum(line["judgment"]["action"] == "escalate" for line in lines)
     assert overall["escalation_rate"] == escalated / 900
@@ -37,3 +38,12 @@ def test_a_window_narrows_everything(text_workspace: Workspace) -> None:
     value = judge_stats(text_workspace, since="2026-01-10", until="2026-01-12")
     assert [day["day"] for day in value["over_time"]] == ["2026-01-10", "2026-01-11"]
     assert value["window"] == {"from": "2026-01-10", "to": "2026-01-12"}
+    assert (
+        judge_stats(text_workspace, since="2026-01-10T01:00+01:00", until="2026-01-12")["overall"] == value["overall"]
+    )
+
+
+def test_what_is_no_time_is_refused(text_workspace: Workspace) -> None:
+    for bound in ("--since", "--until"):
+        ran = hive("judge", "stats", bound, "garbage", "-w", text_workspace.root, "--json")
+        assert (ran.code, ran.codes) == (2, {"HIVE-409"})

@@ -10,7 +10,10 @@ import pytest
 from hive_agents import Workspace, audit
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.errors import HiveError
+from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
+from hive_agents.judging.decision_log import DecisionLog
+from hive_agents.judging.labels import enter
 from hive_agents.judging.learning import LearnedRule, RuleBook
 from hive_agents.judging.thresholds import Threshold, awaiting, threshold_for
 from hive_agents.runtime.decisions import decide, finish
@@ -57,6 +60,26 @@ def test_a_threshold_that_was_calibrated_again_can_not_be_approved(lower: Worksp
     with pytest.raises(HiveError, match="HIVE-416"):
         decide(lower, second, "approve", by="bo")
     assert value(lower).status == "default"
+
+
+def test_a_request_that_a_drift_alarm_overtook_clears_no_alarm(lower: Workspace) -> None:
+    request = asked(lower, "user:bob")
+    put(lower, 3, labels=[])
+    found = None
+    for row in DecisionLog(lower).rows()[-3:]:
+        found = enter(lower, row.id, "retry", "user:eve", blind=True)
+    assert found is not None
+    assert found.alarmed
+    with pytest.raises(HiveError, match="HIVE-416"):
+        decide(lower, request, "approve", by="dana")
+    assert (value(lower), ApprovalStore(lower).get(request).status) == (Threshold(1.01, "drift"), "superseded")
+
+
+def test_an_alarm_ends_when_a_second_person_agrees(lower: Workspace) -> None:
+    for _ in range(2):
+        drift.observe(lower, "summary", False)
+    decide(lower, asked(lower, "user:bob"), "approve", by="dana")
+    assert (value(lower).value, value(lower).status) == (0.75, "certified")
 
 
 def test_a_process_that_died_after_the_decision_is_finished_by_the_next(lower: Workspace) -> None:

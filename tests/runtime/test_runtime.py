@@ -21,7 +21,7 @@ from hive_agents.llm import Script, ScriptedModel
 from hive_agents.runtime.decisions import decide
 from hive_agents.runtime.judge_requests import ask_for_thresholds
 from tests.judging.test_calibration import put
-from tests.judging.test_stages import MINER, proposal
+from tests.judging.test_stages import MINER, agree, proposal
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 GOAL = Goal(id="g", name="G", goal_type="code")
@@ -94,8 +94,10 @@ async def test_a_learned_rule_watches_then_acts_and_is_told_what_people_said(tex
         runtime.record_human(judgment.decision_id, "retry", person)
     evidence = book.get(rule).evidence
     assert (evidence.checks, evidence.matches, evidence.n, evidence.k) == (2, 1, 1, 1)
-    while book.get(rule).stage != "100":
-        book.observe(rule, True)
+    agree(text_workspace, rule, 34)
+    for _ in range(2):
+        agree(text_workspace, rule, 35)
+    assert book.get(rule).stage == "100"
     judgment = await runtime.evaluate(GOAL, EVAL, llm=says())
     assert (judgment.action, judgment.rule_id, judgment.tried) == (RETRY, rule, {rule: True})
     assert row(text_workspace, judgment.decision_id).source == "rule"
@@ -169,6 +171,67 @@ async def test_the_workspaces_own_model_judges_and_is_counted(text_workspace: Wo
     found = row(text_workspace, judgments[1].decision_id)
     assert (found.llm_calls, found.input_tokens, found.output_tokens) == (1, 10, 5)
     assert (await runtime.evaluate(GOAL, PLAIN)).escalation_reason == "model_error"
+
+
+@pytest.mark.parametrize("script", [None, "{", '{"unknown": 1}'])
+async def test_a_model_that_cannot_be_opened_escalates(text_workspace: Workspace, script: str | None) -> None:
+    if script is not None:
+        (text_workspace.root / "judge.jsonl").write_text(script)
+    (text_workspace.root / "hive.toml").write_text('[models]\nembedding = "none"\njudge = ["scripted:judge.jsonl"]\n')
+    runtime = Runtime(Workspace(text_workspace.root))
+    judgment = await runtime.evaluate(GOAL, PLAIN)
+    assert (judgment.action, judgment.escalation_reason) == (ESCALATE, "model_error")
+    assert row(text_workspace, judgment.decision_id).proposal is None
+    rule = EvaluationRule(id="r", condition="True", action="retry")
+    assert (await runtime.evaluate(GOAL, PLAIN, rules=[rule])).rule_id == "r"
+    with pytest.raises(HiveError):
+        runtime.judge(GOAL)
+
+
+class Unshowable:
+    def __str__(self) -> str:
+        raise KeyError
+
+    __repr__ = __str__
+
+
+def ring() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    found["again"] = found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("result", "kept"),
+    [
+        ({"text": "a\ud800"}, {"text": "a?"}),
+        (ring(), {"unreadable": "{'again': {...}}"}),
+        ({(1, 2): "x"}, {"unreadable": "{(1, 2): 'x'}"}),
+        ({"x": Unshowable()}, {"unreadable": "dict"}),
+        ({(1, 2): "x" * 100_000}, None),
+    ],
+    ids=["half a character", "ring", "tuple as key", "unshowable", "long"],
+)
+async def test_a_result_that_is_no_json_is_logged_as_it_shows_itself(
+    text_workspace: Workspace, result: Any, kept: Any
+) -> None:
+    runtime = Runtime(text_workspace)
+    judgment = await runtime.evaluate(GOAL, result, llm=says(REPLAN))
+    found = row(text_workspace, judgment.decision_id)
+    assert found.result == kept or (kept is None and len(found.result["unreadable"]) == 65_536)
+    assert judgment.decision_id is not None
+    assert runtime.file_judgment(judgment.decision_id)
+
+
+async def test_a_goal_type_is_one_however_it_is_written(text_workspace: Workspace) -> None:
+    runtime = Runtime(text_workspace)
+    for _ in range(2):
+        drift.observe(text_workspace, "code", False)
+    loud = Goal(id="g", name="G", goal_type=" CODE")
+    assert (await runtime.evaluate(loud, PLAIN, llm=says())).escalation_reason == "drift"
+    assert runtime.judge("Code", llm=says()).threshold("CODE") == 1.01
+    number = runtime.log_decision("Code ", PLAIN, Judgment(action=RETRY, confidence=1, reasoning="x"))
+    assert row(text_workspace, number).goal_type == "code"
 
 
 async def test_with_nothing_to_judge_by_a_person_decides(text_workspace: Workspace) -> None:

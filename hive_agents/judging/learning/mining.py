@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.judging.certify import binomial_cdf, lower_bound
-from hive_agents.judging.decisions import Decision
+from hive_agents.judging.decisions import Decision, people
 from hive_agents.judging.learning.predicates import Predicate, candidates
 from hive_agents.judging.learning.proposals import RuleProposal, proposed_rule
 
@@ -170,7 +170,7 @@ def _proposal(
         coverage=len(matched) / (len(older) + len(newer)),
         support=runs,
         agreements=runs,
-        reviewers=sorted({label.by for row in matched for label in row.labels}),
+        reviewers=sorted(people(label for row in matched for label in row.labels)),
         examples=examples,
         edge_cases=_edge_cases(pattern, matched, older, newer, others),
         p_value=pattern.p_value,
@@ -208,8 +208,8 @@ def _enough(
     old: _Bits, new: _Bits, older: Sequence[Decision], newer: Sequence[Decision], support: int, reviewers: int
 ) -> bool:
     matched = _matched(old, new, older, newer)
-    people = {label.by for row in matched for label in row.labels}
-    return len({_run(row) for row in matched}) >= support and len(people) >= reviewers
+    enough = len({_run(row) for row in matched}) >= support
+    return enough and len(people(label for row in matched for label in row.labels)) >= reviewers
 
 
 def _matched(old: _Bits, new: _Bits, older: Sequence[Decision], newer: Sequence[Decision]) -> list[Decision]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from sqlite3 import Connection
 from typing import Any
 
 from hive_agents import audit
-from hive_agents.database import connect, database_errors, transaction
+from hive_agents.approvals.people import same_person
+from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
+from hive_agents.goals import goal_type_of
 from hive_agents.judging.decision_log import now
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.learning.proposals import RuleProposal
@@ -47,7 +49,7 @@ class LearnedRule:
     @property
     def approvers(self) -> int:
         """How many people have to approve it: two where it reaches security goals, as a rule without types does."""
-        return 2 if SECURITY in (self.rule.get("goal_types") or [SECURITY]) else 1
+        return 2 if SECURITY in map(goal_type_of, self.rule.get("goal_types") or [SECURITY]) else 1
 
     def acts_on(self, run_id: str) -> bool:
         """Whether the rule decides in this run: always the same answer for a run, and more runs at each stage."""
@@ -95,9 +97,9 @@ class RuleBook:
                 raise HiveError.of(
                     "HIVE-409", f"{rule_id} is {rule.stage}, not proposed", fix="see `hive judge rules list`"
                 )
-            if by == rule.author:
+            if same_person(by, rule.author):
                 raise HiveError.of("HIVE-409", "who proposed a rule can't approve it", fix="ask another person")
-            if by in rule.approved_by:
+            if any(same_person(by, before) for before in rule.approved_by):
                 raise HiveError.of("HIVE-409", f"{by} has approved {rule_id} already", fix="ask a second person")
             rule = replace(rule, approved_by=(*rule.approved_by, by))
             complete = len(rule.approved_by) >= rule.approvers
@@ -136,7 +138,7 @@ class RuleBook:
     def rules(self) -> list[LearnedRule]:
         """All of them, also the ended ones, by id."""
         path = self.workspace.database
-        with closing(connect(path)) as connection, database_errors(path):
+        with connected(path) as connection:
             rows = connection.execute("SELECT id, stage, rule, history, updated_at FROM learned_rules ORDER BY id")
             return [_rule(row) for row in rows]
 
@@ -160,7 +162,7 @@ class RuleBook:
     @contextmanager
     def _changing(self) -> Iterator[Connection]:
         path = self.workspace.database
-        with closing(connect(path)) as connection, database_errors(path), transaction(connection):
+        with connected(path) as connection, transaction(connection):
             yield connection
 
 
