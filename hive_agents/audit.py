@@ -2,7 +2,8 @@
 
 `audit/log.jsonl` is authoritative for deployments, uses of a holdout and decisions. With a key in
 `HIVE_AUDIT_KEY` the chain is an HMAC that only a holder of the key can continue; without one it is a
-plain hash, which detects accidents and not attackers.
+plain hash, which detects accidents and not attackers. `.hive/audit.head` remembers how far the log went, so that
+a cut shows; it is written after the line, and lags where a process dies in between.
 """
 
 from __future__ import annotations
@@ -12,36 +13,49 @@ import hashlib
 import hmac
 import json
 import os
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import HiveError
-from hive_agents.files import append_line, disk_errors, locked
+from hive_agents.files import append_line, atomic_write, disk_errors, locked
 from hive_agents.workspace import Workspace
 
 FILE = "audit/log.jsonl"
+HEAD = ".hive/audit.head"
+Head = tuple[int, str]
+"""(number of lines, digest of the last of them)."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`first_bad` is the 1-based line that breaks the chain; `head` the last line's digest."""
+    """`first_bad` is the 1-based line that breaks the chain, or is missing; `head` the last good line's digest.
+
+    `reason` says in words what is wrong with the log; "" where nothing is.
+    """
 
     ok: bool
     entries: int
     first_bad: int | None
     keyed: bool
     head: str
+    reason: str = ""
 
 
 def append(workspace: Workspace, kind: str, **fields: Any) -> dict[str, Any]:
-    """Add an entry and wait until it is on disk; returns it with `seq`, `at` and `digest`."""
+    """Add an entry and wait until it is on disk; returns it with `seq`, `at` and `digest`.
+
+    To a log that was cut, entries can still be added; what it lacks is not forgotten.
+    Raises: HIVE-101 for a damaged line, HIVE-413 where `.hive/audit.head` can't be read.
+    """
     with locked(workspace.state / "audit.lock", "writing the audit log"):
         _mend_last_line(workspace)
-        last = next(iter(deque(entries(workspace), maxlen=1)), None)
+        before = tuple(entries(workspace))
+        heads = _heads(workspace)
+        lost = heads[:1] if len(heads) > 1 or not all(_has(before, head) for head in heads) else []
+        last = before[-1] if before else None
         entry = {
             "seq": (last["seq"] if last else 0) + 1,
             "at": now(),
@@ -51,6 +65,8 @@ def append(workspace: Workspace, kind: str, **fields: Any) -> dict[str, Any]:
         }
         entry["digest"] = _digest(entry, _key())
         append_line(workspace.root / FILE, json.dumps(entry, ensure_ascii=False, sort_keys=True))
+        heads = [*lost, (len(before) + 1, entry["digest"])]
+        atomic_write(workspace.state / "audit.head", json.dumps(heads).encode(), mode=0o600)
         return entry
 
 
@@ -59,62 +75,170 @@ def entries(workspace: Workspace, kind: str | None = None) -> Iterator[dict[str,
 
     Raises: HIVE-101 for a damaged line that is not the last.
     """
-    path = workspace.root / FILE
-    if not path.exists():
-        return
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        entry = _entry(line)
-        if entry is None:
-            if number == len(lines):
-                return
-            fix = "restore audit/log.jsonl from version control or a backup"
-            raise HiveError.of(
-                "HIVE-101", "a line of the audit log is damaged", file=FILE, path="$", line=number, fix=fix
-            )
-        if kind is None or entry["kind"] == kind:
-            yield entry
+    return (entry for entry in _lines(workspace.root / FILE) if kind is None or entry["kind"] == kind)
 
 
 def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
     """The entries of a kind, oldest first; a file that hasn't changed since the last call is not read again."""
-    try:
-        status = (workspace.root / FILE).stat()
-    except OSError:
-        return ()
-    return _recorded(workspace, kind, status.st_mtime_ns, status.st_size)
+    log = _read(workspace)
+    if log.damaged is not None:
+        raise _damage(log.damaged)
+    return [entry for entry in log.entries if entry["kind"] == kind]
 
 
-@lru_cache(maxsize=16)
-def _recorded(workspace: Workspace, kind: str, changed: int, size: int) -> Sequence[dict[str, Any]]:  # noqa: ARG001
-    return tuple(entries(workspace, kind))
+def vouched(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
+    """As `recorded`, from a log that was verified: what these entries say may be carried out.
+
+    Raises: HIVE-413 for a broken log.
+    """
+    log, verdict = _verified(workspace)
+    if not verdict.ok:
+        raise broken(verdict)
+    return [entry for entry in log.entries if entry["kind"] == kind]
+
+
+def broken(verdict: Verdict) -> HiveError:
+    """HIVE-413, with what to do."""
+    return HiveError.of(
+        "HIVE-413",
+        f"the audit log can't be relied on: {verdict.reason}",
+        file=FILE,
+        path="$",
+        line=verdict.first_bad,
+        fix="restore audit/log.jsonl from version control or a backup; `hive explain HIVE-413` has more",
+        exit_code=1,
+    )
 
 
 def reaches(workspace: Workspace, count: int, head: str) -> bool:
     """Whether the log still goes on from the head that a certificate names; one cut or rewritten before it doesn't."""
-    return count == 0 or next((entry["digest"] for entry in islice(entries(workspace), count - 1, None)), None) == head
+    return count == 0 or _has(tuple(entries(workspace)), (count, head))
 
 
 def verify(workspace: Workspace) -> Verdict:
-    """Walk the chain from the first line."""
-    key, previous, count = _key(), "", 0
+    """Walk the chain from the first line, and compare its end with the head that was remembered."""
+    return _verified(workspace)[1]
+
+
+def lacking(verdict: Verdict, head: Head) -> Verdict:
+    """The verdict on a log that lacks a head that is remembered elsewhere."""
+    count = head[0]
+    cut = f"it ends at line {verdict.entries}, and {count} lines were written"
+    reason = cut if verdict.entries < count else f"line {count} is not the one that was written"
+    return replace(verdict, ok=False, first_bad=min(count, verdict.entries + 1), reason=reason)
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The log as it was read once; `damaged` is the line that ends the reading, if one does."""
+
+    entries: tuple[dict[str, Any], ...]
+    verdict: Verdict
+    damaged: int | None = None
+
+
+def _verified(workspace: Workspace) -> tuple[_Log, Verdict]:
     try:
-        for count, entry in enumerate(entries(workspace), start=1):
-            sound = hmac.compare_digest(entry["digest"].encode("utf-8", "surrogatepass"), _digest(entry, key).encode())
-            if not sound or entry.get("previous") != previous or entry["seq"] != count:
-                return Verdict(False, count, count, key is not None, previous)
+        heads = _heads(workspace)  # before the log: what is written meanwhile makes the log longer, and no head lead
+    except HiveError as error:
+        log = _read(workspace)
+        return log, replace(log.verdict, ok=False, reason=error.diagnostics[0].message)
+    log = _read(workspace)
+    if not log.verdict.ok:
+        return log, log.verdict
+    if len(heads) > 1:  # whatever stands there now, one of the two histories is missing
+        lost = lacking(log.verdict, heads[0])
+        return log, replace(lost, reason=f"it was cut before line {heads[0][0]}, and written to since then")
+    if heads and not _has(log.entries, heads[0]):
+        return log, lacking(log.verdict, heads[0])
+    return log, log.verdict
+
+
+def _read(workspace: Workspace) -> _Log:
+    path = workspace.root / FILE
+    try:
+        status = path.stat()
+    except OSError:
+        return _Log((), Verdict(True, 0, None, _key() is not None, ""))
+    return _walked(path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns), _key())
+
+
+@lru_cache(maxsize=4)
+def _walked(path: Path, stamp: tuple[int, ...], key: bytes | None) -> _Log:  # noqa: ARG001
+    found: list[dict[str, Any]] = []
+    verdict, previous, damaged = None, "", None
+    try:
+        for number, entry in enumerate(_lines(path), start=1):
+            found.append(entry)
+            if verdict is None and (why := _fault(entry, number, previous, key)):
+                verdict = Verdict(False, number, number, key is not None, previous, why)
             previous = entry["digest"]
     except HiveError as error:
-        return Verdict(False, count, error.diagnostics[0].line, key is not None, previous)
-    return Verdict(True, count, None, key is not None, previous)
+        damaged = error.diagnostics[0].line
+        why = f"line {damaged} is damaged"
+        verdict = verdict or Verdict(False, len(found), damaged, key is not None, previous, why)
+    verdict = verdict or Verdict(True, len(found), None, key is not None, previous)
+    return _Log(tuple(found), verdict, damaged)
+
+
+def _fault(entry: Mapping[str, Any], number: int, previous: str, key: bytes | None) -> str:
+    """Why an entry can't be the log's next; "" where it is."""
+    if not _signs(entry, key):
+        if key is not None and _signs(entry, None):
+            return f"line {number} was written without a key, and HIVE_AUDIT_KEY is set: it must be from line 1 on"
+        return f"line {number} was edited, or written with another HIVE_AUDIT_KEY than now"
+    if entry.get("previous") != previous or entry["seq"] != number:
+        return f"line {number} doesn't follow from the line before"
+    return ""
+
+
+def _signs(entry: Mapping[str, Any], key: bytes | None) -> bool:
+    return hmac.compare_digest(entry["digest"].encode("utf-8", "surrogatepass"), _digest(entry, key).encode())
+
+
+def _has(entries: Sequence[Mapping[str, Any]], head: Head) -> bool:
+    count, digest = head
+    return 0 < count <= len(entries) and entries[count - 1]["digest"] == digest
+
+
+def _heads(workspace: Workspace) -> list[Head]:
+    """What was remembered: the last head, and before it the one that a log lacked when it was written to."""
+    try:
+        heads = json.loads((workspace.state / "audit.head").read_bytes())
+        return [(int(count), str(digest)) for count, digest in heads]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError):
+        fix = "restore it from a backup; `hive explain HIVE-413` has more"
+        raise HiveError.of("HIVE-413", f"{HEAD} is damaged", file=HEAD, path="$", fix=fix, exit_code=1) from None
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        entry = _entry(line)
+        if entry is not None:
+            yield entry
+        elif number == len(lines):
+            return
+        else:
+            raise _damage(number)
+
+
+def _damage(line: int) -> HiveError:
+    fix = "restore audit/log.jsonl from version control or a backup"
+    return HiveError.of("HIVE-101", "a line of the audit log is damaged", file=FILE, path="$", line=line, fix=fix)
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
     """The entry in a line; None where it is none, cut short or damaged."""
     try:
-        entry = json.loads(line)
+        entry = json.loads(line, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         return None
     if not isinstance(entry, dict):
@@ -122,6 +246,13 @@ def _entry(line: bytes) -> dict[str, Any] | None:
     types = {"seq": int, "kind": str, "digest": str}
     sound = all(isinstance(entry.get(name), kind) for name, kind in types.items())
     return entry if sound else None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A key that stands twice would be read as one and shown as the other."""
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError
+    return found
 
 
 def now() -> str:

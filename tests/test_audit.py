@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -84,12 +86,11 @@ def test_any_digest_can_be_checked(text_workspace: Workspace, log: Path, digest:
 
 
 def test_line_cut_by_a_crash_was_never_promised(text_workspace: Workspace, log: Path) -> None:
-    whole = log.read_bytes()
-    log.write_bytes(whole[:-40])
-    assert numbers(text_workspace) == [0, 1]
-    assert audit.verify(text_workspace).entries == 2
+    log.write_bytes(log.read_bytes() + log.read_bytes().splitlines()[-1][:-40])
+    assert numbers(text_workspace) == [0, 1, 2]
+    assert audit.verify(text_workspace).entries == 3
     audit.append(text_workspace, "test", number=9)
-    assert numbers(text_workspace) == [0, 1, 9]
+    assert numbers(text_workspace) == [0, 1, 2, 9]
     assert audit.verify(text_workspace).ok
 
 
@@ -132,6 +133,119 @@ def test_key_makes_a_chain_that_only_its_holder_continues(
     monkeypatch.setenv("HIVE_AUDIT_KEY", "secret")
     assert audit.verify(text_workspace).first_bad == 2
     assert "secret" not in (text_workspace.root / audit.FILE).read_text()
+
+
+@pytest.mark.parametrize("key", ["", "secret"])
+@pytest.mark.parametrize("keep", [0, 1, 2])
+def test_a_cut_tail_shows(text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch, keep: int, key: str) -> None:
+    monkeypatch.setenv("HIVE_AUDIT_KEY", key)
+    log = text_workspace.root / audit.FILE
+    for number in range(3):
+        audit.append(text_workspace, "test", number=number)
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:keep]))
+    verdict = audit.verify(text_workspace)
+    assert (verdict.ok, verdict.entries, verdict.first_bad) == (False, keep, keep + 1)
+    assert "3 lines were written" in verdict.reason
+    with pytest.raises(HiveError, match="HIVE-413"):
+        audit.vouched(text_workspace, "test")
+
+
+def test_a_deleted_log_shows_and_a_restored_one_is_whole(text_workspace: Workspace, log: Path) -> None:
+    whole = log.read_bytes()
+    log.unlink()
+    assert (audit.verify(text_workspace).ok, audit.verify(text_workspace).first_bad) == (False, 1)
+    log.write_bytes(whole)
+    assert audit.verify(text_workspace).ok
+
+
+def test_what_a_cut_log_lacks_and_what_was_added_to_it_is_not_forgotten(text_workspace: Workspace, log: Path) -> None:
+    """Otherwise the next command would hide the cut, or putting the log back would hide what was done meanwhile."""
+    whole = log.read_bytes()
+    log.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+    for number in range(7, 9):
+        audit.append(text_workspace, "test", number=number)
+        assert not audit.verify(text_workspace).ok
+    log.write_bytes(whole)
+    assert not audit.verify(text_workspace).ok
+
+
+def test_the_same_entry_twice_in_the_place_of_one_shows(
+    text_workspace: Workspace, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two looks at a holdout in one second have one digest, where the first was cut off."""
+    monkeypatch.setattr(audit, "now", lambda: "2030-01-01T00:00:00+00:00")
+    whole = log.read_bytes()
+    first = audit.append(text_workspace, "test", number=9)
+    log.write_bytes(whole)
+    assert audit.append(text_workspace, "test", number=9) == first
+    assert not audit.verify(text_workspace).ok
+
+
+def test_a_clone_and_a_log_that_others_continued_are_whole(text_workspace: Workspace, log: Path) -> None:
+    shorter = (text_workspace.state / "audit.head").read_bytes()
+    audit.append(text_workspace, "test", number=3)
+    (text_workspace.state / "audit.head").write_bytes(shorter)
+    assert audit.verify(text_workspace).ok
+    shutil.rmtree(text_workspace.state)
+    clone = Workspace(text_workspace.root)
+    assert audit.verify(clone).ok
+    audit.append(clone, "test", number=4)
+    assert (audit.verify(clone).ok, audit.verify(clone).entries) == (True, 5)
+
+
+@pytest.mark.parametrize("head", ["", "{", "3", "[3]", "[[1]]", '[["x", "y"]]', "[[Infinity, 1]]"])
+def test_a_damaged_head_is_no_fresh_start(text_workspace: Workspace, log: Path, head: str) -> None:
+    (text_workspace.state / "audit.head").write_text(head)
+    verdict = audit.verify(text_workspace)
+    assert (verdict.ok, verdict.reason) == (False, ".hive/audit.head is damaged")
+    with pytest.raises(HiveError, match="HIVE-413"):
+        audit.append(text_workspace, "test")
+
+
+def test_a_log_rewritten_as_a_whole_is_not_the_one_that_was_written(text_workspace: Workspace, log: Path) -> None:
+    head = ""
+    lines = []
+    for entry in list(audit.entries(text_workspace)):
+        entry |= {"number": 7, "previous": head}
+        head = entry["digest"] = audit._digest(entry, None)
+        lines.append(json.dumps(entry))
+    log.write_text("\n".join(lines) + "\n")
+    assert (audit.verify(text_workspace).ok, audit.verify(text_workspace).first_bad) == (False, 3)
+
+
+@pytest.mark.parametrize("line", [1, 3])
+def test_a_key_that_stands_twice_in_a_line_shows(text_workspace: Workspace, log: Path, line: int) -> None:
+    lines = log.read_text().splitlines()
+    lines[line - 1] = '{"number": 7, ' + lines[line - 1][1:]
+    log.write_text("\n".join(lines) + "\n")
+    verdict = audit.verify(text_workspace)
+    assert (verdict.ok, verdict.first_bad) == (False, line)
+
+
+def test_a_key_set_later_is_named_as_the_reason(
+    text_workspace: Workspace, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIVE_AUDIT_KEY", "late")
+    verdict = audit.verify(text_workspace)
+    assert (verdict.first_bad, verdict.reason.startswith("line 1 was written without a key")) == (1, True)
+
+
+KILLED = """
+import os, signal, sys
+from hive_agents import audit
+from hive_agents.workspace import Workspace
+audit.atomic_write = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+audit.append(Workspace(sys.argv[1]), "test", number=3)
+"""
+
+
+def test_a_process_killed_between_line_and_head_leaves_a_whole_log(text_workspace: Workspace, log: Path) -> None:
+    command = [sys.executable, "-c", KILLED, str(text_workspace.root)]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+    assert (numbers(text_workspace), audit.verify(text_workspace).ok) == ([0, 1, 2, 3], True)
+    audit.append(text_workspace, "test", number=4)
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:4]))
+    assert audit.verify(text_workspace).first_bad == 5
 
 
 APPENDER = """

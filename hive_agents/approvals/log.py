@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hive_agents import audit
@@ -11,6 +11,11 @@ from hive_agents.errors import HiveError
 from hive_agents.workspace import Workspace
 
 KIND = "approval"
+Entry = Mapping[str, Any]
+
+_BEGINS = {"status": "pending", "version": 1, "decisions": [], "delegations": [], "escalations": 0, "note": None}
+_FIELDS = {"step": int, "content_hash": str, "changes": dict}
+_NAMED = ("created_at", "due_at", "remind_at", "on_timeout", "idempotency_key")
 
 
 def append(workspace: Workspace, event: str, request: ApprovalRequest, changes: Mapping[str, Any]) -> None:
@@ -31,32 +36,54 @@ def append(workspace: Workspace, event: str, request: ApprovalRequest, changes: 
     )
 
 
-def caught_up(workspace: Workspace, request: ApprovalRequest, *, trusted: bool = False) -> ApprovalRequest:
-    """The request with what a crash, or a writer at this moment, kept from its row: entries come before rows.
+def append_filed(workspace: Workspace, request: ApprovalRequest) -> None:
+    """The first entry: with what the content's hash doesn't cover."""
+    append(workspace, "requested", request, {name: getattr(request, name) for name in _NAMED})
 
-    Raises, if it has to be `trusted`: HIVE-413 where the row is not what the audit log says, so that nobody
-    decides on a forgery.
+
+def histories(workspace: Workspace) -> dict[str, list[Entry]]:
+    """The entries of each request, by its id. Raises: HIVE-413 for a broken log, from which nothing follows."""
+    found: dict[str, list[Entry]] = {}
+    for entry in audit.vouched(workspace, KIND):
+        found.setdefault(str(entry.get("approval")), []).append(entry)
+    return found
+
+
+def standing(request: ApprovalRequest, entries: Sequence[Entry]) -> ApprovalRequest:
+    """The request as its `entries` say that it stands: with what a crash, or a writer just now, kept from its row.
+
+    Raises: HIVE-413 where the row is not what the log says, so that nobody decides on a forgery, or carries it out.
     """
-    entries = [entry for entry in audit.recorded(workspace, KIND) if entry.get("approval") == request.id]
-    for entry in entries:
-        if entry["step"] == request.step + 1:
+    if not entries:
+        raise untrusted(request.id, "the audit log doesn't know it")
+    if not all(_well_formed(entry, step) for step, entry in enumerate(entries, start=1)):
+        raise untrusted(request.id, "its history in the audit log is damaged")
+    try:
+        for entry in entries[max(0, request.step) :]:
             request = changed(request, entry["changes"])
-    if trusted:
-        _require_unaltered(request, entries[-1] if entries else None)
+    except ValueError:
+        raise untrusted(request.id, "its history in the audit log is damaged") from None
+    last = entries[-1]
+    if request.hash != request.content_hash or request.content_hash != last["content_hash"]:
+        raise untrusted(request.id, "its content was altered")
+    told: dict[str, Any] = _BEGINS | {"step": last["step"]}
+    for entry in entries:
+        told |= entry["changes"]
+    stands = request.model_dump(mode="json")
+    if any(stands.get(name) != value for name, value in told.items()):
+        raise untrusted(request.id, "the database and the audit log disagree on it")
     return request
 
 
-def _require_unaltered(request: ApprovalRequest, last: Mapping[str, Any] | None) -> None:
-    stands = (request.step, request.status, request.version, request.content_hash)
-    if request.hash != request.content_hash or last is None:
-        found = "its content was altered" if last else "the audit log doesn't know it"
-    elif stands != (last["step"], last["status"], last["version"], last["content_hash"]):
-        found = "the database and the audit log disagree on it"
-    else:
-        return
-    raise HiveError.of(
+def filed_hash(entries: Sequence[Entry]) -> Any:
+    """The hash of what was filed, before anybody edited or revised it."""
+    return entries[0]["content_hash"]
+
+
+def untrusted(request_id: str, why: str) -> HiveError:
+    return HiveError.of(
         "HIVE-413",
-        f"{request.id} can't be trusted: {found}",
+        f"{request_id} can't be trusted: {why}",
         file=audit.FILE,
         path="$",
         fix="run `hive approvals verify`, find out who changed what, and ask for it anew",
@@ -68,3 +95,7 @@ def changed(request: ApprovalRequest, changes: Mapping[str, Any]) -> ApprovalReq
     """The request one step on."""
     value = request.model_dump(mode="json") | dict(changes) | {"step": request.step + 1}
     return ApprovalRequest.model_validate(value)
+
+
+def _well_formed(entry: Entry, step: int) -> bool:
+    return entry.get("step") == step and all(isinstance(entry.get(name), kind) for name, kind in _FIELDS.items())

@@ -20,6 +20,17 @@ def person(name: str) -> str:
     return found
 
 
+def asked_by(name: str) -> str:
+    """Who asks, in the form in which `person` knows who decides; an agent or a service keeps its kind.
+
+    >>> asked_by(" Dana "), asked_by("user: dana "), asked_by("agent:worker")
+    ('user:Dana', 'user:dana', 'agent:worker')
+    """
+    shown = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
+    kind, colon, rest = shown.partition(":")
+    return f"{kind.strip()}:{rest.strip()}" if colon else f"user:{kind.strip()}"
+
+
 def same_person(a: str, b: str) -> bool:
     """Names that differ only in case or in their form of Unicode are one person: four eyes take no chances."""
     return unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold()

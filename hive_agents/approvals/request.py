@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hive_agents.approvals.args_schema import check_schema
-from hive_agents.approvals.people import person, same_person
+from hive_agents.approvals.people import asked_by, person, same_person
 from hive_agents.formats import AnyCase, Format
 
 Kind = Literal["judgment", "deploy", "tool_call", "rule", "threshold", "question", "ticket", "audit"]
@@ -25,7 +27,7 @@ RESULT: Mapping[Verb, Status] = {
     "reject": "rejected",
     "respond": "responded",
 }
-GOLDEN = "evals/"
+GOLDEN = "evals"
 OWN_TENANT = "local"
 """The workspace itself: its requests may be decided by approvers of every tenant."""
 
@@ -88,6 +90,11 @@ class Filing(Format):
     idempotency_key: str | None = None
     run_id: str | None = None
     thread_id: str | None = None
+
+    @field_validator("requester")
+    @classmethod
+    def _known_person(cls, requester: str) -> str:
+        return asked_by(requester)
 
     @field_validator("args_schema")
     @classmethod
@@ -176,8 +183,15 @@ def needs_four_eyes(filing: Filing) -> bool:
         return True
     if filing.kind == "rule":
         types = context.get("goal_types") or ([context["goal_type"]] if context.get("goal_type") else [])
-        return not types or not isinstance(types, list) or "security" in [str(one).casefold() for one in types]
+        return not types or not isinstance(types, list) or "security" in map(_plain, types)
     if filing.kind == "threshold":
         before, after = context.get("previous"), context.get("threshold")
         return not (isinstance(before, int | float) and isinstance(after, int | float) and after >= before)
-    return bool(context.get("golden")) or str(context.get("file", "")).replace("\\", "/").startswith(GOLDEN)
+    file = context.get("file") or ""
+    parts = re.split(r"[\\/]", _plain(file))
+    return bool(context.get("golden")) or not isinstance(file, str) or GOLDEN in map(_plain, parts)
+
+
+def _plain(text: Any) -> str:
+    """Without case, form of Unicode, and spaces or dots at the ends, none of which make it another name."""
+    return unicodedata.normalize("NFKC", str(text)).casefold().strip(" \t\r\n.")

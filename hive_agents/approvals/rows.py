@@ -7,7 +7,11 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
+from hive_agents.approvals import log
 from hive_agents.approvals.request import ApprovalRequest
+
+Row = tuple[Any, ...]
+"""A row as the database has it; it begins with the request's id."""
 
 _COLUMNS = (
     "id tenant kind status title requester risk created_at due_at remind_at version content_hash run_id thread_id"
@@ -26,10 +30,25 @@ def update(connection: sqlite3.Connection, request: ApprovalRequest) -> None:
     connection.execute(f"UPDATE approvals SET {names} WHERE id = ?", (*_values(request), request.id))
 
 
-def select(connection: sqlite3.Connection, where: str = "1", values: Iterable[Any] = ()) -> list[ApprovalRequest]:
+def select(connection: sqlite3.Connection, where: str = "1", values: Iterable[Any] = ()) -> list[Row]:
     """Newest first."""
+    connection.text_factory = _text
     found = connection.execute(f"{_SELECT} WHERE {where} ORDER BY created_at DESC, rowid DESC", tuple(values))
-    return [_request(row) for row in found]
+    return found.fetchall()
+
+
+def request_of(row: Row) -> ApprovalRequest:
+    """Raises: HIVE-413 for a row that holds no request."""
+    *columns, request, decisions = row
+    try:
+        value = json.loads(request) | dict(zip(_COLUMNS, columns, strict=True)) | {"decisions": json.loads(decisions)}
+        return ApprovalRequest.model_validate(value)
+    except (ValueError, TypeError, RecursionError):
+        raise log.untrusted(str(row[0]), "its row in the database is damaged") from None
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")  # one row that is no text must not hide all others
 
 
 def _values(request: ApprovalRequest) -> list[Any]:
@@ -37,9 +56,3 @@ def _values(request: ApprovalRequest) -> list[Any]:
     decisions = value.pop("decisions")
     columns = [value.pop(name) for name in _COLUMNS]
     return [*columns, json.dumps(value, ensure_ascii=False), json.dumps(decisions, ensure_ascii=False)]
-
-
-def _request(row: tuple[Any, ...]) -> ApprovalRequest:
-    *columns, request, decisions = row
-    value = json.loads(request) | dict(zip(_COLUMNS, columns, strict=True)) | {"decisions": json.loads(decisions)}
-    return ApprovalRequest.model_validate(value)

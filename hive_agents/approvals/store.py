@@ -6,18 +6,18 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from hive_agents import audit
 from hive_agents.approvals import log, rows
-from hive_agents.approvals.args_schema import faults
+from hive_agents.approvals.answers import Recheck, edited_args, repeats
 from hive_agents.approvals.changes import content, effect, later, overdue
+from hive_agents.approvals.inbox import Inbox, inbox
 from hive_agents.approvals.notify import Occasion, notify
-from hive_agents.approvals.patch import PatchError, patched
 from hive_agents.approvals.people import person, same_person
 from hive_agents.approvals.permission import refused, require_current, require_open, require_permitted
 from hive_agents.approvals.request import (
-    RESULT,
     ApprovalRequest,
     Decision,
     Delegation,
@@ -28,17 +28,15 @@ from hive_agents.approvals.request import (
     needs_four_eyes,
 )
 from hive_agents.database import connect, database_errors, transaction
-from hive_agents.errors import HiveError
+from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.workspace import Workspace
-
-Recheck = Callable[[ApprovalRequest], Sequence[str]]
 
 
 class ApprovalStore:
     """`recheck` says what rules and permissions have against an edited request; empty lets it pass.
 
     Every change is one transaction: entry in the audit log, then the row. What a crash leaves in between is
-    caught up by the next reader.
+    caught up by the next reader. A row that the verified log doesn't bear out is damaged: it is told, and nothing else.
     """
 
     def __init__(
@@ -52,7 +50,8 @@ class ApprovalStore:
     def file(self, filing: Filing) -> ApprovalRequest:
         """A pending request; the same filing again, by its key or its run and kind, is the same request.
 
-        Raises: HIVE-416 where an idempotency key comes back with another content.
+        Raises: HIVE-416 where an idempotency key comes back with another content, HIVE-413 where the request that
+        is there can't be trusted.
         """
         if needs_four_eyes(filing) and not filing.approvers.exclude_requester:
             approvers = filing.approvers.model_copy(update={"exclude_requester": True})
@@ -61,10 +60,7 @@ class ApprovalStore:
         with self._transaction() as connection:
             found = rows.select(connection, "idempotency_key = ?", [key]) if key is not None else []
             if found:
-                if filing.idempotency_key is not None and self._first_hash(found[0]) != filing.hash:
-                    message = f"{found[0].id} was filed under the same idempotency key with another content"
-                    raise refused("HIVE-416", message, "give the new content a key of its own")
-                return log.caught_up(self.workspace, found[0])
+                return self._filed_before(found[0], filing)
             at = self.now()
             request = ApprovalRequest(
                 **{name: getattr(filing, name) for name in Filing.model_fields if name != "on_timeout"},
@@ -77,7 +73,7 @@ class ApprovalStore:
                 version=1,
                 content_hash=filing.hash,
             )
-            log.append(self.workspace, "requested", request, {})
+            log.append_filed(self.workspace, request)
             rows.insert(connection, request, key)
         self._tell("requested", request)
         return request
@@ -85,23 +81,36 @@ class ApprovalStore:
     def list(
         self, status: Status | None = None, rule_id: str | None = None, *, tenant: str | None = None
     ) -> list[ApprovalRequest]:
-        """Newest first; `rule_id` narrows to what one rule asked for, `tenant` to what concerns one tenant."""
-        self.sweep()
-        with self._connection() as connection:
-            found = [log.caught_up(self.workspace, request) for request in rows.select(connection)]
+        """Newest first; `rule_id` narrows to what one rule asked for, `tenant` to what concerns one tenant.
+
+        Without those that are `damaged`; while the audit log is broken, as the database has them.
+        """
         return [
             request
-            for request in found
+            for request in self._inbox().requests
             if status in (None, request.status)
             and tenant in (None, request.tenant)
             and (rule_id is None or request.context.get("rule_id") == rule_id)
         ]
 
+    def damaged(self) -> dict[str, Diagnostic]:
+        """What is wrong with requests that were altered outside the store, by their ids: HIVE-413 each."""
+        return self._inbox().damaged
+
     def get(self, request_id: str) -> ApprovalRequest:
-        """Raises: HIVE-409 for an unknown id, HIVE-413 for one that was altered outside the store."""
+        """Raises: HIVE-409 for an unknown id, HIVE-413 for one that was altered outside the store or a broken log."""
         self.sweep()
         with self._connection() as connection:
-            return self._find(connection, request_id, trusted=True)
+            return self._find(connection, request_id)
+
+    def read(self, request_id: str) -> tuple[ApprovalRequest, Sequence[Diagnostic]]:
+        """As `get`; while the audit log is broken, the request as the database has it, with HIVE-413 as a warning."""
+        verdict = audit.verify(self.workspace)
+        if verdict.ok:
+            return self.get(request_id), ()
+        with self._connection() as connection:
+            found = rows.request_of(self._row(connection, request_id))
+        return found, [replace(one, severity="warning") for one in audit.broken(verdict).diagnostics]
 
     def decide(
         self,
@@ -128,18 +137,18 @@ class ApprovalStore:
         """
         by = person(by)
         seen = self.get(request_id)
-        if self._repeats(seen, verb, by, message, patch):
+        if repeats(seen, verb, by, message, patch):
             return seen
         who = (by, authn, tenant)
         self._require(seen, verb, who, version, content_hash)
         if verb == "respond" and not message:
             raise HiveError.of("HIVE-409", "a response needs a text", fix='add --message "…"')
-        args = self._edited_args(seen, patch) if verb == "edit" else None
+        args = edited_args(seen, patch, self.recheck) if verb == "edit" else None
         if check is not None:
             check(seen)
         with self._transaction() as connection:
-            request = self._find(connection, request_id, trusted=True)
-            if self._repeats(request, verb, by, message, patch):
+            request = self._find(connection, request_id)
+            if repeats(request, verb, by, message, patch):
                 return request
             self._require(request, verb, who, version, content_hash or seen.content_hash)
             decision = Decision(
@@ -208,15 +217,22 @@ class ApprovalStore:
         if not self.workspace.database.exists():
             return
         with self._connection() as connection:
-            due = [request.id for request in rows.select(connection, where, [now, now])]
+            due = [str(row[0]) for row in rows.select(connection, where, [now, now])]
         for request_id in due:
-            with self._transaction() as connection:
-                request = self._find(connection, request_id)
-                occasion, changes = overdue(request, now, self.settings.due_hours, self.settings.remind_hours)
-                if occasion is not None:
-                    request = self._write(connection, occasion, request, changes)
+            try:
+                self._sweep(request_id, now)
+            except HiveError as error:
+                if error.diagnostics[0].code != "HIVE-413":  # what is damaged waits, and nothing else waits for it
+                    raise
+
+    def _sweep(self, request_id: str, now: str) -> None:
+        with self._transaction() as connection:
+            request = self._find(connection, request_id)
+            occasion, changes = overdue(request, now, self.settings.due_hours, self.settings.remind_hours)
             if occasion is not None:
-                self._tell(occasion, request)
+                request = self._write(connection, occasion, request, changes)
+        if occasion is not None:
+            self._tell(occasion, request)
 
     def _require(
         self,
@@ -230,42 +246,16 @@ class ApprovalStore:
         require_permitted(request, verb, *who, require_token=self.settings.require_token)
         require_current(request, version, content_hash)
 
-    def _repeats(self, request: ApprovalRequest, verb: Verb, by: str, message: str | None, patch: Any) -> bool:
-        """Whether `by` gave this very answer to the content as it is now."""
-        mine = [one for one in request.decisions if same_person(one.by, by) and one.version == request.version]
-        if not mine or (mine[-1].verb, mine[-1].message) != (verb, message):
-            return False
-        if request.decided and request.status != RESULT[verb] and request.status != "edited":
-            return False
-        if verb != "edit":
-            return True
-        try:
-            return bool(patched(request.context.get("args"), patch) == mine[-1].args)
-        except PatchError:
-            return False
-
-    def _edited_args(self, request: ApprovalRequest, patch: Any) -> dict[str, Any]:
-        """Raises: HIVE-105 with everything that schema, rules and permissions have against the edit."""
-        try:
-            args = patched(request.context["args"], patch)
-        except PatchError as error:
-            raise refused("HIVE-105", f"the patch can't be applied: {error}", "patch context.args as shown") from None
-        found = faults(args, request.args_schema or {})
-        if not found and not isinstance(args, dict):
-            found = ["$ is no object"]
-        if not found and self.recheck is not None:
-            edited = ApprovalRequest.model_validate(
-                request.model_dump(mode="json") | content(request, request.context | {"args": args})
-            )
-            found = list(self.recheck(edited))
-        if found:
-            raise refused("HIVE-105", f"the edit is not allowed: {'; '.join(found)}", "change the patch")
-        return dict(args)
-
-    def _first_hash(self, request: ApprovalRequest) -> str:
-        """The hash of what was filed, before anybody edited or revised it."""
-        entries = (one for one in audit.recorded(self.workspace, log.KIND) if one.get("approval") == request.id)
-        return next((str(one["content_hash"]) for one in entries), request.content_hash)
+    def _filed_before(self, row: rows.Row, filing: Filing) -> ApprovalRequest:
+        request = rows.request_of(row)
+        entries = log.histories(self.workspace).get(request.id, [])
+        request = log.standing(request, entries)
+        if (request.tenant, request.key) != (filing.tenant, filing.key):
+            raise log.untrusted(request.id, "it stands under another request's key")
+        if filing.idempotency_key is not None and log.filed_hash(entries) != filing.hash:
+            message = f"{request.id} was filed under the same idempotency key with another content"
+            raise refused("HIVE-416", message, "give the new content a key of its own")
+        return request
 
     def _write(
         self, connection: sqlite3.Connection, event: str, request: ApprovalRequest, changes: dict[str, Any]
@@ -275,12 +265,21 @@ class ApprovalStore:
         rows.update(connection, after)
         return after
 
-    def _find(self, connection: sqlite3.Connection, request_id: str, *, trusted: bool = False) -> ApprovalRequest:
+    def _find(self, connection: sqlite3.Connection, request_id: str) -> ApprovalRequest:
+        request = rows.request_of(self._row(connection, request_id))
+        return log.standing(request, log.histories(self.workspace).get(request_id, []))
+
+    def _row(self, connection: sqlite3.Connection, request_id: str) -> rows.Row:
         found = rows.select(connection, "id = ?", [request_id])
         if not found:
             fix = "`hive approvals list` shows all of them"
             raise HiveError.of("HIVE-409", f"there is no approval request {request_id}", fix=fix)
-        return log.caught_up(self.workspace, found[0], trusted=trusted)
+        return found[0]
+
+    def _inbox(self) -> Inbox:
+        self.sweep()
+        with self._connection() as connection:
+            return inbox(self.workspace, rows.select(connection))
 
     def _tell(self, occasion: Occasion, request: ApprovalRequest) -> None:
         notify(self.workspace, occasion, request)

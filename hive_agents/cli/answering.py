@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface
+from hive_agents.cli.surface import Surface, one_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals.request import Verb
@@ -48,10 +48,10 @@ def give_answer(
         except HiveError as error:
             code = max(code, error.exit_code)
             value = {"id": request, "ok": False, "diagnostics": [found.to_json() for found in error.diagnostics]}
-            line = f"{request}: {error.diagnostics[0].message}"
+            line = one_line(f"{request}: {error.diagnostics[0].message}")
         items.append(value)
         lines.append(line)
-    surface.show({"items": items}, *(lines or [f"nothing is pending for {rule}"]))
+    surface.show({"items": items}, *(lines or [one_line(f"nothing is pending for {rule}")]))
     raise typer.Exit(code)
 
 
@@ -71,7 +71,7 @@ def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any])
         "run": run,
     }
     line = f"{found.id} is {found.status}" + (f": {missing} more approval(s) needed" if missing else "")
-    return value, line + (f" ({_told(found.outcome)})" if found.outcome else "")
+    return value, one_line(line + (f" ({_told(found.outcome)})" if found.outcome else ""))
 
 
 def _told(outcome: dict[str, Any]) -> str:

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace, styled
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace, styled
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hive_agents.approvals import ApprovalRequest
     from hive_agents.approvals.request import Verb
 
 app = typer.Typer(help="Requests that wait for a person: read them, decide them.", no_args_is_help=True)
@@ -35,23 +38,39 @@ def list_(
     quiet: QuietOption = False,
 ) -> None:
     """Every request, newest first; finishes what was decided and not carried out."""
-    from rich.table import Table
-
     from hive_agents.approvals import ApprovalStore
+    from hive_agents.approvals.request import Status
+    from hive_agents.errors import HiveError
     from hive_agents.runtime.decisions import finish
 
     place, surface = open_workspace(workspace), Surface(json, quiet)
+    wanted = status.lower() if status is not None else None
+    if wanted is not None and wanted not in get_args(Status):
+        fix = f"use one of {', '.join(get_args(Status))}"
+        raise HiveError.of("HIVE-409", f'there is no status "{one_line(status)}"', fix=fix)
     surface.warn(finish(place))
-    wanted = status.lower() if status else None
-    found = [one for one in ApprovalStore(place).list(tenant=tenant) if wanted in (None, one.status)]
-    table = Table()
-    table.add_column("id", no_wrap=True)
-    for name in ("status", "kind", "title", "requester", "created", "due"):
-        table.add_column(name)
+    store = ApprovalStore(place)
+    found = [one for one in store.list(tenant=tenant) if wanted in (None, one.status)]
+    table = _table(found, list(store.damaged()) if wanted is None else [])
+    surface.show({"items": [one.summary() for one in found]}, table if table.rows else "nobody asked for anything yet")
+
+
+def _table(found: list[ApprovalRequest], damaged: list[str]) -> Table:
+    """Whole at 80 columns: what is long wraps, and nothing is cut."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for name in ("id", "status", "kind", "due"):
+        table.add_column(name, no_wrap=True)
+    for name in ("requester", "title"):
+        table.add_column(name, overflow="fold")
     for one in found:
-        cells = (one.id, one.status, one.kind, one.title, one.requester, one.created_at, one.due_at or "")
-        table.add_row(*cells, style=STYLES.get(one.status))
-    surface.show({"items": [one.summary() for one in found]}, table if found else "nobody asked for anything yet")
+        due = (one.due_at or "")[:16].replace("T", " ")
+        cells = (one.id, one.status, one.kind, due, one.requester, one.title)
+        table.add_row(*map(one_line, cells), style=STYLES.get(one.status))
+    for request in damaged:
+        table.add_row(one_line(request), "damaged", style="red")
+    return table
 
 
 @app.command()
@@ -63,19 +82,20 @@ def show(
 
     from hive_agents.approvals import ApprovalStore
 
-    found = ApprovalStore(open_workspace(workspace)).get(request)
-    parts: list[Any] = [
-        styled(found.title, "bold"),
+    place, surface = open_workspace(workspace), Surface(json, quiet)
+    found, warnings = ApprovalStore(place).read(request)
+    surface.warn(warnings)
+    lines = [
         f"  {found.id}, version {found.version}, {found.status}; {found.kind} of {found.tenant}, risk {found.risk}",
         f"  asked by {found.requester} at {found.created_at}; due {found.due_at or 'never'}",
         f"  decide with: {', '.join(found.allowed_decisions)}; {found.remaining_approvals} approval(s) missing"
         + (", not the requester's" if found.approvers.exclude_requester else ""),
     ]
     if found.diff is not None:
-        parts += [f"  {step['op']} {step['path']} {step.get('value', '')}" for step in found.diff.json_patch]
-    parts += [Pretty(found.context)]
-    parts += [f"  {one.verb} by {one.by} ({one.authn}) at {one.at}: {one.reason or ''}" for one in found.decisions]
-    Surface(json, quiet).show(found.to_json(), *parts)
+        lines += [f"  {' '.join(str(part) for part in step.values())}" for step in found.diff.json_patch]
+    said = [f"  {one.verb} by {one.by} ({one.authn}) at {one.at}: {one.reason or ''}" for one in found.decisions]
+    title, context = styled(one_line(found.title), "bold"), Pretty(found.context)
+    surface.show(found.to_json(), title, *map(one_line, lines), context, *map(one_line, said))
 
 
 def _verb(verb: Verb, help: str, *own: Parameter) -> None:
@@ -132,18 +152,21 @@ def delegate(
     place = open_workspace(workspace)
     found = ApprovalStore(place).delegate(request, to=to, **asdict(decider_for(place, by)))
     last = found.delegations[-1]
-    Surface(json, quiet).show(found.to_json(), f"{last.to} decides {found.id} in place of {last.by}")
+    Surface(json, quiet).show(found.to_json(), one_line(f"{last.to} decides {found.id} in place of {last.by}"))
 
 
 @app.command()
 def verify(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """Walk the audit log's chain: does every line still follow from the one before?"""
-    from hive_agents import audit
+    """Walk the audit log's chain: does every line still follow from the one before, and is none missing?"""
+    from hive_agents.audit import broken
+    from hive_agents.verification.certificate import log_verdict
 
-    found = audit.verify(open_workspace(workspace))
+    found, surface = log_verdict(open_workspace(workspace)), Surface(json, quiet)
+    value = {name: part for name, part in asdict(found).items() if name != "reason"}
     line = styled("intact", "green") + f": {found.entries} entries, head {found.head[:16]}"
     if not found.ok:
-        line = styled("broken", "red") + f": line {found.first_bad} of {audit.FILE} doesn't follow from the line before"
+        surface.warn(broken(found).diagnostics)
+        line = styled("broken", "red") + f": {found.reason}"
     weak = "no HIVE_AUDIT_KEY is set: the chain detects accidents only, anybody who can write the file can redo it"
-    Surface(json, quiet).show(asdict(found), line, *(() if found.keyed else (weak,)))
+    surface.show(value, line, *(() if found.keyed else (weak,)))
     raise typer.Exit(0 if found.ok else 1)

@@ -54,7 +54,8 @@ class Surface:
             style = (
                 "yellow" if diagnostic.severity == "warning" else "red" if diagnostic.severity == "error" else "cyan"
             )
-            err.print(str(diagnostic), style=style, soft_wrap=True)
+            told = "\n".join(map(one_line, str(diagnostic).split("\n")))
+            err.print(told, style=style, soft_wrap=True)
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[str, int, int], None]]:
@@ -100,6 +101,15 @@ def styled(text: str, style: str) -> Text:
     from rich.text import Text
 
     return Text(text, style=style)
+
+
+def one_line(value: object) -> str:
+    r"""What others wrote, as one line that a terminal shows and doesn't obey.
+
+    >>> one_line("may I?\x1b[2J\nYes: approved")
+    'may I?�[2J Yes: approved'
+    """
+    return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in str(value))
 
 
 def count(number: int, noun: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
+from hive_agents import audit
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, json_patch
 from hive_agents.approvals.permission import refused
 from hive_agents.approvals.request import Verb
@@ -72,8 +74,13 @@ def decide(
 
 
 def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 30.0) -> dict[str, str] | None:
-    """Do what a decided request asks for, unless it was done; returns its run's id and status."""
+    """Do what a decided request asks for, unless it was done; returns its run's id and status.
+
+    What it asks for is what the verified audit log bears out, and not what the caller was given.
+    Raises: HIVE-413 for a request that can't be trusted.
+    """
     store = ApprovalStore(workspace)
+    request = store.get(request.id)
     run = _run(workspace, request)
     if request.kind == "deploy" and request.decided and request.outcome is None:
         if request.status == "approved":
@@ -90,18 +97,29 @@ def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 3
 
 
 def finish(workspace: Workspace) -> list[Diagnostic]:
-    """Carry out what was decided and left undone by a process that died; returns what could not be, as warnings."""
-    findings = []
-    for request in ApprovalStore(workspace).list():
+    """Carry out what was decided and left undone by a process that died; returns what could not be, as warnings.
+
+    From a broken audit log nothing is carried out, and of the others no request that it doesn't bear out.
+    """
+    verdict = audit.verify(workspace)
+    if not verdict.ok:
+        return _warnings(audit.broken(verdict))
+    store = ApprovalStore(workspace)
+    requests, findings = store.list(), [replace(found, severity="warning") for found in store.damaged().values()]
+    for request in requests:
         undone = request.kind == "deploy" and request.outcome is None
         waits = undone and (request.status == "approved" or (request.decided and request.run_id is not None))
         if waits or _has_effect(request):
             try:
                 carry_out(workspace, request, wait=0.1)
             except HiveError as error:
-                # Somebody is at it right now.
-                findings += [found for found in error.diagnostics if found.code != "HIVE-402"]
+                findings += _warnings(error)
     return findings
+
+
+def _warnings(error: HiveError) -> list[Diagnostic]:
+    # HIVE-402: somebody is at it right now.
+    return [replace(found, severity="warning") for found in error.diagnostics if found.code != "HIVE-402"]
 
 
 def _has_effect(request: ApprovalRequest) -> bool:

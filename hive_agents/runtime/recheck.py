@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hive_agents.approvals import ApprovalRequest, ToolPolicy, ToolRule
-from hive_agents.approvals.store import Recheck
+from hive_agents.approvals.answers import Recheck
 from hive_agents.errors import HiveError
 from hive_agents.goals import Goal, load_goal
 from hive_agents.judging.expressions import parse

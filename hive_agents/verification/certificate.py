@@ -22,8 +22,8 @@ from hive_agents.workspace import Workspace
 class Certificate:
     """Identities of what was measured, the release that measured, and the head of the audit log at that time.
 
-    `model` is null without one; `access` is null where no golden query is asked in somebody's scope; `audit` is {entries, head}: a log that is shorter, or has another line there, was cut
-    or rewritten.
+    `model` is null without one; `access` is null where no golden query is asked in somebody's scope; `audit` is
+    {entries, head}: a log that is shorter, or has another line there, was cut or rewritten.
     """
 
     config_hash: str
@@ -55,18 +55,24 @@ def certify(
     )
 
 
-def log_fault(workspace: Workspace) -> str:
-    """Why the audit log can't vouch for how often a holdout was used, in words; "" where it can."""
+def log_verdict(workspace: Workspace) -> audit.Verdict:
+    """As `audit.verify`, and the log must still have the lines that the last deployment's certificate names."""
     found = audit.verify(workspace)
-    if not found.ok:
-        return f"the audit log is broken at line {found.first_bad}"
+    if not found.ok or not workspace.database.exists():
+        return found
     rows = (*unlogged_versions(workspace), *versions(workspace))
     # A rollback repeats the certificate of what it went back to.
     records = (version.evaluation or {} for version in rows if version.via != "rollback")
     seen = next((record["certificate"]["audit"] for record in records if "certificate" in record), None)
     if seen is None or audit.reaches(workspace, seen["entries"], seen["head"]):
-        return ""
-    return f"the audit log lacks the {seen['entries']} lines that the last deployment's certificate names"
+        return found
+    return audit.lacking(found, (seen["entries"], seen["head"]))
+
+
+def log_fault(workspace: Workspace) -> str:
+    """Why the audit log can't vouch for how often a holdout was used, in words; "" where it can."""
+    found = log_verdict(workspace)
+    return "" if found.ok else f"the audit log is broken: {found.reason}"
 
 
 def changed_since(workspace: Workspace, candidate: StoredConfig, active: str | None, record: dict[str, Any]) -> str:

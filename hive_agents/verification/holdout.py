@@ -13,6 +13,7 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.files import locked
+from hive_agents.verification.certificate import log_verdict
 from hive_agents.workspace import Workspace
 
 MAX_USES = 10
@@ -93,7 +94,7 @@ def visible_part(
     """The queries to measure, the split whose queries may not be listed, and what to say about it.
 
     Without a split all queries count and the holdout's stay unlisted. Asking for the holdout spends a use.
-    Raises: HIVE-409 for an unknown or empty split.
+    Raises: HIVE-409 for an unknown or empty split, HIVE-413 for the holdout where a broken log can't count its uses.
     """
     golden = load_golden(workspace, path)
     if split is None:
@@ -106,6 +107,8 @@ def visible_part(
         raise HiveError.of("HIVE-409", f'there is no split "{split}"', file=golden.file, path="queries", fix=fix)
     if name != "holdout":
         return chosen, None, []
+    if not (verdict := log_verdict(workspace)).ok:
+        raise audit.broken(verdict)
     use = spend(workspace, chosen, purpose)
     if use.exhausted:
         message = f"this holdout was used {MAX_USES} times before: it can't prove anything any more"

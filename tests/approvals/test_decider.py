@@ -30,6 +30,15 @@ def test_a_token_says_who_decides(place: Workspace) -> None:
     assert decider_for(place, "dana", {"HIVE_TOKEN": " "}) == Decider("user:dana", "local")
 
 
+def test_who_asks_is_who_the_token_names(place: Workspace) -> None:
+    assert requester_for(place, token(place, "dana", "reader"), as_user="Dana") == "user:dana"
+    assert requester_for(place, {}, as_user="bob") == "user:bob"
+    with refused("HIVE-415"):
+        requester_for(place, token(place, "dana"), as_user="bob")
+    with refused("HIVE-409", 2):
+        requester_for(place, {}, as_user="agent:queen")
+
+
 @pytest.mark.parametrize("roles", [("reader",), ("operator", "reader")])
 def test_a_token_without_the_role_decides_nothing(place: Workspace, roles: tuple[str, ...]) -> None:
     with refused("HIVE-415"):

@@ -8,6 +8,8 @@ from hive_agents.approvals import ApprovalStore, Approvers
 from hive_agents.workspace import Workspace
 from tests.approvals.asking import filing, refused
 
+GOLDEN = ["./evals/golden.json", "EVALS/golden.json", "x/../evals/golden.json", "/w/evals", "ｅｖａｌｓ/g", ["evals/"]]
+DANAS = ["dana", "Dana", "user:dana ", " user: dana", "User:DANA", "da\u200bna", "ｄａｎａ"]
 ALWAYS: list[dict[str, Any]] = [
     {"kind": "deploy"},
     {"kind": "rule", "context": {"goal_types": ["security", "code"]}},
@@ -17,12 +19,25 @@ ALWAYS: list[dict[str, Any]] = [
     {"kind": "threshold", "context": {}},
     {"kind": "ticket", "context": {"file": "evals/golden.json"}},
     {"kind": "judgment", "context": {"golden": True}},
+    {"kind": "rule", "context": {"goal_types": ["style", " Security\t"]}},
+    *(
+        {"kind": "ticket", "context": {"file": file}}
+        for file in (
+            "./evals/golden.json",
+            "EVALS/golden.json",
+            "x/../evals/golden.json",
+            "/w/evals",
+            "ｅｖａｌｓ/g",
+            ["evals/"],
+        )
+    ),
 ]
 NOT_BY_THEMSELVES: list[dict[str, Any]] = [
     {"kind": "rule", "context": {"goal_types": ["style"]}},
     {"kind": "threshold", "context": {"previous": 0.7, "threshold": 0.8}},
     {"kind": "question"},
     {"kind": "tool_call"},
+    {"kind": "ticket", "context": {"file": "documents/evaluation.md"}},
 ]
 
 
@@ -35,6 +50,15 @@ def test_who_asks_never_decides_what_needs_four_eyes(place: Workspace, parts: di
             with refused("HIVE-415"):
                 approvals.decide(request.id, verb, by=who)
     assert approvals.decide(request.id, "approve", by="eve").status == "approved"
+
+
+@pytest.mark.parametrize(
+    "requester", ["dana", "Dana", "user:dana ", " user: dana", "User:DANA", "da\u200bna", "ｄａｎａ"]
+)
+def test_who_asks_is_known_however_the_name_is_written(place: Workspace, requester: str) -> None:
+    request = ApprovalStore(place).file(filing(kind="deploy", requester=requester))
+    with refused("HIVE-415"):
+        ApprovalStore(place).decide(request.id, "approve", by="dana")
 
 
 @pytest.mark.parametrize("parts", NOT_BY_THEMSELVES)

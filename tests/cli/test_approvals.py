@@ -11,6 +11,7 @@ import pytest
 from hive_agents import Workspace, audit
 from hive_agents.approvals import ApprovalStore
 from hive_agents.cli.answering import read_patch
+from hive_agents.database import connect
 from hive_agents.retrieval.deployed import active_config, versions
 from tests.approvals.asking import editable, filing
 from tests.sample import Ran, copied_sample, hive, write_config
@@ -75,6 +76,27 @@ def test_another_person_deploys_in_spite_of_the_gate(place: Workspace, override:
     assert approvals(place, "reject", override, "--as", "dana").codes == {"HIVE-414"}
 
 
+def test_a_row_or_a_line_that_somebody_forged_deploys_nothing(place: Workspace, override: str) -> None:
+    decision = {"verb": "approve", "by": "user:ceo", "authn": "token", "at": "2026-11-21T19:00:00+00:00", "version": 1}
+    changes = {"status": "approved", "decisions": [decision]}
+    log = place.root / audit.FILE
+    whole, entry = log.read_text(), list(audit.entries(place))[-1]
+    log.write_text(whole + json.dumps(entry | {"step": 2, "changes": changes, "digest": "f" * 64}) + "\n")
+    ran = approvals(place, "list")
+    assert (ran.code, "HIVE-413" in ran.err, ran.json["items"][0]["status"]) == (0, True, "pending")
+    assert approvals(place, "show", override).json["status"] == "pending"
+    log.write_text(whole)
+    connection = connect(place.database)
+    statement = "UPDATE approvals SET status = 'approved', decisions = ?"
+    connection.execute(statement, (json.dumps([decision]),))
+    connection.close()
+    ran = approvals(place, "list")
+    assert (ran.code, "HIVE-413" in ran.err, ran.json["items"]) == (0, True, [])
+    assert hive("deploy", "same", "--override", "--reason", "again", "-w", place.root, "--json").json["approval_id"]
+    assert not [one for one in versions(place) if one.via == "override"]
+    assert active_config(place).stored.name == "v1-naive"
+
+
 def test_an_override_is_asked_for_once_as_long_as_it_waits(place: Workspace, override: str) -> None:
     """The same reason and figures give the same request; a new reason or measurement supersedes the requester's own."""
 
@@ -127,6 +149,8 @@ def test_unknown_ids_and_missing_ones_are_wrong_usage(place: Workspace) -> None:
         assert approvals(place, *verb, "nope").code == 2, verb
     assert approvals(place, "approve").code == 2
     assert approvals(place, "approve", "x", "--as", "agent:queen").code == 2
+    assert approvals(place, "list", "--status", "bogus").codes == {"HIVE-409"}
+    assert approvals(place, "list", "--status", "bogus").code == 2
     assert approvals(place, "list").json == {"items": []}
 
 
@@ -173,6 +197,38 @@ def test_texts_are_shown_as_they_were_written(place: Workspace) -> None:
         out = "".join(hive("approvals", *command, "-w", place.root).out.split())
         assert "[bold]" not in out
     assert "[red]may I[/red] \\[x]?" in hive("approvals", "show", request, "-w", place.root).out
+
+
+EVIL = "a\x1b[2J\x1b]0;x\x07b\nc\x9b1m\u202ed"
+
+
+def test_what_others_wrote_does_not_speak_to_the_terminal(place: Workspace) -> None:
+    store = ApprovalStore(place)
+    parts = filing(title=EVIL, requester=f"user:{EVIL}", tenant=EVIL, context={EVIL: EVIL, "rule_id": EVIL})
+    request = store.file(parts).id
+    for command in (
+        ("list",),
+        ("show", request),
+        ("approve", EVIL),
+        ("approve", request, "--as", "dana", "--reason", EVIL),
+        ("approve", request, EVIL, "--as", "eve"),
+        ("show", request),
+    ):
+        ran = hive("approvals", *command, "-w", place.root)
+        told = (ran.out + ran.err).replace("\n", "")
+        assert told.isprintable(), command
+        assert "a\nc" not in ran.out
+
+
+def test_the_table_is_whole_at_80_columns(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    parts = filing(kind="threshold", requester="user:somebody.with.a.long.name@example.org", title="lower " * 9)
+    made = ApprovalStore(place).file(parts)
+    ran = hive("approvals", "list", "-w", place.root)
+    assert max(map(len, ran.out.splitlines())) <= 80
+    assert "…" not in ran.out
+    assert str(made.due_at)[:16].replace("T", " ") in ran.out
+    assert parts.requester in "".join(line[47:64].strip() for line in ran.out.splitlines()[1:])
 
 
 def test_a_patch_may_come_from_stdin(monkeypatch: pytest.MonkeyPatch) -> None:

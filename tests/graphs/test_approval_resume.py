@@ -23,7 +23,7 @@ from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.runtime.runs import find_run
 from tests.sample import copied_sample, hive, write_config
 
-STRICT = "[gate]\nalpha = 1e-9\n"
+STRICT = '[gate]\nalpha = 1e-9\n[approvals]\non_timeout = "reject"\n'
 EVERY = 5
 """Of the golden set every fifth query: enough to find something better, and quick to measure."""
 CHECKOUT = Path(__file__).parents[2]
@@ -150,12 +150,7 @@ def test_a_rejected_request_ends_its_run(waiting: tuple[Workspace, str, str]) ->
 
 def test_an_expired_request_ends_its_run_and_deploys_nothing(waiting: tuple[Workspace, str, str]) -> None:
     workspace, run, request = waiting
-    from hive_agents.database import connect
-
-    connection = connect(workspace.database)
-    connection.execute("UPDATE approvals SET due_at = '2001-01-01T00:00:00+00:00'")
-    connection.execute("UPDATE approvals SET request = json_set(request, '$.on_timeout', 'reject')")
-    connection.close()
+    ApprovalStore(workspace, now=lambda: "2100-01-01T00:00:00+00:00").sweep()
     refused = approvals(workspace, "approve", request, "--as", "dana")
     assert (refused.code, refused.codes) == (1, {"HIVE-414"})
     (listed,) = approvals(workspace, "list").json["items"]

@@ -552,13 +552,28 @@ def practise_in_a_copy(world: Workspace) -> None:
     assert gate(world, "some")["j"] == 2
 
 
-@boundary("last lines of the log")
+@fails
 def cut_the_last_looks_off_the_log(world: Workspace) -> None:
-    run(world, "rollback")
+    """Also where the log is put back as it was before: what was looked at meanwhile is remembered."""
     log = world.root / audit.FILE
     whole = log.read_bytes()
+    for _ in range(2):
+        gate(world, "some")
+        log.write_bytes(whole)
+        ran = run(world, "deploy", "mine")
+        assert ran.code == 1
+        assert not audit.verify(world).ok
+        log.write_bytes(whole)
+
+
+@boundary("and `.hive/audit.head` with them")
+def cut_the_last_looks_off_the_log_and_its_head(world: Workspace) -> None:
+    run(world, "rollback")
+    log, head = world.root / audit.FILE, world.root / audit.HEAD
+    before = log.read_bytes(), head.read_bytes()
     assert gate(world, "some")["j"] == 2
-    log.write_bytes(whole)
+    log.write_bytes(before[0])
+    head.write_bytes(before[1])
     assert gate(world, "some")["j"] == 2
 
 

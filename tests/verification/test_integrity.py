@@ -494,6 +494,7 @@ def test_g15_a_log_that_was_tampered_with_is_found_and_proves_nothing(
 ) -> None:
     if key:
         (deployed.root / audit.FILE).unlink()
+        (deployed.root / audit.HEAD).unlink()
         remove_database(deployed)
         monkeypatch.setenv("HIVE_AUDIT_KEY", key)
         run(deployed, "deploy", "naive")
@@ -520,6 +521,33 @@ def test_g15_a_log_that_was_tampered_with_is_found_and_proves_nothing(
 def serving_name_or_refusal(workspace: Workspace) -> str:
     ran = run(workspace, "query", "autoclave")
     return str(ran.json["config"]) if ran.code == 0 else ran.codes.pop()
+
+
+@pytest.mark.parametrize("lost", [(audit.FILE,), (audit.FILE, audit.HEAD)], ids=["log", "log and head"])
+def test_g15_a_log_that_is_gone_is_broken(deployed: Workspace, lost: tuple[str, ...]) -> None:
+    """Where the head is gone as well, the certificate of the last deployment is left."""
+    write_config(deployed, "twin", "keyword")
+    run(deployed, "deploy", "twin", "--allow-inconclusive")
+    for name in lost:
+        (deployed.root / name).unlink()
+    ran = run(deployed, "approvals", "verify")
+    assert (ran.code, ran.json["ok"], "HIVE-413" in ran.err) == (1, False, True)
+    checks = {check["name"]: check["status"] for check in run(deployed, "doctor").json["checks"]}
+    assert checks["audit log"] == "fail"
+
+
+def test_g15_a_holdout_whose_looks_were_cut_off_the_log_is_not_looked_at(deployed: Workspace) -> None:
+    """Else the count would begin again, and putting the log back would hide the looks in between."""
+    look = ("evaluate", "careful", "--split", "holdout")
+    log = deployed.root / audit.FILE
+    before = log.read_bytes()
+    assert run(deployed, *look).code == 0
+    whole = log.read_bytes()
+    log.write_bytes(before)
+    assert (run(deployed, *look).code, run(deployed, *look).codes) == (1, {"HIVE-413"})
+    log.write_bytes(whole)
+    assert run(deployed, *look).code == 0
+    assert len(uses(deployed, load_golden(deployed).split("holdout"))) == 2
 
 
 def test_g15_a_log_of_another_key_proves_nothing(deployed: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

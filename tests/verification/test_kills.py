@@ -172,6 +172,7 @@ def test_a_killed_deployment_is_undone_or_done(naive: Workspace, moment: str) ->
 @pytest.mark.parametrize("moment", WITHOUT_HISTORY)
 def test_a_killed_first_deployment_over_an_active_file_loses_nothing(naive: Workspace, moment: str) -> None:
     (naive.root / audit.FILE).unlink()
+    (naive.root / audit.HEAD).unlink()
     for file in naive.state.glob("hive.db*"):
         file.unlink()
     activate(naive, "naive")

@@ -1,0 +1,122 @@
+"""`hive run`, `hive runs` and `hive agents`: fields, exit codes, and a talk with an agent."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents.workspace import Workspace
+from tests.agents.conftest import GOAL, agent_json, write_json
+from tests.conftest import make_workspace
+from tests.sample import Ran, hive
+
+ASK = {"tool_calls": [{"name": "ask_user", "args": {"question": "Which bees?"}}]}
+INPUT = ("--input", '{"topic": "bees"}')
+
+
+def sets(key: str, value: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"name": "set_output", "args": {"key": key, "value": value}}]}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    workspace = make_workspace(tmp_path / "ws", embedding=False, documents={})
+    write_json(workspace, "goals/digest.json", GOAL)
+    write_json(workspace, "agents/digest.json", agent_json())
+    return workspace
+
+
+def script(place: Workspace, *lines: dict[str, Any], settings: str = "") -> None:
+    chat = f'[models]\nembedding = "none"\nchat = ["scripted:script.jsonl"]\n{settings}'
+    (place.root / "hive.toml").write_text(chat)
+    (place.root / "script.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+
+
+def command(place: Workspace, *arguments: object) -> Ran:
+    return hive(*arguments, "-w", place.root)
+
+
+def test_a_run_that_is_done(place: Workspace) -> None:
+    script(place, sets("items", [1]), sets("text", "bees"))
+    ran = command(place, "run", "digest", *INPUT, "--json")
+    assert ran.code == 0
+    assert {"run_id", "status", "outputs", "judgment", "approval_ids"} <= set(ran.json)
+    assert (ran.json["status"], ran.json["outputs"]) == ("done", {"items": [1], "text": "bees"})
+    (row,) = command(place, "runs", "list", "--json").json["runs"]
+    assert set(row) == set(
+        "run_id thread_id graph status tenant started_at ended_at node steps tokens usd stopped_by error".split()
+    )
+    again = command(place, "run", "--resume", ran.json["run_id"], "--json")
+    assert again.json == ran.json
+    assert "digest" in command(place, "runs").out
+
+
+def test_a_run_whose_budget_is_used_up(place: Workspace) -> None:
+    script(place, sets("items", [1]), sets("text", "bees"), settings="[runs]\nmax_steps = 1\n")
+    ran = command(place, "run", "digest", *INPUT, "--json")
+    assert (ran.code, ran.json["status"], ran.json["stopped_by"]) == (1, "failed", "steps")
+    (row,) = command(place, "runs", "--json").json["runs"]
+    assert (row["error"]["code"], row["stopped_by"], row["steps"]) == ("HIVE-423", "steps", 1)
+    assert "budget of steps exhausted" in command(place, "runs", "show", ran.json["run_id"]).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("nobody", "--json"), "HIVE-107"),
+        (("digest", "--json"), "HIVE-106"),
+        (("digest", "--input", "{", "--json"), "HIVE-101"),
+        (("digest", "--input", "[1]", "--json"), "HIVE-104"),
+        (("digest", "--input", '{"topic": 1, "topc": 2}', "--json"), "HIVE-103"),
+        (("--json",), "HIVE-409"),
+        (("--resume", "r0", "--json"), "HIVE-409"),
+    ],
+)
+def test_bad_input_is_wrong_usage_and_leaves_no_run(place: Workspace, arguments: tuple[str, ...], code: str) -> None:
+    script(place)
+    ran = command(place, "run", *arguments)
+    assert (ran.code, ran.codes) == (2, {code})
+    assert command(place, "runs", "--json").json == {"runs": []}
+
+
+def test_without_a_model_nothing_runs(place: Workspace) -> None:
+    ran = command(place, "run", "digest", *INPUT, "--json")
+    assert (ran.code, ran.codes) == (3, {"HIVE-401"})
+
+
+def test_a_faulty_agent_does_not_run(place: Workspace) -> None:
+    write_json(place, "agents/digest.json", agent_json(entry="nowhere"))
+    script(place)
+    ran = command(place, "run", "digest", *INPUT, "--json")
+    assert (ran.code, "HIVE-107" in ran.codes) == (1, True)
+    assert command(place, "agents", "validate", "digest", "--json").json["ok"] is False
+
+
+def test_a_talk_goes_on_until_the_run_is_done(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(place, ASK, sets("items", [1]), sets("text", "wild bees"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO("wild ones\n"))
+    ran = command(place, "run", "digest", *INPUT, "--chat")
+    assert ran.code == 0
+    assert "Which bees?" in ran.out
+    assert 'text: "wild bees"' in ran.out
+
+
+def test_nobody_at_the_other_end_leaves_the_run_waiting(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    script(place, ASK, sets("items", [1]), sets("text", "wild bees"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    ran = command(place, "run", "digest", *INPUT, "--chat")
+    assert ran.code == 0
+    assert "is waiting" in ran.out
+
+
+def test_agents_are_listed_shown_and_checked(place: Workspace) -> None:
+    (row,) = command(place, "agents", "list", "--json").json["agents"]
+    assert (row["id"], row["ok"], row["nodes"], row["inputs"]) == ("digest", True, ["collect", "write"], ["topic"])
+    assert command(place, "agents", "show", "digest", "--json").json["agent"]["entry"] == "collect"
+    assert command(place, "agents", "validate", "digest", "--json").json == {"ok": True, "diagnostics": []}
+    assert command(place, "agents", "validate", "digst", "--json").code == 2
