@@ -114,6 +114,7 @@ def test_the_same_seed_gives_the_same_result(tmp_path: Path) -> None:
     assert json.dumps(first, sort_keys=True) == json.dumps(second, sort_keys=True)
 
 
+@pytest.mark.slow
 def test_no_deploy_stops_after_the_certificate_and_each_run_uses_the_holdout_once(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
     result = run(workspace, deploy=False)
@@ -216,6 +217,7 @@ def test_a_killed_run_is_resumed_and_does_nothing_twice(tmp_path: Path, after: f
         assert result[key] == json.loads(json.dumps(expected[key])), key
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_what_was_found(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
     command = [*OPTIMIZE, "-w", str(workspace.root), "--iterations", "200", "--patience", "100", "--json"]

@@ -337,6 +337,7 @@ def test_a_used_holdout_stays_used(before: Workspace, change: Callable[[Workspac
     assert gate(before, "some")["j"] == 2
 
 
+@pytest.mark.slow
 def test_trying_until_lucky_uses_the_holdout_up(before: Workspace) -> None:
     decisions = []
     for number in range(50):
