@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
-    from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec
+    from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec, SubagentJudge
     from hive_agents.approvals import ApprovalRequest
     from hive_agents.copilot.plan import DocumentFilter, Plan, RouterDecision, SearchStrategy
     from hive_agents.errors import Diagnostic, HiveError
@@ -75,6 +75,7 @@ _HOMES = {
     "SearchStrategy": "copilot.plan",
     "Signal": "judging",
     "SignalWeights": "judging.weights",
+    "SubagentJudge": "agents",
     "SuccessCriterion": "goals",
     "ToolResult": "memory",
     "Workspace": "workspace",
@@ -121,6 +122,7 @@ __all__ = [
     "SearchStrategy",
     "Signal",
     "SignalWeights",
+    "SubagentJudge",
     "SuccessCriterion",
     "ToolResult",
     "Workspace",

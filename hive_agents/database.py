@@ -296,6 +296,36 @@ MIGRATIONS = (
         PRIMARY KEY (tenant, scope, scope_key, key)
     );
     """,
+    """
+    ALTER TABLE runs ADD COLUMN agent TEXT;
+    ALTER TABLE runs ADD COLUMN node TEXT;
+    ALTER TABLE runs ADD COLUMN steps INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE runs ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE runs ADD COLUMN usd REAL NOT NULL DEFAULT 0;
+    ALTER TABLE runs ADD COLUMN stopped_by TEXT;
+    ALTER TABLE runs ADD COLUMN error TEXT;
+    CREATE TABLE effects (
+        key TEXT PRIMARY KEY,
+        run_id TEXT NOT NULL,
+        node_id TEXT,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        status TEXT NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 1,
+        steps INTEGER NOT NULL DEFAULT 0,
+        tool_calls INTEGER NOT NULL DEFAULT 0,
+        tokens INTEGER NOT NULL DEFAULT 0,
+        usd REAL NOT NULL DEFAULT 0,
+        unpriced INTEGER NOT NULL DEFAULT 0,
+        seconds REAL NOT NULL DEFAULT 0,
+        started_at TEXT NOT NULL,
+        ended_at TEXT,
+        ended INTEGER,
+        mark TEXT,
+        result TEXT
+    );
+    CREATE INDEX effects_by_run ON effects (run_id);
+    """,
 )
 
 

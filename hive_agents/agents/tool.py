@@ -33,13 +33,19 @@ _ARGUMENT = re.compile(r"^\s+(?P<name>\w+)(?: \([^)]*\))?: (?P<text>.+)$")
 
 @dataclass(frozen=True)
 class ToolContext:
-    """For whom a tool is called. A parameter annotated with this class gets it; the model never sees it."""
+    """For whom a tool is called. A parameter annotated with this class gets it; the model never sees it.
+
+    `idempotency_key` names the call. After a crash a call may come `again` under the same key, for nobody knows whether
+    it was carried out: a tool with effects outside of the workspace passes the key on, so that they happen once.
+    """
 
     workspace: Workspace
     principal: Principal | None = None
     run_id: str = ""
     agent_id: str = ""
     node_id: str = ""
+    idempotency_key: str = ""
+    again: bool = False
 
 
 Call = Callable[[Mapping[str, Any], ToolContext, Mapping[str, Secret]], Awaitable[Any]]

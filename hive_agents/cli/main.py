@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hive_agents.cli import (
+    agents,
     approvals,
     chat,
     compare,
@@ -29,9 +30,13 @@ from hive_agents.cli import (
     optimize,
     query,
     rollback,
+    runs,
     schema,
     token,
     validate,
+)
+from hive_agents.cli import (
+    run as run_agent,
 )
 from hive_agents.cli.surface import show_failure
 from hive_agents.errors import HiveError
@@ -63,6 +68,7 @@ COMMANDS = {
     "history": history,
     "optimize": optimize,
     "chat": chat,
+    "run": run_agent,
     "schema": schema,
     "token": token,
     "doctor": doctor,
@@ -70,6 +76,8 @@ COMMANDS = {
 }
 for name, module in COMMANDS.items():
     app.command(name)(module.command)
+app.add_typer(agents.app, name="agents")
+app.add_typer(runs.app, name="runs")
 app.add_typer(credentials.app, name="credentials")
 app.add_typer(feedback.app, name="feedback")
 app.add_typer(judge.app, name="judge")

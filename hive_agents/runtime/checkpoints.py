@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
 from hive_agents.database import BUSY_SECONDS, database_errors
@@ -13,6 +13,7 @@ from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 
 @contextmanager
@@ -32,3 +33,21 @@ def checkpointer(workspace: Workspace) -> Iterator[SqliteSaver]:
             yield saver
         finally:
             connection.close()
+
+
+@asynccontextmanager
+async def async_checkpointer(workspace: Workspace) -> AsyncIterator[AsyncSqliteSaver]:
+    """The same for graphs whose nodes await."""
+    os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
+    import aiosqlite
+    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+    path = workspace.state / "checkpoints.db"
+    with database_errors(path):
+        async with aiosqlite.connect(path, timeout=BUSY_SECONDS) as connection:
+            path.chmod(0o600)
+            # As in hive.db: a killed process loses nothing, and a step needs no wait for the disk.
+            await connection.execute("PRAGMA synchronous = NORMAL")
+            saver = AsyncSqliteSaver(connection)
+            await saver.setup()
+            yield saver

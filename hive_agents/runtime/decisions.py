@@ -13,6 +13,7 @@ from hive_agents.approvals.request import Verb
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval import StoredConfig
 from hive_agents.retrieval.deployed import find_active
+from hive_agents.runtime.agent_resume import resume_decided, waits_for
 from hive_agents.runtime.judge_requests import ANSWERED, EFFECTS, carried_out, overtaken_because
 from hive_agents.runtime.override import file_once
 from hive_agents.runtime.recheck import recheck_for
@@ -93,7 +94,9 @@ def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 3
         run = _run(workspace, request)
     if _has_effect(request):
         store.record_outcome(request.id, carried_out(workspace, request))
-    return {"run_id": run.run_id, "status": run.status} if run is not None else None
+    if run is not None:
+        return {"run_id": run.run_id, "status": run.status}
+    return resume_decided(workspace, request, wait)
 
 
 def finish(workspace: Workspace) -> list[Diagnostic]:
@@ -109,7 +112,7 @@ def finish(workspace: Workspace) -> list[Diagnostic]:
     for request in requests:
         undone = request.kind == "deploy" and request.outcome is None
         waits = undone and (request.status == "approved" or (request.decided and request.run_id is not None))
-        if waits or _has_effect(request):
+        if waits or _has_effect(request) or waits_for(workspace, request):
             try:
                 carry_out(workspace, request, wait=0.1)
             except HiveError as error:

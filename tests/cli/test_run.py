@@ -120,3 +120,24 @@ def test_agents_are_listed_shown_and_checked(place: Workspace) -> None:
     assert command(place, "agents", "show", "digest", "--json").json["agent"]["entry"] == "collect"
     assert command(place, "agents", "validate", "digest", "--json").json == {"ok": True, "diagnostics": []}
     assert command(place, "agents", "validate", "digst", "--json").code == 2
+
+
+def test_an_answer_wakes_the_run_that_asked(place: Workspace) -> None:
+    script(place, ASK, sets("items", [1]), sets("text", "wild bees"))
+    (id,) = command(place, "run", "digest", *INPUT, "--json").json["approval_ids"]
+    decided = command(place, "approvals", "respond", id, "--message", "wild ones", "--as", "dana", "--json")
+    assert (decided.code, decided.json["run"]["status"]) == (0, "done"), decided.out
+    (row,) = command(place, "runs", "--json").json["runs"]
+    assert (row["status"], row["steps"]) == ("done", 3)
+
+
+def test_an_answer_that_woke_nobody_is_carried_out_by_the_next_command(place: Workspace) -> None:
+    from hive_agents.approvals import ApprovalStore
+    from hive_agents.runtime.decisions import finish
+
+    script(place, ASK, sets("items", [1]), sets("text", "wild bees"))
+    (id,) = command(place, "run", "digest", *INPUT, "--json").json["approval_ids"]
+    ApprovalStore(place).decide(id, "respond", by="dana", message="wild ones")
+    assert finish(place) == []
+    (row,) = command(place, "runs", "--json").json["runs"]
+    assert row["status"] == "done"

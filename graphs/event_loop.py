@@ -1,0 +1,133 @@
+"""An agent as a graph: a loop for each of its nodes, its edges between them, then the judgement of its goal.
+
+Each loop is enter → think → act → judge, again and again, then leave; it waits where a person has to answer. State
+holds pointers and words like "completed": messages, values and results are in the workspace's database, under keys
+that a step finds again when it is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+from langgraph.types import interrupt
+
+from hive_agents.agents.ends import End, Update, Verdict, joined
+from hive_agents.agents.goal_judge import conclude
+from hive_agents.agents.node_loop import STEPS
+from hive_agents.agents.session import AgentSession
+from hive_agents.agents.spec import AgentSpec, NodeSpec
+from hive_agents.agents.topology import reachable
+from hive_agents.agents.work import NodeWork
+
+GOAL, PERSON = "GOAL", "PERSON"
+"""Names that no node of an agent can have: theirs are lower case."""
+
+
+class AgentState(TypedDict, total=False):
+    run_id: str
+    ends: Annotated[list[End], joined]
+    verdicts: list[Verdict]
+    asked: list[str]  # requests about the goal that wait for a person
+    outcome: dict[str, Any]
+
+
+class LoopState(TypedDict, total=False):
+    ends: Annotated[list[End], joined]
+    verdicts: list[Verdict]
+    iteration: int
+    tool_calls: int
+    next: str
+    after: str  # the step that comes when `waiting` is answered
+    waiting: list[str]
+    error: dict[str, str] | None
+
+
+class LoopEnd(TypedDict, total=False):
+    ends: Annotated[list[End], joined]
+
+
+WAYS = {
+    "enter": ["think", "wait", "leave"],
+    "think": ["act", "judge", "leave"],
+    "act": ["judge", "wait", "leave"],
+    "judge": ["think", "wait", "leave"],
+}
+
+
+def step(node: NodeSpec, name: str) -> Any:
+    """A step of the library as a node of the loop."""
+
+    async def run(state: LoopState, runtime: Runtime[AgentSession]) -> Update:
+        work = NodeWork.of(runtime.context, node, state.get("ends", []), state.get("verdicts", []))
+        return await STEPS[name](work, state)
+
+    return run
+
+
+def wait(state: LoopState) -> Update:
+    """Pause until people have answered. Nothing comes before the interrupt: a resumed node starts from its top."""
+    interrupt({"approval_ids": state["waiting"]})
+    return {"next": state["after"], "waiting": []}
+
+
+def next_step(state: LoopState) -> str:
+    return state["next"]
+
+
+def loop(node: NodeSpec) -> CompiledStateGraph[LoopState, AgentSession, LoopState, LoopEnd]:
+    builder = StateGraph(LoopState, context_schema=AgentSession, output_schema=LoopEnd)
+    for name in STEPS:
+        builder.add_node(name, step(node, name))
+    builder.add_node("wait", wait)
+    builder.add_edge(START, "enter")
+    for name, ways in WAYS.items():
+        builder.add_conditional_edges(name, next_step, ways)
+    builder.add_conditional_edges("wait", next_step, ["enter", "act", "judge"])
+    builder.add_edge("leave", END)
+    return builder.compile()
+
+
+async def goal(state: AgentState, runtime: Runtime[AgentSession]) -> Update:
+    return await conclude(runtime.context, state["ends"], state.get("verdicts", []))
+
+
+def person(state: AgentState) -> Update:
+    interrupt({"approval_ids": state["asked"]})
+    return {"asked": []}
+
+
+def way_from(node: NodeSpec) -> Callable[[AgentState], list[str]]:
+    """The targets that the node's last end names; where there are none the goal is judged."""
+
+    def way(state: AgentState) -> list[str]:
+        last = next(end for end in reversed(state["ends"]) if end["node"] == node.id)
+        return last["targets"] or [GOAL]
+
+    return way
+
+
+def verdict(state: AgentState) -> list[str]:
+    if state.get("outcome"):
+        return [END]
+    return [PERSON] if state.get("asked") else state["verdicts"][-1]["targets"]
+
+
+def build(agent: AgentSpec) -> StateGraph[AgentState, AgentSession, AgentState, AgentState]:
+    builder = StateGraph(AgentState, context_schema=AgentSession)
+    nodes = [node for node in agent.nodes if node.id in reachable(agent, [agent.entry])]
+    for node in nodes:
+        sources = {edge.source for edge in agent.edges if edge.target == node.id}
+        # A node that several ways lead to waits for all that are on theirs.
+        builder.add_node(node.id, loop(node), defer=len(sources) > 1)
+        targets = dict.fromkeys(edge.target for edge in agent.edges_from(node.id) if edge.on != "replan")
+        builder.add_conditional_edges(node.id, way_from(node), [*targets, GOAL])
+    builder.add_node(GOAL, goal, defer=True)
+    builder.add_node(PERSON, person)
+    builder.add_edge(START, agent.entry)
+    builder.add_conditional_edges(GOAL, verdict, [*(node.id for node in nodes), PERSON, END])
+    builder.add_edge(PERSON, GOAL)
+    return builder

@@ -1,0 +1,72 @@
+"""What a run asks a person, and what the answer means for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from hive_agents.agents.work import NodeWork
+from hive_agents.approvals import ApprovalRequest, Filing
+
+
+class Pending(Exception):
+    """What was asked for waits until people have answered these requests."""
+
+    def __init__(self, requests: list[str]) -> None:
+        super().__init__(", ".join(requests))
+        self.requests = requests
+
+
+def tool_call(work: NodeWork, key: str, name: str, arguments: Mapping[str, Any]) -> Filing:
+    """May this tool be called so? An edit changes the arguments."""
+    tool = work.tools[name]
+    policy = [rule.model_dump() for rule in work.agent.tool_policy]
+    context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "policy": policy}
+    fields: dict[str, Any] = {
+        "kind": "tool_call",
+        "title": f"{work.agent.id} wants to call {name}",
+        "requester": f"agent:{work.agent.id}",
+        "context": context,
+        "risk": "low" if tool.side_effect == "read" else "medium",
+        "idempotency_key": f"run:{work.session.run_id}:{key}",
+    }
+    try:
+        return Filing(**fields, allowed_decisions=["approve", "edit", "reject"], args_schema=dict(tool.parameters))
+    except ValidationError:  # a schema with parts that an edit can't be held to
+        return Filing(**fields, allowed_decisions=["approve", "reject"])
+
+
+def question(work: NodeWork, key: str, text: str, options: list[str]) -> Filing:
+    context = {"agent": work.agent.id, "node": work.node.id, "question": text, "options": options}
+    return Filing(
+        kind="question",
+        title=text[:200] or "a question",
+        requester=f"agent:{work.agent.id}",
+        context=context,
+        allowed_decisions=["respond", "reject"],
+        risk="low",
+        idempotency_key=f"run:{work.session.run_id}:{key}",
+    )
+
+
+def permission(work: NodeWork) -> Filing:
+    """May the node begin? A response lets it begin, with words of advice."""
+    context = {"agent": work.agent.id, "node": work.node.id, "visit": work.visit}
+    return Filing(
+        kind="question",
+        title=f"may {work.agent.id} begin with {work.node.id}?",
+        requester=f"agent:{work.agent.id}",
+        context=context,
+        allowed_decisions=["approve", "reject", "respond"],
+        idempotency_key=f"run:{work.session.run_id}:{work.key}/begin",
+    )
+
+
+def words_of(request: ApprovalRequest) -> str:
+    """What the person who decided said, or why nobody did."""
+    if not request.decisions:
+        return request.note or f"the request is {request.status}"
+    last = request.decisions[-1]
+    return last.message or last.reason or f"{last.by} {request.status} it"

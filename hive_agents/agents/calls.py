@@ -1,0 +1,154 @@
+"""The tool calls of a turn: which run, which wait for a person, and what the conversation gets of each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from hive_agents.agents import asking, synthetic
+from hive_agents.agents.asking import Pending
+from hive_agents.agents.effects import Done
+from hive_agents.agents.sub_agents import delegated, report
+from hive_agents.agents.tool import ToolContext
+from hive_agents.agents.verify import FILE_TOOLS
+from hive_agents.agents.work import NodeWork
+from hive_agents.errors import HiveError
+from hive_agents.events import EventType
+from hive_agents.llm import ToolCall
+from hive_agents.memory import Delivery, ToolResult
+
+TOOL_SECONDS = 600.0
+_ANSWERS = {"expired": "nobody answered in time", "superseded": "the request was withdrawn"}
+
+
+def counted(work: NodeWork, call: ToolCall) -> bool:
+    """Whether a call counts towards the node's `max_tool_calls`: the loop's own tools don't."""
+    return call.name in work.node.tools or call.name == synthetic.DELEGATE
+
+
+async def answer(work: NodeWork, key: str, call: ToolCall) -> Delivery:
+    """What the conversation gets of a call.
+
+    Raises: Pending where a person has to answer first; BudgetExhausted.
+    """
+    effects = work.session.effects
+    found = effects.find(key)
+    if found is None:
+        await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, tool=call.name, call=key)
+        found = await _carried_out(work, key, call)
+    type = EventType.TOOL_FAILED if found["is_error"] else EventType.TOOL_COMPLETED
+    told = {"error": found["content"][:300]} if found["is_error"] else {"chars": len(found["content"])}
+    await work.session.emit(type, key, work.node.id, tool=call.name, call=key, **told)
+    return Delivery(found["content"], found["is_error"], found["pointer"])
+
+
+async def _carried_out(work: NodeWork, key: str, call: ToolCall) -> Any:
+    name, arguments = call.name, dict(call.args)
+    own = name in FILE_TOOLS or name in (synthetic.SET, synthetic.ASK, synthetic.DELEGATE, synthetic.REPORT)
+    if not own:
+        return await _tool(work, key, name, arguments)
+    wrong = synthetic.wrong_arguments(work, name, arguments)
+    if name == synthetic.DELEGATE and work.delegated:
+        wrong = ["a sub-agent delegates to nobody: do it yourself, or report what is missing"]
+    if wrong:
+        return await _recorded(work, key, name, ToolResult(f"{name} did not run: {'; '.join(wrong[:5])}", True))
+    if name == synthetic.ASK:
+        filing = asking.question(work, key, arguments["question"], arguments.get("options") or [])
+        request = await work.session.ask(filing)
+        if not request.decided:
+            raise Pending([request.id])
+        refused = request.status != "responded"
+        return await _recorded(
+            work, key, name, ToolResult(_ANSWERS.get(request.status) or asking.words_of(request), refused)
+        )
+    if name == synthetic.DELEGATE:
+        return await _delegation(work, key, arguments)
+    if name == synthetic.REPORT:
+        return await _recorded(work, key, name, await _reported(work, key, arguments))
+    return await _local(work, key, name, arguments)
+
+
+async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
+    async def do(again: bool) -> Done:
+        try:
+            if name == synthetic.SET:
+                result = synthetic.set_output(work, arguments["key"], arguments["value"])
+            else:
+                result = await asyncio.to_thread(synthetic.file_tool, work, name, arguments, again)
+        except HiveError as error:
+            found = error.diagnostics[0]
+            result = ToolResult(f"{found.code}: {found.message}" + (f" ({found.fix})" if found.fix else ""), True)
+        return _done(work, name, result, keep=name == "load_data")
+
+    found = await work.session.effects.once(key, "synthetic", name, do, node=work.node.id)
+    if name == synthetic.SET and not found["is_error"]:
+        await work.session.emit(EventType.OUTPUT_SET, key, work.node.id, key=arguments["key"])
+    return found
+
+
+async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
+    approved = False
+    if not work.tools.check(name, arguments) and work.tools.decide(name) == "ask":
+        request = await work.session.ask(asking.tool_call(work, key, name, arguments))
+        if not request.decided:
+            raise Pending([request.id])
+        if request.status not in ("approved", "edited"):
+            why = _ANSWERS.get(request.status) or f"a person refused it: {asking.words_of(request)}"
+            return await _recorded(work, key, name, ToolResult(f"{name} did not run: {why}", True))
+        approved, arguments = True, dict(request.context["args"])
+
+    async def do(again: bool) -> Done:
+        session = work.session
+        context = ToolContext(
+            session.workspace,
+            session.principal,
+            session.run_id,
+            work.agent.id,
+            work.node.id,
+            idempotency_key=f"{session.run_id}/{key}",
+            again=again,
+        )
+        try:
+            async with session.calls, asyncio.timeout(TOOL_SECONDS):
+                result = await work.tools.call(name, arguments, context, approved=approved)
+        except TimeoutError:
+            result = ToolResult(f"{name} gave no result within {TOOL_SECONDS:g} s", True)
+        return await asyncio.to_thread(_done, work, name, result, True)
+
+    return await work.session.effects.once(key, "tool", name, do, node=work.node.id, tool_calls=1)
+
+
+async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any]) -> Any:
+    # Not one effect with its own start and end: a sub-agent's own steps are in the ledger, and it may wait for days.
+    async with work.session.delegations:
+        result = await delegated(work, key, arguments["agent"], arguments["task"], arguments.get("inputs") or {})
+    text = json.dumps(result, ensure_ascii=False)
+    # What fits stays JSON and nothing else.
+    keep = len(text) > work.spill.limit
+    failed = result["status"] != "completed"
+    return await _recorded(work, key, synthetic.DELEGATE, ToolResult(text, failed and not keep), keep)
+
+
+async def _reported(work: NodeWork, key: str, arguments: dict[str, Any]) -> ToolResult:
+    message = arguments["message"]
+    await report(work, key, message, arguments.get("data"), complete=bool(arguments.get("mark_complete")))
+    if not arguments.get("wait_for_response"):
+        return ToolResult("Reported.")
+    request = await work.session.ask(asking.question(work, key, message, []))
+    if not request.decided:
+        raise Pending([request.id])
+    return ToolResult(_ANSWERS.get(request.status) or asking.words_of(request), request.status != "responded")
+
+
+async def _recorded(work: NodeWork, key: str, name: str, result: ToolResult, keep: bool = False) -> Any:
+    async def do(_: bool) -> Done:
+        return _done(work, name, result, keep)
+
+    return await work.session.effects.once(key, "synthetic", name, do, node=work.node.id)
+
+
+def _done(work: NodeWork, name: str, result: ToolResult, keep: bool) -> Done:
+    """`keep` puts the whole result into a file, as the pointer pattern has it."""
+    found = work.spill.deliver(name, result) if keep else Delivery(result.content, result.is_error)
+    return Done({"content": found.content, "is_error": found.is_error, "pointer": found.pointer})

@@ -1,0 +1,71 @@
+"""What a graph's state knows of an agent's work: which nodes ended and how; small, whatever was said on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+Status = Literal["completed", "failed"]
+
+
+class End(TypedDict):
+    """How one visit of a node ended; `targets` are the nodes that come next, `conversation` is a pointer."""
+
+    node: str
+    visit: int
+    status: Status
+    outputs: list[str]
+    targets: list[str]
+    conversation: str
+    error: dict[str, str] | None
+
+
+class Verdict(TypedDict):
+    """A judgement of the goal; `targets` are the nodes that are to do it again, `key` leads to the whole of it."""
+
+    n: int
+    action: str
+    targets: list[str]
+    key: str
+
+
+class Loop(TypedDict, total=False):
+    """Where a visit of a node stands. `next` is the step to take, `after` the one that waits for `waiting`."""
+
+    ends: list[End]
+    verdicts: list[Verdict]
+    iteration: int
+    tool_calls: int
+    next: str
+    after: str
+    waiting: list[str]
+    error: dict[str, str] | None
+
+
+Update = dict[str, Any]
+
+
+def joined(before: Sequence[End], more: Sequence[End]) -> list[End]:
+    """All ends, each once: a node that was done again tells the same.
+
+    >>> one = End(node="a", visit=1, status="completed", outputs=[], targets=[], conversation="c", error=None)
+    >>> joined([one], [one]) == [one]
+    True
+    """
+    known = {(end["node"], end["visit"]) for end in before}
+    return [*before, *(end for end in more if (end["node"], end["visit"]) not in known)]
+
+
+def visits(ends: Sequence[End], node: str) -> int:
+    return sum(end["node"] == node for end in ends)
+
+
+def led_here(ends: Sequence[End], node: str) -> list[End]:
+    """The ends, since the node's own last one, that sent the work to it."""
+    own = max((place for place, end in enumerate(ends) if end["node"] == node), default=0)
+    return [end for end in ends[own:] if node in end["targets"]]
+
+
+def fault(code: str, reason: str, message: str) -> dict[str, str]:
+    """Why work ended without success; `reason` is a word that stays the same, for `stopped_by`."""
+    return {"code": code, "reason": reason, "message": message}

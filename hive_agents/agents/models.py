@@ -1,0 +1,51 @@
+"""Calls of a run's models: tried again after what passes by itself, and counted also where they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from hive_agents.agents.guards import RetryPolicy, retried
+from hive_agents.llm import Chain, ChatResult, Message, ModelError, Tool, Usage
+
+PATIENCE = RetryPolicy(attempts=4, base=0.2, cap=5.0)
+
+
+async def complete(chain: Chain, messages: Sequence[Message], *, schema: Mapping[str, Any]) -> ChatResult:
+    """The structured answer; `usage` is that of all tries. Raises: ModelError."""
+
+    async def once() -> ChatResult:
+        return await chain.complete(messages, schema=schema)
+
+    return await _counted(once)
+
+
+async def streamed(
+    chain: Chain, messages: Sequence[Message], tools: Sequence[Tool], on_text: Callable[[str], object]
+) -> ChatResult:
+    """The answer, whose text `on_text` gets in pieces; `usage` is that of all tries. Raises: ModelError."""
+
+    async def once() -> ChatResult:
+        async with aclosing(chain.stream(messages, tools=tools)) as deltas:
+            async for delta in deltas:
+                if delta.result is not None:
+                    return delta.result
+                on_text(delta.text)
+        raise ModelError("garbage", f"{chain.name} ended without an answer", usage=Usage(priced=False))
+
+    return await _counted(once)
+
+
+async def _counted(once: Callable[[], Any]) -> ChatResult:
+    lost = Usage()
+
+    def failed(_: int, error: BaseException, __: float) -> None:
+        nonlocal lost
+        lost += error.usage if isinstance(error, ModelError) else Usage()
+
+    try:
+        result: ChatResult = await retried(once, PATIENCE, on_retry=failed)
+    except ModelError as error:
+        raise ModelError(error.kind, error.message, usage=lost + error.usage) from error
+    return result.model_copy(update={"usage": lost + result.usage})

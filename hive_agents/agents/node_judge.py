@@ -1,0 +1,136 @@
+"""Is a node done? What is implied by its outputs, then its own judge, then its success criteria."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from hive_agents import prompts
+from hive_agents.agents.effects import Done
+from hive_agents.agents.judges import NodeContext, node_verdict
+from hive_agents.agents.models import complete
+from hive_agents.agents.subagent_judge import SubagentJudge
+from hive_agents.agents.work import NodeWork
+from hive_agents.judging.verdict import EscalationReason, Judgment, JudgmentAction, Signal
+from hive_agents.llm import Message, ModelError, ToolCall, Usage
+from hive_agents.memory import Entry
+
+Action = Literal["accept", "retry", "escalate", "continue"]
+_RECENT = 12
+_CHARS = 2_000
+_SCHEMA = {
+    "title": "node_verdict",
+    "description": "Whether the phase is done.",
+    "type": "object",
+    "properties": {"action": {"type": "string"}, "feedback": {"type": "string"}},
+    "required": ["action"],
+}
+
+
+class Found(NamedTuple):
+    """A verdict, which level gave it, and for an escalation why."""
+
+    action: Action
+    level: int
+    feedback: str | None = None
+    reason: EscalationReason | None = None
+    usage: Usage = Usage()
+
+
+async def verdict(work: NodeWork, turn: Message, iteration: int) -> Found:
+    """What the levels say, in order; the first that has something to say decides."""
+    implied = _implied(work, turn, iteration)
+    if implied is not None:
+        return implied
+    judge = work.node.judge
+    if judge is not None:
+        context = NodeContext(
+            assistant_text=turn.content,
+            tool_calls=turn.tool_calls,
+            accumulator=work.outputs.values,
+            iteration=iteration,
+        )
+        said = await node_verdict(judge, context)
+        failed = said.action == "escalate" and (said.feedback or "").startswith("the node's judge failed")
+        reason: EscalationReason | None = (
+            None if said.action != "escalate" else "model_error" if failed else "rule_escalate"
+        )
+        return Found(said.action, 1, said.feedback, reason)
+    if work.node.success_criteria:
+        return await _by_criteria(work, work.node.success_criteria)
+    return Found("accept", 0)
+
+
+def _implied(work: NodeWork, turn: Message, iteration: int) -> Found | None:
+    """Level 0. A turn that called tools goes on until their results were read, unless all that is asked for is set."""
+    node, values = work.node, work.outputs.values
+    missing = work.outputs.missing(nullable=node.nullable_output_keys)
+    working = any(call.name != "set_output" for call in turn.tool_calls)
+    if working and (missing or not values):
+        return Found("continue", 0)
+    if missing and work.delegated:
+        strict = SubagentJudge(node.output_keys, node.max_iterations, node.nullable_output_keys)
+        return Found("retry", 0, strict.evaluate(NodeContext(accumulator=values, iteration=iteration)).feedback)
+    if missing:
+        return Found("retry", 0, f"These outputs are not set: {', '.join(missing)}. Set each with set_output.")
+    if node.output_keys and not values:
+        keys = ", ".join(node.output_keys)
+        return Found("retry", 0, f"None of the outputs is set: {keys}. Set one, or say that there is none with null.")
+    return None
+
+
+async def _by_criteria(work: NodeWork, criteria: str) -> Found:
+    text = prompts.load(
+        "node_judge",
+        work.session.workspace,
+        criteria=criteria,
+        outputs=json.dumps(work.outputs.values, ensure_ascii=False)[:30_000],
+        conversation=recent(work.session.store.messages(work.conversation)),
+        fence=f"-----{secrets.token_hex(8)}-----",
+    )
+    work.session.effects.budget.require()
+    try:
+        result = await complete(work.session.models("judge"), [Message(role="user", content=text)], schema=_SCHEMA)
+    except ModelError as error:
+        reason: EscalationReason = "unparsable" if error.kind == "garbage" else "model_error"
+        return Found("escalate", 2, f"the criteria could not be judged: {error}"[:500], reason, error.usage)
+    answer = result.structured or {}
+    action = str(answer.get("action", "")).strip().lower()
+    feedback = answer.get("feedback")
+    if action == "accept":
+        return Found("accept", 2, feedback, None, result.usage)
+    if action == "retry":
+        return Found("retry", 2, feedback or f"The criteria are not met: {criteria}", None, result.usage)
+    return Found("escalate", 2, f'the judge said "{action[:40]}"', "unparsable", result.usage)
+
+
+def recent(entries: Sequence[Entry]) -> str:
+    """The end of a conversation, a line of JSON a message."""
+    lines = []
+    for entry in entries[-_RECENT:]:
+        told: dict[str, Any] = {"role": entry.message.role, "text": entry.message.content[-_CHARS:]}
+        if entry.message.tool_calls:
+            told["calls"] = [_told(call) for call in entry.message.tool_calls]
+        lines.append(json.dumps(told, ensure_ascii=False))
+    return "\n".join(lines)
+
+
+def judgment_of(found: Found) -> Judgment:
+    """An escalation as the decision log has it."""
+    action = JudgmentAction.ESCALATE
+    told = found.feedback or "the node's judge escalated"
+    signal = Signal(source="rule" if found.level == 1 else "llm", action=action, confidence=1.0, detail=told)
+    reason = found.reason or "rule_escalate"
+    return Judgment(action=action, confidence=1.0, reasoning=told, escalation_reason=reason, signals=[signal])
+
+
+def recorded(found: Found) -> Done:
+    return Done(
+        {"action": found.action, "level": found.level, "feedback": found.feedback, "reason": found.reason}, found.usage
+    )
+
+
+def _told(call: ToolCall) -> dict[str, Any]:
+    return {"name": call.name, "args": json.dumps(call.args, ensure_ascii=False)[:_CHARS]}

@@ -1,0 +1,285 @@
+"""One visit of a node, step by step: enter → think → act → judge, again and again; then leave.
+
+Each step may be done again after a crash: what it did the first time is in the ledger and in the conversation, under
+keys of (node, visit, iteration, call). `wait` is no step of this module: a graph pauses there, a sub-agent tells its
+parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from hive_agents.agents import asking, calls
+from hive_agents.agents.asking import Pending
+from hive_agents.agents.beginning import why_here
+from hive_agents.agents.effects import Done
+from hive_agents.agents.ends import End, Update, fault
+from hive_agents.agents.guards import BudgetExhausted
+from hive_agents.agents.models import streamed
+from hive_agents.agents.node_judge import Found, judgment_of, recorded, verdict
+from hive_agents.agents.routing import NoWay, targets
+from hive_agents.agents.stuck import stuck
+from hive_agents.agents.synthetic import synthetic_tools
+from hive_agents.agents.work import NodeWork
+from hive_agents.errors import HiveError
+from hive_agents.events import EventType
+from hive_agents.llm import Message, ModelError, ToolCall
+from hive_agents.memory import Entry, compact, estimate_tokens
+from hive_agents.memory.values import cut
+
+State = Mapping[str, Any]
+Step = Callable[[NodeWork, State], Awaitable[Update]]
+
+
+async def enter(work: NodeWork, _: State) -> Update:
+    """Ask first where that is wanted, then tell the model why it is here."""
+    session, node = work.session, work.node
+    advice = None
+    if node.requires_approval or node.pause_before or node.id in work.agent.pause_nodes:
+        request = await session.ask(asking.permission(work))
+        if not request.decided:
+            return _wait([request.id], "enter")
+        if request.status not in ("approved", "responded"):
+            return _fail("rejected", f"{node.id} may not begin: {asking.words_of(request)}")
+        advice = asking.words_of(request) if request.status == "responded" else None
+    await session.emit(EventType.NODE_STARTED, work.key, node.id, visit=work.visit)
+    if work.memory is not None:
+        work.memory.seed(work.identity)
+    words = await why_here(work)
+    if advice:
+        words += f"\n\n[Advice]: {advice}"
+    session.store.append(work.conversation, Message(role="user", content=words), key=f"{work.key}/enter")
+    return {"iteration": 0, "tool_calls": 0, "next": "think"}
+
+
+async def think(work: NodeWork, state: State) -> Update:
+    """One turn of the model, recorded before it counts."""
+    session, node = work.session, work.node
+    iteration = state["iteration"] + 1
+    key = f"{work.key}/{iteration}"
+    _hear(work)
+    tools = [*work.tools.for_model(), *synthetic_tools(work)]
+
+    async def do(_: bool) -> Done:
+        prompt = work.prompt()
+        size = estimate_tokens(prompt) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
+        await compact(session.store, work.conversation, work.files, prompt_tokens=size)
+        await session.emit(EventType.MODEL_STARTED, key, node.id, iteration=iteration)
+        messages = [Message(role="system", content=prompt), *session.store.view(work.conversation)]
+        try:
+            said = await streamed(session.models("chat"), messages, tools, lambda text: _listen(work, text))
+        except ModelError as error:
+            return Done({"error": str(error)[:500], "kind": error.kind}, error.usage)
+        told = [call.model_dump() for call in _named(said.tool_calls, iteration)]
+        return Done({"text": said.text, "calls": told, "model": said.model}, said.usage)
+
+    try:
+        found = await session.effects.once(
+            f"{key}/model", "model", session.models("chat").name, do, node=node.id, steps=1
+        )
+    except BudgetExhausted as error:
+        return await _exhausted(work, key, error)
+    except HiveError as error:
+        if error.exit_code == 3 and error.diagnostics[0].code != "HIVE-401":
+            raise
+        return _fail("prompt", error.diagnostics[0].message, error.diagnostics[0].code)
+    if "error" in found:
+        return _fail("model_error", f"no model answered: {found['error']}")
+    made = [ToolCall.model_validate(call) for call in found["calls"]]
+    session.store.append(work.conversation, Message(role="assistant", content=found["text"], tool_calls=made), key=key)
+    if not work.shared and not work.delegated and found["text"].strip():
+        told = Message(role="assistant", content=f"[{node.id}]: {found['text']}")
+        session.store.append(session.conversation, told, key=f"mirror:{key}")
+    await session.emit(EventType.MODEL_COMPLETED, key, node.id, iteration=iteration, calls=len(made))
+    for measure in session.effects.budget.nearly():
+        spent = session.effects.budget.to_json()
+        await session.emit(EventType.BUDGET_WARNED, measure, node.id, measure=measure, **spent)
+    return {"iteration": iteration, "next": "act" if made else "judge"}
+
+
+async def act(work: NodeWork, state: State) -> Update:
+    """The turn's tool calls, all at once, those that set outputs in order; results go back in the calls' order."""
+    session, iteration = work.session, state["iteration"]
+    key = f"{work.key}/{iteration}"
+    made = [(f"{key}/{n}", call) for n, call in enumerate(_turn(work, key).message.tool_calls)]
+    due = [(at, call) for at, call in made if session.store.find(work.conversation, at) is None]
+    room = work.node.max_tool_calls - state["tool_calls"]
+    asked = [at for at, call in made if calls.counted(work, call)]
+    beyond = set(asked[room:])
+    due = [(at, call) for at, call in due if at not in beyond]
+    found = dict(zip([at for at, _ in due], await _all(work, due), strict=True))
+    for at, call in due:
+        result = found[at]
+        if isinstance(result, BaseException):
+            if not isinstance(result, Pending | BudgetExhausted):
+                raise result
+            continue
+        message = Message(role="tool", content=result.content, tool_call_id=call.id)
+        session.store.append(work.conversation, message, key=at, is_error=result.is_error, pointer=result.pointer)
+    exhausted = next((one for one in found.values() if isinstance(one, BudgetExhausted)), None)
+    if exhausted is not None:
+        return await _exhausted(work, key, exhausted)
+    if beyond:
+        return _fail("max_tool_calls", f"{work.node.id} used up its max_tool_calls of {work.node.max_tool_calls}")
+    waiting = [id for one in found.values() if isinstance(one, Pending) for id in one.requests]
+    if waiting:
+        return _wait(waiting, "act")
+    return {"tool_calls": state["tool_calls"] + len(asked), "next": "judge"}
+
+
+async def judge(work: NodeWork, state: State) -> Update:
+    """Accept, send back with feedback, or ask a person; a loop that leads nowhere ends here."""
+    session, node, iteration = work.session, work.node, state["iteration"]
+    key = f"{work.key}/{iteration}"
+
+    async def do(_: bool) -> Done:
+        if session.effects.find(f"{work.key}/complete"):
+            return recorded(Found("accept", 1, "it reported that it is complete"))
+        found = await verdict(work, _turn(work, key).message, iteration)
+        done = recorded(found)
+        done.result["fault"] = None if found.action in ("accept", "escalate") else stuck(work, iteration)
+        return done
+
+    try:
+        found = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
+    except BudgetExhausted as error:
+        return await _exhausted(work, key, error)
+    action, feedback = found["action"], found["feedback"]
+    told = {"level": found["level"], "action": action, "feedback": cut(feedback or "", 500), "iteration": iteration}
+    if action != "continue":
+        await session.emit(EventType.JUDGMENT_MADE, key, node.id, **told)
+    if action == "escalate":
+        answered = await _escalated(work, key, found)
+        if isinstance(answered, dict):
+            return answered
+        action, feedback = "retry", answered
+    if action == "accept":
+        return {"next": "leave", "error": None}
+    if found.get("fault"):
+        return {"next": "leave", "error": found["fault"]}
+    if action == "retry":
+        await session.emit(EventType.NODE_RETRIED, key, node.id, **told)
+        words = f"[Judge feedback]: {feedback or 'this is not good enough yet'}"
+        session.store.append(work.conversation, Message(role="user", content=words), key=f"{key}/feedback")
+    elif not _turn(work, key).message.tool_calls:
+        # Providers want a word from the other side before the model goes on.
+        session.store.append(work.conversation, Message(role="user", content="Go on."), key=f"{key}/feedback")
+    return {"next": "think"}
+
+
+async def leave(work: NodeWork, state: State) -> Update:
+    """Only here outputs reach the data buffer; then the way on."""
+    session, node = work.session, work.node
+    error = state.get("error")
+    outputs = {} if error else work.outputs.values
+    buffer = work.buffer.for_node(node.input_keys, node.output_keys)
+    for key, value in outputs.items():
+        buffer.write(key, value)
+        if work.memory is not None:
+            work.memory.add_output(key, value)
+    ways: list[str] = []
+    try:
+        ways = await targets(work, "failed" if error else "completed")
+    except NoWay as lost:
+        error = lost.fault
+    except BudgetExhausted as spent:
+        error = (await _exhausted(work, work.key, spent))["error"]
+    end = End(
+        node=node.id,
+        visit=work.visit,
+        status="failed" if error else "completed",
+        outputs=list(outputs),
+        targets=ways,
+        conversation=work.conversation,
+        error=error,
+    )
+    type = EventType.NODE_FAILED if error else EventType.NODE_COMPLETED
+    told = {"visit": work.visit, "iterations": state.get("iteration", 0), "outputs": list(outputs), "targets": ways}
+    await session.emit(type, work.key, node.id, **told, error=error)
+    return {"ends": [end], "next": "end"}
+
+
+STEPS: dict[str, Step] = {step.__name__: step for step in (enter, think, act, judge, leave)}
+
+
+async def _all(work: NodeWork, due: list[tuple[str, ToolCall]]) -> list[Any]:
+    """The results of the calls, or what they raised."""
+
+    async def in_order() -> dict[str, Any]:
+        return {at: await calls.answer(work, at, call) for at, call in due if call.name == "set_output"}
+
+    others = [(at, call) for at, call in due if call.name != "set_output"]
+    first, *rest = await asyncio.gather(
+        in_order(), *(calls.answer(work, at, call) for at, call in others), return_exceptions=True
+    )
+    if isinstance(first, BaseException):
+        raise first
+    found = first | dict(zip([at for at, _ in others], rest, strict=True))
+    return [found[at] for at, _ in due]
+
+
+async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Update | str:
+    """What a person made of it: the way on, or the words that send the node back."""
+    session, node = work.session, work.node
+
+    async def do(_: bool) -> Done:
+        said = judgment_of(Found("escalate", found["level"], found["feedback"], found["reason"]))
+        result = {"node": node.id, "outputs": work.outputs.values}
+        return Done(await asyncio.to_thread(session.court.log_decision, session.goal, result, said))
+
+    number = await session.effects.once(f"{key}/decision", "synthetic", "escalate", do, node=node.id)
+    title = f"accept what {work.agent.id} made in {node.id}?"
+    id = await asyncio.to_thread(session.court.file_judgment, number, title=title, thread_id=session.thread_id)
+    request = session.request(id)
+    await session.emit(EventType.APPROVAL_REQUESTED, id, node.id, approval_id=id, kind="judgment", title=title)
+    if not request.decided:
+        return _wait([id], "judge")
+    if request.status == "approved":
+        return {"next": "leave", "error": None}
+    if request.status == "responded":
+        return asking.words_of(request)
+    return _fail("rejected", f"{node.id} was not accepted: {asking.words_of(request)}")
+
+
+def _hear(work: NodeWork) -> None:
+    """Words that people said to the agent since, into the conversation that this node reads."""
+    store, session = work.session.store, work.session
+    if work.shared or work.delegated:
+        return
+    for entry in store.messages(session.conversation):
+        if entry.key.startswith("person:") and store.find(work.conversation, entry.key) is None:
+            store.append(work.conversation, entry.message, key=entry.key)
+
+
+def _listen(work: NodeWork, text: str) -> None:
+    if work.session.on_text is not None:
+        work.session.on_text(work.node.id, text)
+
+
+def _turn(work: NodeWork, key: str) -> Entry:
+    entry = work.session.store.find(work.conversation, key)
+    assert entry is not None, "a turn is stored before its step counts as done"
+    return entry
+
+
+def _named(made: list[ToolCall], iteration: int) -> list[ToolCall]:
+    """The calls, each with an id of its own within the turn."""
+    ids = [call.id for call in made]
+    sound = all(ids) and len(set(ids)) == len(ids)
+    return made if sound else [call.model_copy(update={"id": f"c{iteration}_{n}"}) for n, call in enumerate(made)]
+
+
+async def _exhausted(work: NodeWork, key: str, error: BudgetExhausted) -> Update:
+    budget = work.session.effects.budget.to_json()
+    await work.session.emit(EventType.BUDGET_EXHAUSTED, key, work.node.id, measure=error.measure, **budget)
+    return _fail(error.measure, str(error), "HIVE-423")
+
+
+def _fail(reason: str, message: str, code: str = "HIVE-422") -> Update:
+    return {"next": "leave", "error": fault(code, reason, message)}
+
+
+def _wait(requests: list[str], after: str) -> Update:
+    return {"next": "wait", "after": after, "waiting": requests}

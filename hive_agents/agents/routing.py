@@ -1,0 +1,82 @@
+"""Where the work goes when a node ends: by its edges, a condition, or a model's choice."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+from hive_agents import prompts
+from hive_agents.agents.effects import Done
+from hive_agents.agents.ends import fault
+from hive_agents.agents.models import complete
+from hive_agents.agents.node_judge import recent
+from hive_agents.agents.spec import EdgeSpec
+from hive_agents.agents.work import NodeWork
+from hive_agents.judging.expressions import parse
+from hive_agents.judging.operations import ExpressionError
+from hive_agents.llm import Message, ModelError
+
+ENDED = {"completed": ("always", "success", "condition", "model"), "failed": ("always", "failure")}
+
+
+class NoWay(Exception):
+    """The way on can't be found; `fault` says why."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.fault = fault("HIVE-422", reason, message)
+
+
+async def targets(work: NodeWork, status: str) -> list[str]:
+    """The nodes that come next: of the edges that fit, those of the highest priority, all at once.
+
+    Raises: NoWay where a condition can't be evaluated or the model doesn't choose; BudgetExhausted.
+    """
+    edges = [edge for edge in work.agent.edges_from(work.node.id) if edge.on in ENDED[status] and _true(work, edge)]
+    first = [edge for edge in edges if edge.priority == edges[0].priority]
+    open = list(dict.fromkeys(edge.target for edge in first if edge.on == "model"))
+    found = [edge.target for edge in first if edge.on != "model"]
+    if len(open) > 1:
+        open = [await _chosen(work, open)]
+    return list(dict.fromkeys([*found, *open]))
+
+
+def _true(work: NodeWork, edge: EdgeSpec) -> bool:
+    if edge.condition is None:
+        return True
+    names = {"result": work.outputs.values, "goal": {"goal_type": work.session.goal.goal_type}, "attempt": work.visit}
+    try:
+        return bool(parse(edge.condition).evaluate(names))
+    except ExpressionError as error:
+        message = f'the condition of the edge to "{edge.target}" can\'t be evaluated: {error}'
+        raise NoWay("condition_error", message) from None
+
+
+async def _chosen(work: NodeWork, choices: list[str]) -> str:
+    async def do(_: bool) -> Done:
+        text = prompts.load(
+            "agent_choice",
+            work.session.workspace,
+            choices="\n".join(f"- {choice}" for choice in choices),
+            outputs=json.dumps(work.outputs.values, ensure_ascii=False)[:30_000],
+            conversation=recent(work.session.store.messages(work.conversation)),
+            fence=f"-----{secrets.token_hex(8)}-----",
+        )
+        schema: dict[str, Any] = {
+            "title": "next_phase",
+            "description": "The phase that comes next.",
+            "type": "object",
+            "properties": {"target": {"type": "string", "enum": choices}},
+            "required": ["target"],
+        }
+        try:
+            found = await complete(work.session.models("chat"), [Message(role="user", content=text)], schema=schema)
+        except ModelError as error:
+            return Done({"error": str(error)[:500]}, error.usage)
+        return Done(found.structured, found.usage)
+
+    found = await work.session.effects.once(f"{work.key}/choice", "model", "choice", do, node=work.node.id)
+    if "error" in found:
+        raise NoWay("model_error", f"the model chose no phase: {found['error']}")
+    return str(found["target"])

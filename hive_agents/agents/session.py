@@ -1,0 +1,120 @@
+"""What all nodes of a run share: the agent, its tools and models, the ledger, the conversations, the way to events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hive_agents.agents.effects import Effects
+from hive_agents.agents.spec import AgentSpec
+from hive_agents.agents.tools import ToolRegistry
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
+from hive_agents.events import Event, EventType
+from hive_agents.goals import Goal
+from hive_agents.judging.verdict import FeedbackContext, Judgment
+from hive_agents.llm import Chain, Role
+from hive_agents.memory import AgentMemory, ConversationStore, DataBuffer, run_folder
+from hive_agents.memory.values import clean
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hive_agents.access import Principal
+    from hive_agents.workspace import Workspace
+
+PARALLEL_CALLS = 8
+PARALLEL_SUB_AGENTS = 4
+_IDS = uuid.UUID("0d2a1f6e-6a57-5c2b-9a53-8f8d5f0f4c11")
+
+Publish = Callable[[Event], Awaitable[Any]]
+
+
+class Court(Protocol):
+    """Judges results, logs its decisions and asks people; `runtime.Runtime` is one."""
+
+    async def evaluate(
+        self, goal: Goal, result: Any, context: FeedbackContext | None = None, *, llm: Any = None, attempt: int = 1
+    ) -> Judgment: ...
+
+    def log_decision(self, goal: Goal | str | None, result: Any, judgment: Judgment) -> int: ...
+
+    def file_judgment(self, decision_id: int, *, title: str | None = None, thread_id: str | None = None) -> str: ...
+
+
+@dataclass
+class AgentSession:
+    """One run of one agent, in one process; opened again after a crash it finds what was done."""
+
+    workspace: Workspace
+    agent: AgentSpec
+    goal: Goal
+    run_id: str
+    thread_id: str
+    tools: ToolRegistry
+    models: Callable[[Role], Chain]
+    effects: Effects
+    court: Court
+    publish: Publish
+    principal: Principal | None = None
+    on_text: Callable[[str, str], object] | None = None
+    calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_CALLS))
+    delegations: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_SUB_AGENTS))
+
+    @property
+    def tenant(self) -> str:
+        return self.principal.tenant if self.principal is not None else "local"
+
+    @property
+    def user(self) -> str:
+        return self.principal.user if self.principal is not None else "local"
+
+    @cached_property
+    def store(self) -> ConversationStore:
+        return ConversationStore(self.workspace, tenant=self.tenant)
+
+    @cached_property
+    def buffer(self) -> DataBuffer:
+        return DataBuffer(self.workspace, tenant=self.tenant, run_id=self.run_id, stream_id=self.thread_id)
+
+    @cached_property
+    def conversation(self) -> str:
+        """The agent's own conversation, which people read and write to."""
+        return self.store.create(self.agent.id, self.run_id, key="agent")
+
+    @cached_property
+    def memory(self) -> AgentMemory:
+        return AgentMemory(self.workspace, tenant=self.tenant, agent_id=self.agent.id, user=self.user)
+
+    @property
+    def folder(self) -> Path:
+        return run_folder(self.workspace, self.run_id)
+
+    async def emit(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> None:
+        """Publish what happened at the key `at`; the log takes it once, however often a step is done again."""
+        id = str(uuid.uuid5(_IDS, f"{self.run_id}/{at}/{type}"))
+        await self.publish(
+            Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _plain(payload), id=id)
+        )
+
+    async def ask(self, filing: Filing) -> ApprovalRequest:
+        """The request that a filing became, pending or answered; filed once."""
+        store = ApprovalStore(self.workspace)
+        filing = filing.model_copy(update={"run_id": self.run_id, "thread_id": self.thread_id, "tenant": self.tenant})
+        request = store.get((await asyncio.to_thread(store.file, filing)).id)
+        await self.emit(
+            EventType.APPROVAL_REQUESTED, request.id, approval_id=request.id, kind=request.kind, title=request.title
+        )
+        return request
+
+    def request(self, id: str) -> ApprovalRequest:
+        return ApprovalStore(self.workspace).get(id)
+
+
+def _plain(value: Any) -> Any:
+    """Plain JSON of what is nearly that; texts are UTF-8."""
+    return json.loads(clean(json.dumps(value, ensure_ascii=False, default=str)))

@@ -1,0 +1,123 @@
+"""Sub-agents: a loop of its own for one task, with fewer tools, a fresh conversation and a result in any case."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from hive_agents.agents.asking import Pending
+from hive_agents.agents.effects import Done
+from hive_agents.agents.ends import End, visits
+from hive_agents.agents.guards import BudgetExhausted
+from hive_agents.agents.spec import AgentSpec, find_sub_agent
+from hive_agents.agents.work import NodeWork
+from hive_agents.errors import HiveError
+from hive_agents.events import EventType
+from hive_agents.memory import DataBuffer
+
+SECONDS = 3_600.0
+
+
+async def delegated(work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """{agent, status, outputs, error, iterations} of a sub-agent's work; whatever goes wrong with it is a failure.
+
+    Raises: Pending where it waits for a person.
+    """
+    session = work.session
+    await session.emit(EventType.SUBAGENT_STARTED, key, work.node.id, agent=name, task=task[:500])
+    found: dict[str, Any] = {"agent": name, "status": "failed", "outputs": {}, "error": None, "iterations": 0}
+    try:
+        agent = find_sub_agent(session.workspace, session.agent, name)
+        async with asyncio.timeout(SECONDS):
+            found |= await _worked(work, key, agent, task, inputs)
+    except (Pending, asyncio.CancelledError):
+        raise
+    except HiveError as error:
+        if error.exit_code == 3:  # not the sub-agent's fault: the run goes on when the database is back
+            raise
+        found["error"] = error.diagnostics[0].message
+    except BudgetExhausted as error:
+        found["error"] = str(error)
+    except TimeoutError:
+        found["error"] = f"cut after {SECONDS:g} s"
+    except Exception as error:
+        found["error"] = f"{type(error).__name__}: {error}"
+    await session.emit(
+        EventType.SUBAGENT_COMPLETED, key, work.node.id, agent=name, status=found["status"], error=found["error"]
+    )
+    return found
+
+
+async def report(work: NodeWork, key: str, message: str, data: Any, *, complete: bool) -> None:
+    """Tell the world how far a sub-agent is; `complete` ends its work at the next judgement."""
+    session = work.session
+
+    async def do(_: bool) -> Done:
+        return Done(True)
+
+    if complete:
+        await session.effects.once(f"{work.key}/complete", "synthetic", "report_to_parent", do, node=work.node.id)
+    told = {"message": message[:2_000], "data": data, "complete": complete}
+    await session.emit(EventType.SUBAGENT_REPORTED, key, work.node.id, agent=work.agent.id, **told)
+
+
+async def _worked(work: NodeWork, key: str, agent: AgentSpec, task: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    buffer = await _snapshot(work, key, inputs)
+    ends: list[End] = []
+    outputs: dict[str, Any] = {}
+    iterations = 0
+    waiting = [agent.entry]
+    while waiting:
+        node = agent.node(waiting.pop(0))
+        visit = visits(ends, node.id) + 1
+        part = NodeWork(
+            work.session,
+            agent,
+            node,
+            f"{key}/{node.id}#{visit}",
+            visit,
+            ends,
+            delegated=True,
+            own_buffer=buffer,
+            task=task,
+            policies=work.session.tools.view(policy=work.agent.tool_policy, sub_agent=True),
+        )
+        end, used = await _alone(part)
+        ends.append(end)
+        iterations += used
+        outputs |= part.outputs.values
+        if end["status"] == "failed" and not end["targets"]:
+            error = (end["error"] or {}).get("message", "it failed")
+            return {"status": "failed", "outputs": outputs, "error": error, "iterations": iterations}
+        waiting += end["targets"]
+    return {"status": "completed", "outputs": outputs, "iterations": iterations}
+
+
+async def _alone(work: NodeWork) -> tuple[End, int]:
+    """The node's loop without a graph: after a crash it begins anew, and finds in the ledger what was done."""
+    from hive_agents.agents.node_loop import STEPS  # which calls tools, of which this is one
+
+    state: dict[str, Any] = {"next": "enter"}
+    while state["next"] != "end":
+        state |= await STEPS[state["next"]](work, state)
+        if state["next"] == "wait":
+            raise Pending(state["waiting"])
+    end: End = state["ends"][0]
+    return end, state.get("iteration", 0)
+
+
+async def _snapshot(work: NodeWork, key: str, inputs: Mapping[str, Any]) -> DataBuffer:
+    """The parent's values as they were when it delegated, in a buffer of the sub-agent's own."""
+    session = work.session
+
+    async def do(_: bool) -> Done:
+        return Done(work.buffer.read_all() | dict(inputs))
+
+    values = await session.effects.once(f"{key}/snapshot", "synthetic", "snapshot", do, node=work.node.id)
+    buffer = DataBuffer(session.workspace, tenant=session.tenant, run_id=f"{session.run_id}/{key}")
+    kept = buffer.read_all("execution")
+    for name, value in values.items():
+        if name not in kept:
+            buffer.write(name, value)
+    return buffer

@@ -1,0 +1,110 @@
+"""The tools that the event loop makes itself: outputs, files, questions, delegation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from hive_agents import llm
+from hive_agents.agents.verify import FILE_TOOLS
+from hive_agents.agents.work import NodeWork
+from hive_agents.errors import HiveError
+from hive_agents.llm.json_schema import faults
+from hive_agents.memory import ToolResult
+
+DELEGATE, ASK, REPORT, SET = "delegate_to_sub_agent", "ask_user", "report_to_parent", "set_output"
+_TEXT: dict[str, Any] = {"type": "string"}
+_FLAG = {"type": "boolean"}
+_COUNT = {"type": "integer", "minimum": 0}
+
+
+def synthetic_tools(work: NodeWork) -> list[llm.Tool]:
+    """What this node is offered besides the registry's tools."""
+    node = work.node
+    found = [_tool(name, *_FILES[name]) for name in FILE_TOOLS if _allowed(work, name)]
+    if node.output_keys:
+        key = {"type": "string", "enum": list(node.output_keys)}
+        told = "Set a declared output of this phase to a JSON value; set again, the last value holds."
+        found.append(_tool(SET, told, {"key": key, "value": {}}, ["key", "value"]))
+    if work.delegated:
+        fields = {"message": _TEXT, "data": {}, "mark_complete": _FLAG, "wait_for_response": _FLAG}
+        told = "Tell whoever delegated how far you are. mark_complete ends the task; wait_for_response asks a person."
+        return [*found, _tool(REPORT, told, fields, ["message"])]
+    options = {"type": "array", "items": _TEXT}
+    found.append(
+        _tool(ASK, "Ask the person something; the run waits.", {"question": _TEXT, "options": options}, ["question"])
+    )
+    if node.sub_agents:
+        name = {"type": "string", "enum": list(node.sub_agents)}
+        fields = {"agent": name, "task": _TEXT, "inputs": {"type": "object"}}
+        told = "Let a sub-agent do a task by itself; several in one turn work at once. Gives its outputs as JSON."
+        found.append(_tool(DELEGATE, told, fields, ["agent", "task"]))
+    return found
+
+
+def wrong_arguments(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a call of a synthetic tool; nothing for a good one."""
+    schema = next((tool.parameters for tool in synthetic_tools(work) if tool.name == name), None)
+    if schema is None:
+        return [f"there is no {name} here"]
+    if name == SET:  # the accumulator says which keys there are
+        schema = schema | {"properties": {"key": _TEXT, "value": {}}}
+    return faults(dict(arguments), schema, closed=True)
+
+
+def set_output(work: NodeWork, key: str, value: Any) -> ToolResult:
+    work.outputs.set(key, value)
+    missing = work.outputs.missing(nullable=work.node.nullable_output_keys)
+    return ToolResult(f"{key} is set." + (f" Not yet set: {', '.join(missing)}." if missing else ""))
+
+
+def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any], again: bool) -> ToolResult:
+    """Raises: HiveError for what the files refuse."""
+    files = work.files
+    if name == "list_data_files":
+        listed = [f"{file.name} ({file.size:,} bytes)" for file in files.list()]
+        return ToolResult("\n".join(listed) or "There are no data files.")
+    filename = arguments["filename"]
+    if name == "load_data":
+        page = files.load(filename, arguments.get("offset", 0), arguments.get("limit"))
+        shown = f"{page.offset + 1} to {page.offset + page.lines} of {page.total_lines}"
+        more = f"\n[Lines {shown}; offset={page.next_offset} goes on.]"
+        return ToolResult(page.text + (more if page.next_offset is not None else ""))
+    if name == "save_data":
+        files.save(filename, arguments["text"])
+        return ToolResult(f"Saved to {filename}.")
+    try:
+        files.edit(filename, arguments["old"], arguments["new"])
+    except HiveError:
+        # The process died between the edit and the record of it.
+        if not (again and arguments["new"] and files.read(filename).count(arguments["new"]) == 1):
+            raise
+    return ToolResult(f"{filename} is changed.")
+
+
+def _allowed(work: NodeWork, name: str) -> bool:
+    """A run's own files are the node's to use, unless a rule names them; "*" is about the registry's tools."""
+    rules = [rule for rule in work.agent.tool_policy if rule.match != "*"]
+    return next((rule.decision for rule in rules if fnmatchcase(name, rule.match)), "allow") != "deny"
+
+
+def _tool(name: str, told: str, fields: Mapping[str, Any], required: Iterable[str]) -> llm.Tool:
+    schema = {"type": "object", "properties": dict(fields), "required": list(required)}
+    return llm.Tool(name=name, description=told, parameters=schema)
+
+
+_FILES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "load_data": (
+        "Read a data file, or `limit` lines of it after the first `offset` ones.",
+        {"filename": _TEXT, "offset": _COUNT, "limit": _COUNT},
+        ["filename"],
+    ),
+    "save_data": ("Write a data file, or replace it.", {"filename": _TEXT, "text": _TEXT}, ["filename", "text"]),
+    "edit_data": (
+        "Replace the one place of a data file where `old` stands.",
+        {"filename": _TEXT, "old": _TEXT, "new": _TEXT},
+        ["filename", "old", "new"],
+    ),
+    "list_data_files": ("The names and sizes of the data files.", {}, []),
+}

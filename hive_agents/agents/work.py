@@ -1,0 +1,168 @@
+"""One visit of one node: where its words, values and files are, and what its model is told."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hive_agents.agents.ends import End, Verdict, led_here, visits
+from hive_agents.agents.prompt_texts import VARIABLES, filled
+from hive_agents.agents.session import AgentSession
+from hive_agents.agents.spec import AgentSpec, NodeSpec
+from hive_agents.agents.tools import Tools
+from hive_agents.agents.topology import parallel_edges, reachable
+from hive_agents.agents.verify import FILE_TOOLS
+from hive_agents.memory import (
+    AgentMemory,
+    DataBuffer,
+    DataFiles,
+    OutputAccumulator,
+    Phase,
+    Spillover,
+    build_prompt,
+    narrative,
+)
+from hive_agents.memory.names import folder_name
+from hive_agents.memory.values import one_line
+
+
+@dataclass
+class NodeWork:
+    """`key` is where the visit stands in the ledger; a sub-agent's begins with the call that it answers."""
+
+    session: AgentSession
+    agent: AgentSpec
+    node: NodeSpec
+    key: str
+    visit: int
+    ends: Sequence[End] = ()
+    verdicts: Sequence[Verdict] = ()
+    delegated: bool = False
+    own_buffer: DataBuffer | None = None
+    task: str | None = None
+    policies: Tools | None = None
+
+    @classmethod
+    def of(
+        cls, session: AgentSession, node: NodeSpec, ends: Sequence[End], verdicts: Sequence[Verdict] = ()
+    ) -> NodeWork:
+        visit = visits(ends, node.id) + 1
+        return cls(session, session.agent, node, f"{node.id}#{visit}", visit, ends, verdicts)
+
+    @property
+    def buffer(self) -> DataBuffer:
+        """The run's values; a sub-agent's are a copy of them."""
+        return self.own_buffer or self.session.buffer
+
+    @cached_property
+    def shared(self) -> bool:
+        """Whether the node goes on in the agent's conversation: not beside others, whose words would get between."""
+        return self.agent.mode == "continuous" and not self.delegated and self.node.id not in _beside(self.agent)
+
+    @cached_property
+    def conversation(self) -> str:
+        return self.session.conversation if self.shared else self._own
+
+    @cached_property
+    def _own(self) -> str:
+        key = f"node:{self.key}"
+        return self.session.store.create(self.agent.id, self.session.run_id, node_id=self.node.id, key=key)
+
+    @cached_property
+    def outputs(self) -> OutputAccumulator:
+        # Not those of the shared conversation: a node that is visited again has to set its outputs again.
+        return OutputAccumulator(self.session.store, self._own, self.node.output_keys)
+
+    @cached_property
+    def memory(self) -> AgentMemory | None:
+        return None if self.delegated else self.session.memory
+
+    @cached_property
+    def files(self) -> DataFiles:
+        if self.memory is None:  # a sub-agent starts with nothing of its parent's
+            return DataFiles(self.session.folder / "agents" / folder_name(self.key))
+        return DataFiles(self.session.folder, {"adapt.md": self.memory})
+
+    @cached_property
+    def spill(self) -> Spillover:
+        return Spillover(self.files, limit=self.session.workspace.settings.agents.spillover_chars)
+
+    @cached_property
+    def tools(self) -> Tools:
+        """The registry's tools that this node may call; the strictest of all policies on the way decides."""
+        names = [name for name in self.node.tools if name not in FILE_TOOLS]
+        reach = self.policies if self.policies is not None else self.session.tools
+        return reach.view(names, policy=self.agent.tool_policy, sub_agent=self.delegated)
+
+    @property
+    def led_here(self) -> list[End]:
+        return led_here(self.ends, self.node.id)
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        reading = self.buffer.for_node(self.node.input_keys, self.node.output_keys)
+        return {key: reading.read(key) for key in self.node.input_keys}
+
+    @property
+    def identity(self) -> str:
+        text = self.agent.identity or f"You are {self.agent.id}."
+        return filled(text, self.session.workspace, **self._variables({}))
+
+    def prompt(self) -> str:
+        """The system prompt as it is now. Raises: HIVE-105, HIVE-106, HIVE-107 for a prompt with faults."""
+        inputs = self.inputs
+        values = {key: self._shown(value) for key, value in inputs.items()}
+        focus = filled(self.node.system_prompt, self.session.workspace, **(values | self._variables(inputs)))
+        if self.task is not None:
+            focus += f"\n\n# Task\n{self.task}"
+        path = [Phase(end["node"], end["status"], tuple(end["outputs"])) for end in self.ends]
+        return build_prompt(
+            self.session.workspace,
+            identity=self.identity,
+            narrative=narrative(path, self.buffer.read_all("execution")),
+            focus=focus,
+            memory=self.memory.read() if self.memory is not None else "",
+            files=self.files.list(),
+        )
+
+    def _variables(self, inputs: dict[str, Any]) -> dict[str, str]:
+        goal = self.session.goal
+        given = "\n".join(f"- {key}: {self._shown(value)}" for key, value in inputs.items()) or "(none)"
+        values = {
+            "agent": self.agent.id,
+            "goal": f"{goal.name}: {goal.description}" if goal.description else goal.name,
+            "inputs": given,
+            "outputs": self._told_outputs(),
+            "today": dt.datetime.now(dt.UTC).date().isoformat(),
+            "fence": f"-----{secrets.token_hex(8)}-----",
+        }
+        assert values.keys() == VARIABLES
+        return values
+
+    def _told_outputs(self) -> str:
+        if not self.node.output_keys:
+            return "This node sets no outputs: it ends with your answer."
+        optional = ", ".join(self.node.nullable_output_keys)
+        told = f"Set each with set_output: {', '.join(self.node.output_keys)}."
+        return told + (f" May be null: {optional}." if optional else "")
+
+    def _shown(self, value: Any) -> str:
+        """Values of the buffer go into a prompt up to the length that a tool's result may have."""
+        limit = self.session.workspace.settings.agents.spillover_chars
+        return (
+            one_line(value, limit) if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)[:limit]
+        )
+
+
+def _beside(agent: AgentSpec) -> set[str]:
+    """The nodes that may run while others do."""
+    found: set[str] = set()
+    for one, other in parallel_edges(agent):
+        ways = [reachable(agent, [edge.target], without=one.source) for edge in (one, other)]
+        found |= (ways[0] ^ ways[1]) | {one.target, other.target}
+    return found

@@ -1,0 +1,127 @@
+"""`hive run`: start an agent or go on with a run, until it is done or waits for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, console, open_workspace
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+CODES = {"done": 0, "waiting": 0, "failed": 1, "stopped": 130}
+
+
+def command(
+    agent: Annotated[str | None, typer.Argument(help="An agent of agents/*.json.")] = None,
+    input: Annotated[str, typer.Option("--input", metavar="JSON", help="An object with the agent's inputs.")] = "{}",
+    chat: Annotated[bool, typer.Option("--chat", help="Answer the agent's questions here.")] = False,
+    resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
+    as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="Run as USER of access/*.json.")] = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run an agent to the end, or until it waits for a person (hive approvals)."""
+    from hive_agents.errors import HiveError
+    from hive_agents.runtime.agent_run import AgentRun
+
+    surface = Surface(json, quiet)
+    place = open_workspace(workspace)
+    if (agent is None) == (resume is None):
+        raise HiveError.of(
+            "HIVE-409", "name an agent, or a run to go on with", fix="hive run AGENT, or hive run --resume RUN"
+        )
+    if resume is not None:
+        run = AgentRun.resume(place, resume)
+    else:
+        run = AgentRun.start(place, agent or "", _input(input), principal=_principal(place, as_user))
+    if not json and not quiet:
+        out = console()
+        out.print(f"run {run.run_id}; if it dies: hive run --resume {run.run_id}")
+        run.on_event = _shown(out)
+        speaking = {node.id for node in run.agent.nodes if node.client_facing}
+        run.on_text = lambda node, text: out.print(text, end="") if node in speaking else None
+    result = run.go()
+    while chat and result["status"] == "waiting" and _answered(place, result["approval_ids"]):
+        result = run.go()
+    surface.show(result, *_parts(result))
+    raise typer.Exit(130 if result["stopped_by"] == "interrupted" else CODES.get(result["status"], 1))
+
+
+def _input(text: str) -> dict[str, Any]:
+    """Raises: HIVE-101, HIVE-104 (exit code 2)."""
+    from hive_agents import jsontext
+    from hive_agents.errors import HiveError
+
+    try:
+        value = jsontext.parse(text, "--input")
+    except HiveError as error:
+        raise HiveError(error.diagnostics, exit_code=2) from None
+    if not isinstance(value, dict):
+        fix = """write --input '{"topic": "bees"}'"""
+        raise HiveError.of("HIVE-104", "the input is no JSON object", file="--input", path="$", fix=fix, exit_code=2)
+    return value
+
+
+def _principal(place: Workspace, as_user: str | None) -> Any:
+    """Whom the run works for; nobody's run sees no documents."""
+    import os
+
+    from hive_agents.access import principal_for
+
+    known = as_user or os.environ.get("HIVE_TOKEN", "").strip() or place.settings.access.mode == "open"
+    return principal_for(place, as_user, os.environ) if known else None
+
+
+def _shown(out: Any) -> Any:
+    from hive_agents.cli.timeline import line_of
+
+    def show(event: Any) -> None:
+        line = line_of(event)
+        if line is not None:
+            out.print(f"  {line}", soft_wrap=True)
+
+    return show
+
+
+def _answered(place: Workspace, requests: list[str]) -> bool:
+    """Ask whoever sits here what the agent asks; whether a question was answered. The rest needs `hive approvals`."""
+    from hive_agents.approvals import ApprovalStore
+    from hive_agents.runtime.decider import decider_for
+
+    store, answered = ApprovalStore(place), False
+    for id in requests:
+        request = store.get(id)
+        if request.decided or "question" not in request.context:
+            continue
+        options = request.context.get("options") or []
+        typer.echo(request.context["question"] + "".join(f"\n  - {option}" for option in options))
+        try:
+            words = input_line()
+        except EOFError:
+            return False
+        if not words:
+            return False
+        who = decider_for(place, None)
+        store.decide(id, "respond", by=who.by, authn=who.authn, tenant=who.tenant, message=words)
+        answered = True
+    return answered
+
+
+def input_line() -> str:
+    return input("> ").strip()
+
+
+def _parts(result: dict[str, Any]) -> list[str]:
+    from json import dumps
+
+    lines = [f"{result['run_id']} is {result['status']}"]
+    if result["error"]:
+        lines.append(f"{result['error']['code']}: {result['error']['message']}")
+    lines += [f"{key}: {dumps(value, ensure_ascii=False)}" for key, value in result["outputs"].items()]
+    if result["approval_ids"]:
+        lines.append(f"waits for: {', '.join(result['approval_ids'])} (hive approvals show ID)")
+    return lines

@@ -1,0 +1,93 @@
+"""`hive runs`: what ran, how it stands, and what happened in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from hive_agents.runtime.agent_store import RunRow
+
+app = typer.Typer(help="Runs: list them, show one.", invoke_without_command=True)
+StatusOption = Annotated[
+    str | None, typer.Option("--status", help="queued, running, waiting, paused, done, failed, stopped.")
+]
+
+
+@app.callback()
+def runs(
+    context: typer.Context, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
+) -> None:
+    if context.invoked_subcommand is None:
+        list_(None, workspace, json, quiet)
+
+
+@app.command("list")
+def list_(
+    status: StatusOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """The runs, newest first."""
+    from hive_agents.runtime.agent_store import list_runs
+
+    found = list_runs(open_workspace(workspace), status=status)
+    Surface(json, quiet).show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
+
+
+@app.command("show")
+def show(
+    run: Annotated[str, typer.Argument(help="A run's id.")],
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """One run: how it stands, and its nodes and verdicts in order."""
+    from hive_agents.cli.timeline import line_of
+    from hive_agents.events import EventLog
+    from hive_agents.runtime.agent_store import get_run
+
+    place = open_workspace(workspace)
+    row = get_run(place, run)
+    events = EventLog(place).replay(run_id=run)
+    lines = [(event.time, line_of(event)) for event in events]
+    result = row.result or {}
+    value = {
+        "runs": [row.summary],
+        "agent": row.agent,
+        "outputs": result.get("outputs", {}),
+        "judgment": result.get("judgment"),
+        "approval_ids": result.get("approval_ids", []),
+        "timeline": [event.to_json() for event in events],
+    }
+    told = [f"{time[11:19]}  {line}" for time, line in lines if line is not None]
+    Surface(json, quiet).show(value, _table([row]), *told)
+
+
+def _table(rows: list[RunRow]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1))
+    for name in ("run", "agent", "status", "node", "steps", "tokens", "usd", "started", "stopped by"):
+        # An id that is cut can't be copied into the next command.
+        table.add_column(name, no_wrap=name in ("run", "status"), min_width=11 if name == "run" else None)
+    for row in rows:
+        told: dict[str, Any] = row.summary
+        table.add_row(
+            row.run_id,
+            row.agent or row.graph,
+            row.status,
+            told["node"] or "",
+            str(told["steps"]),
+            str(told["tokens"]),
+            f"{told['usd']:.4f}",
+            told["started_at"][5:16].replace("T", " "),
+            told["stopped_by"] or "",
+        )
+    return table

@@ -1,0 +1,59 @@
+"""What happened in a run, a line an event: nodes, verdicts, tools, people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.cli.surface import count
+
+if TYPE_CHECKING:
+    from hive_agents.events import Event
+
+
+def line_of(event: Event) -> str | None:
+    """The event for a person; None for one that a timeline leaves out.
+
+    >>> from hive_agents.events import Event, EventType
+    >>> told = {"level": 2, "action": "retry", "feedback": "Too long."}
+    >>> line_of(Event(EventType.JUDGMENT_MADE, node_id="write", payload=told))
+    'write: RETRY (level 2): Too long.'
+    """
+    kind, told = str(event.type), dict(event.payload)
+    where = f"{event.node_id}: " if event.node_id else ""
+    if kind == "judgment.made":
+        level = "the goal" if told.get("level") == "goal" else f"level {told.get('level')}"
+        words = " ".join(str(told.get("feedback") or "").split())
+        return f"{where}{str(told.get('action')).upper()} ({level})" + (f": {words}" if words else "")
+    if kind == "node.started":
+        return f"{where}visit {told.get('visit')}"
+    if kind == "node.completed":
+        turns = count(int(told.get("iterations") or 0), "iteration")
+        return f"{where}completed after {turns}{_list(' → ', told.get('targets'))}"
+    if kind == "node.failed":
+        return f"{where}failed: {(told.get('error') or {}).get('message')}"
+    if kind == "tool.completed":
+        return None if told.get("tool") == "set_output" else f"{where}{told.get('tool')}"
+    if kind == "tool.failed":
+        return f"{where}{told.get('tool')} failed: {told.get('error')}"
+    if kind == "output.set":
+        return f"{where}sets {told.get('key')}"
+    if kind.startswith("subagent."):
+        words = told.get("message") or told.get("error") or told.get("status") or told.get("task") or ""
+        return f"{where}sub-agent {told.get('agent')} {kind.removeprefix('subagent.')}: {words}"
+    if kind == "approval.requested":
+        return f"{where}asks {told.get('approval_id')}: {told.get('title')}"
+    if kind.startswith("budget."):
+        return f"{where}budget of {told.get('measure')} {kind.removeprefix('budget.')}"
+    if kind.startswith("run."):
+        return _run(kind.removeprefix("run."), told)
+    return None
+
+
+def _run(kind: str, told: dict[str, Any]) -> str:
+    error = (told.get("error") or {}).get("message")
+    waits = _list(" for ", told.get("approval_ids"))
+    return f"run {kind}{waits}" + (f": {error}" if error else "")
+
+
+def _list(before: str, names: Any) -> str:
+    return before + ", ".join(names) if names else ""

@@ -1,0 +1,108 @@
+"""What a run may be started with, and as what its row keeps that."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+from hive_agents.access import Principal
+from hive_agents.agents import AgentSpec, ToolRegistry, agent_ids, check_agent, sound_agent
+from hive_agents.agents.guards import Limits
+from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
+from hive_agents.formats import Format
+from hive_agents.goals import Goal
+from hive_agents.memory.values import to_json
+from hive_agents.workspace import Workspace
+
+
+def read_agent(workspace: Workspace, agent: AgentSpec | str, tools: ToolRegistry, goal: Goal | None) -> AgentSpec:
+    """Raises: HIVE-107 (exit code 2) for an unknown id, every diagnostic of levels 1 and 2 for a faulty agent."""
+    if isinstance(agent, str):
+        if agent not in agent_ids(workspace):
+            guess = closest(agent, agent_ids(workspace))
+            fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
+            raise HiveError.of(
+                "HIVE-107", f'there is no agent "{agent}"', file=f"agents/{agent}.json", fix=fix, exit_code=2
+            )
+        return sound_agent(workspace, agent, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
+    found = check_agent(agent, workspace, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
+    if goal is not None:
+        found = [one for one in found if one.path != "goal"]
+    if has_errors(found):
+        raise HiveError(found)
+    return agent
+
+
+def accepted_input(agent: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The input, with a value for every input key of the entry and no other.
+
+    Raises: HIVE-106 for a key without a value, HIVE-103 for an unknown one, HIVE-104, HIVE-105; exit code 2.
+    """
+    keys = agent.node(agent.entry).input_keys
+    told = f"the inputs are: {', '.join(keys) or 'none'}"
+    wrong = []
+    for key in given:
+        if key not in keys:
+            guess = closest(key, keys)
+            fix = f'did you mean "{guess}"?' if guess else told
+            wrong.append(Diagnostic("HIVE-103", f'"{key}" is no input of {agent.id}', "input", key, fix))
+    wrong += [
+        Diagnostic("HIVE-106", f'{agent.id} needs the input "{key}"', "input", key, told)
+        for key in keys
+        if key not in given
+    ]
+    for key, value in given.items():
+        try:
+            to_json(key, value)
+        except HiveError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise HiveError(wrong, exit_code=2)
+    return dict(given)
+
+
+class Owner(Format):
+    """A principal as it is stored."""
+
+    tenant: str
+    user: str
+    groups: list[str] = []
+    roles: list[str] = []
+
+    @property
+    def principal(self) -> Principal:
+        return Principal(self.tenant, self.user, frozenset(self.groups), frozenset(self.roles))
+
+
+class RunValue(Format):
+    """What a run was started with. `brought` says that its tools or models are somebody's own, who has to bring them
+    again; a judge that is an object isn't stored."""
+
+    agent: AgentSpec
+    goal: Goal | None
+    input: dict[str, Any]
+    principal: Owner | None
+    limits: Limits
+    brought: bool
+
+    @classmethod
+    def of(
+        cls,
+        agent: AgentSpec,
+        goal: Goal | None,
+        input: dict[str, Any],
+        principal: Principal | None,
+        limits: Limits,
+        brought: bool,
+    ) -> Self:
+        nodes = [
+            node if isinstance(node.judge, str) else node.model_copy(update={"judge": None}) for node in agent.nodes
+        ]
+        owner = Owner(**principal.to_json()) if principal is not None else None
+        stored = agent.model_copy(update={"nodes": nodes})
+        return cls(agent=stored, goal=goal, input=input, principal=owner, limits=limits, brought=brought)
+
+    @classmethod
+    def read(cls, value: dict[str, Any]) -> Self:
+        return cls.model_validate_json(json.dumps(value))

@@ -1,0 +1,52 @@
+"""A decided request wakes the agent's run that asked it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from hive_agents.errors import HiveError
+from hive_agents.runtime.agent_store import GRAPH, RunRow, get_run
+
+if TYPE_CHECKING:
+    from hive_agents.approvals import ApprovalRequest
+    from hive_agents.workspace import Workspace
+
+
+def resume_decided(workspace: Workspace, request: ApprovalRequest, wait: float = 30.0) -> dict[str, str] | None:
+    """{run_id, status} of the agent's run that asked, after it went on; None for requests of anything else.
+
+    A run whose tools or models somebody brought stays waiting for them, and one that can't go on just now, for want
+    of a model or because another process works on it, stays as it is: the decision holds all the same.
+    """
+    row = _run_of(workspace, request)
+    if row is None:
+        return None
+    if request.decided and row.status in ("waiting", "stopped") and not row.value["brought"]:
+        from hive_agents.runtime.agent_run import AgentRun
+
+        with suppress(HiveError):
+            AgentRun.resume(workspace, row.run_id).go(wait=wait)
+        row = get_run(workspace, row.run_id)
+    return {"run_id": row.run_id, "status": row.status}
+
+
+def waits_for(workspace: Workspace, request: ApprovalRequest) -> bool:
+    """Whether an agent's run still waits for a request that was decided, for the process died that was to wake it."""
+    if not request.decided or request.run_id is None:
+        return False
+    row = _run_of(workspace, request)
+    asked = (row.result or {}).get("approval_ids", []) if row is not None else []
+    return row is not None and row.status == "waiting" and not row.value["brought"] and request.id in asked
+
+
+def _run_of(workspace: Workspace, request: ApprovalRequest) -> RunRow | None:
+    if request.run_id is None:
+        return None
+    try:
+        row = get_run(workspace, request.run_id)
+    except HiveError as error:
+        if error.diagnostics[0].code != "HIVE-409":
+            raise
+        return None
+    return row if row.graph == GRAPH else None

@@ -1,0 +1,70 @@
+"""The models of one run, by role; those that read from a script go on where the run was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hive_agents.agents import AgentSpec
+from hive_agents.llm import Chain, Script, model_names, open_chain
+from hive_agents.llm.chain import Role
+from hive_agents.llm.scripted import Line
+from hive_agents.workspace import Workspace
+
+
+class RunModels:
+    """The chain of a role: for `chat` the agent's own model, else what the settings name; opened once.
+
+    Raises, when asked for a role: HIVE-401 where no model of it can be had.
+    """
+
+    def __init__(self, workspace: Workspace, agent: AgentSpec) -> None:
+        self._workspace, self._agent = workspace, agent
+        self._chains: dict[Role, Chain] = {}
+        self._scripts: dict[Path, Script] = {}
+        self._used: dict[str, list[int]] = {}
+
+    def __call__(self, role: Role) -> Chain:
+        if role not in self._chains:
+            own = [self._agent.model] if self._agent.model else []
+            settings = self._workspace.settings
+            names = (own or model_names(settings, role)) if role == "chat" else (model_names(settings, role) or own)
+            for name in names:
+                self._open_script(name)
+            self._chains[role] = open_chain(names, settings, root=self._workspace.root, scripts=self._scripts)
+        return self._chains[role]
+
+    @property
+    def mark(self) -> str | None:
+        """How far the scripts are used; None without any."""
+        return json.dumps(self._used) if self._scripts else None
+
+    def restore(self, mark: str | None) -> None:
+        """Go on from a mark; chains that were opened before are no longer the run's."""
+        marked = json.loads(mark or "{}")
+        if marked != self._used:
+            self._used = marked
+            self._chains.clear()
+            self._scripts.clear()
+
+    def _open_script(self, name: str) -> None:
+        provider, _, file = name.partition(":")
+        path = (self._workspace.root / file).resolve()
+        if provider == "scripted" and file.strip() and path not in self._scripts:
+            self._scripts[path] = _RunScript(path, file, self._used.setdefault(str(path), []))
+
+
+class _RunScript(Script):
+    """A script without the lines that `used` counts, which goes on counting."""
+
+    def __init__(self, path: Path, shown: str, used: list[int]) -> None:
+        super().__init__(path, shown)
+        self._numbers = {id(line): number for number, line in enumerate(self._left)}
+        self._counted = used
+        self._left = [line for line in self._left if line.repeat or self._numbers[id(line)] not in used]
+        self._taken = len(used)
+
+    def take(self, prompt: str) -> Line:
+        line = super().take(prompt)
+        self._counted.append(self._numbers[id(line)])
+        return line
