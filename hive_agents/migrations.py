@@ -1,0 +1,314 @@
+"""The schema of the workspace's database, as the scripts that lead to it."""
+
+# Forward only: a release appends a script, and never edits one that has shipped.
+MIGRATIONS = (
+    """
+    CREATE TABLE corpus_stats (
+        generation INTEGER PRIMARY KEY AUTOINCREMENT,
+        collection TEXT NOT NULL,
+        state TEXT NOT NULL,
+        schema TEXT NOT NULL,
+        language TEXT NOT NULL,
+        recipe TEXT NOT NULL,
+        embedding_model TEXT,
+        index_hash TEXT NOT NULL,
+        n_documents INTEGER NOT NULL,
+        n_chunks INTEGER NOT NULL,
+        lengths BLOB NOT NULL,
+        chunk_documents BLOB NOT NULL,
+        created_at TEXT NOT NULL
+    );
+    CREATE TABLE documents (
+        generation INTEGER NOT NULL,
+        document INTEGER NOT NULL,
+        doc_id TEXT NOT NULL,
+        content_hash TEXT NOT NULL,
+        title TEXT NOT NULL,
+        metadata TEXT NOT NULL,
+        front_matter TEXT NOT NULL,
+        title_tokens BLOB NOT NULL,
+        PRIMARY KEY (generation, document)
+    ) WITHOUT ROWID;
+    CREATE UNIQUE INDEX documents_by_id ON documents (generation, doc_id);
+    CREATE TABLE chunks (
+        generation INTEGER NOT NULL,
+        chunk INTEGER NOT NULL,
+        chunk_id TEXT NOT NULL,
+        document INTEGER NOT NULL,
+        n INTEGER NOT NULL,
+        heading TEXT NOT NULL,
+        text TEXT NOT NULL,
+        text_hash BLOB NOT NULL,
+        tokens BLOB NOT NULL,
+        PRIMARY KEY (generation, chunk)
+    ) WITHOUT ROWID;
+    CREATE TABLE terms (term_no INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
+    CREATE TABLE postings (posting INTEGER PRIMARY KEY, generation INTEGER NOT NULL, data BLOB NOT NULL);
+    CREATE INDEX postings_by_generation ON postings (generation);
+    CREATE TABLE term_stats (
+        generation INTEGER NOT NULL,
+        term TEXT NOT NULL,
+        df INTEGER NOT NULL,
+        posting INTEGER NOT NULL,
+        PRIMARY KEY (generation, term)
+    ) WITHOUT ROWID;
+    CREATE TABLE field_values (
+        generation INTEGER NOT NULL,
+        field TEXT NOT NULL,
+        value TEXT NOT NULL,
+        number REAL,
+        document INTEGER NOT NULL,
+        PRIMARY KEY (generation, field, value, document)
+    ) WITHOUT ROWID;
+    CREATE TABLE config_versions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL,
+        file TEXT NOT NULL,
+        text TEXT NOT NULL,
+        config_hash TEXT NOT NULL,
+        at TEXT NOT NULL,
+        by TEXT NOT NULL,
+        authn TEXT NOT NULL,
+        decision TEXT NOT NULL,
+        via TEXT NOT NULL,
+        reason TEXT,
+        evaluation TEXT,
+        previous INTEGER REFERENCES config_versions (id)
+    );
+    CREATE TABLE eval_results (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        config_hash TEXT NOT NULL,
+        golden_hash TEXT NOT NULL,
+        index_hash TEXT NOT NULL,
+        at TEXT NOT NULL,
+        metrics TEXT NOT NULL
+    );
+    CREATE TABLE runs (
+        run_id TEXT PRIMARY KEY,
+        thread_id TEXT NOT NULL,
+        graph TEXT NOT NULL,
+        input TEXT NOT NULL,
+        status TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        ended_at TEXT,
+        result TEXT
+    );
+    """,
+    """
+    CREATE TABLE approvals (
+        id TEXT PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        status TEXT NOT NULL,
+        title TEXT NOT NULL,
+        requester TEXT NOT NULL,
+        risk TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        due_at TEXT,
+        remind_at TEXT,
+        version INTEGER NOT NULL,
+        content_hash TEXT NOT NULL,
+        idempotency_key TEXT UNIQUE,
+        run_id TEXT,
+        thread_id TEXT,
+        request TEXT NOT NULL,
+        decisions TEXT NOT NULL
+    );
+    CREATE INDEX approvals_by_status ON approvals (status, created_at);
+    CREATE TABLE judge_decisions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        goal_type TEXT NOT NULL,
+        goal_id TEXT,
+        run_id TEXT,
+        action TEXT NOT NULL,
+        confidence REAL,
+        source TEXT NOT NULL,
+        rule_id TEXT,
+        escalation_reason TEXT,
+        judge_hash TEXT NOT NULL,
+        judgment TEXT NOT NULL,
+        result TEXT NOT NULL,
+        audit INTEGER NOT NULL,
+        outcome TEXT,
+        llm_calls INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        usd REAL NOT NULL
+    );
+    CREATE INDEX judge_decisions_by_type ON judge_decisions (goal_type, id);
+    CREATE TABLE human_labels (
+        decision INTEGER NOT NULL REFERENCES judge_decisions (id),
+        action TEXT NOT NULL,
+        by TEXT NOT NULL,
+        at TEXT NOT NULL,
+        blind INTEGER NOT NULL,
+        comment TEXT,
+        PRIMARY KEY (decision, by)
+    );
+    CREATE TABLE calibrations (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        at TEXT NOT NULL,
+        goal_type TEXT NOT NULL,
+        status TEXT NOT NULL,
+        threshold REAL,
+        judge_hash TEXT NOT NULL,
+        expires_at TEXT,
+        certificate TEXT NOT NULL
+    );
+    CREATE TABLE drift (
+        goal_type TEXT PRIMARY KEY,
+        e_value REAL NOT NULL,
+        alarmed_at TEXT
+    );
+    CREATE TABLE learned_rules (
+        id TEXT PRIMARY KEY,
+        stage TEXT NOT NULL,
+        rule TEXT NOT NULL,
+        history TEXT NOT NULL,
+        updated_at TEXT NOT NULL
+    );
+    """,
+    """
+    ALTER TABLE runs ADD COLUMN tenant TEXT NOT NULL DEFAULT 'local';
+    ALTER TABLE runs ADD COLUMN user TEXT NOT NULL DEFAULT 'local';
+    CREATE TABLE threads (
+        tenant TEXT NOT NULL,
+        user TEXT NOT NULL,
+        thread_id TEXT NOT NULL,
+        title TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL,
+        PRIMARY KEY (tenant, user, thread_id)
+    ) WITHOUT ROWID;
+    CREATE TABLE turns (
+        run_id TEXT PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        user TEXT NOT NULL,
+        thread_id TEXT NOT NULL,
+        n INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        text TEXT NOT NULL,
+        outcome TEXT NOT NULL,
+        trace TEXT NOT NULL,
+        UNIQUE (tenant, user, thread_id, n)
+    );
+    CREATE TABLE answers (
+        run_id TEXT PRIMARY KEY REFERENCES turns (run_id) ON DELETE CASCADE,
+        text TEXT NOT NULL,
+        documents TEXT NOT NULL
+    );
+    CREATE TABLE feedback (
+        id TEXT PRIMARY KEY,
+        created_at TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        thread_id TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        query TEXT NOT NULL,
+        doc_id TEXT NOT NULL,
+        verdict TEXT NOT NULL,
+        by TEXT NOT NULL,
+        comment TEXT,
+        status TEXT NOT NULL,
+        reviewed_by TEXT,
+        reviewed_at TEXT,
+        UNIQUE (run_id, doc_id, by)
+    );
+    CREATE INDEX feedback_by_status ON feedback (status, created_at);
+    """,
+    """
+    CREATE TABLE events (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        type TEXT NOT NULL,
+        time TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        run_id TEXT,
+        thread_id TEXT,
+        node_id TEXT,
+        stream_id TEXT,
+        payload TEXT NOT NULL
+    );
+    CREATE INDEX events_by_run ON events (run_id);
+    """,
+    """
+    CREATE TABLE conversations (
+        conversation_id TEXT PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        agent_id TEXT NOT NULL,
+        run_id TEXT NOT NULL,
+        node_id TEXT,
+        key TEXT,
+        created_at TEXT NOT NULL,
+        UNIQUE (tenant, run_id, key)
+    );
+    CREATE TABLE messages (
+        conversation_id TEXT NOT NULL REFERENCES conversations (conversation_id),
+        n INTEGER NOT NULL,
+        key TEXT NOT NULL,
+        role TEXT NOT NULL,
+        parts TEXT NOT NULL,
+        tokens INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (conversation_id, n),
+        UNIQUE (conversation_id, key)
+    );
+    CREATE TABLE compactions (
+        conversation_id TEXT NOT NULL REFERENCES conversations (conversation_id),
+        n INTEGER NOT NULL,
+        tier TEXT NOT NULL,
+        lead TEXT,
+        changes TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (conversation_id, n)
+    );
+    CREATE TABLE cursors (
+        conversation_id TEXT NOT NULL REFERENCES conversations (conversation_id),
+        key TEXT NOT NULL,
+        value TEXT NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (conversation_id, key)
+    );
+    CREATE TABLE buffers (
+        tenant TEXT NOT NULL,
+        scope TEXT NOT NULL,
+        scope_key TEXT NOT NULL,
+        key TEXT NOT NULL,
+        value TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        PRIMARY KEY (tenant, scope, scope_key, key)
+    );
+    """,
+    """
+    ALTER TABLE runs ADD COLUMN agent TEXT;
+    ALTER TABLE runs ADD COLUMN node TEXT;
+    ALTER TABLE runs ADD COLUMN steps INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE runs ADD COLUMN tokens INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE runs ADD COLUMN usd REAL NOT NULL DEFAULT 0;
+    ALTER TABLE runs ADD COLUMN stopped_by TEXT;
+    ALTER TABLE runs ADD COLUMN error TEXT;
+    CREATE TABLE effects (
+        key TEXT PRIMARY KEY,
+        run_id TEXT NOT NULL,
+        node_id TEXT,
+        kind TEXT NOT NULL,
+        name TEXT NOT NULL,
+        status TEXT NOT NULL,
+        attempts INTEGER NOT NULL DEFAULT 1,
+        steps INTEGER NOT NULL DEFAULT 0,
+        tool_calls INTEGER NOT NULL DEFAULT 0,
+        tokens INTEGER NOT NULL DEFAULT 0,
+        usd REAL NOT NULL DEFAULT 0,
+        unpriced INTEGER NOT NULL DEFAULT 0,
+        seconds REAL NOT NULL DEFAULT 0,
+        started_at TEXT NOT NULL,
+        ended_at TEXT,
+        ended INTEGER,
+        mark TEXT,
+        result TEXT
+    );
+    CREATE INDEX effects_by_run ON effects (run_id);
+    """,
+)
