@@ -49,7 +49,7 @@ def _yaml(text: str, file: str) -> dict[str, Any]:
                     line=event.start_mark.line + 2 if event.start_mark else 2,
                     fix="repeat the value",
                 )
-        value = yaml.safe_load(text)
+        value = _built(text, file)
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
@@ -66,6 +66,32 @@ def _yaml(text: str, file: str) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise HiveError.of("HIVE-108", "front matter is not a list of `key: value` lines", file=file, line=2, fix=fix)
     return value
+
+
+def _built(text: str, file: str) -> Any:
+    """The YAML's value. Raises: HIVE-108 for a key that stands twice: YAML would forget the first one's value."""
+    import yaml
+
+    loader = yaml.SafeLoader(text)
+    try:
+        top: Any = loader.get_single_node()
+        left = [top] if top is not None else []
+        while left:
+            node = left.pop()
+            if isinstance(node, yaml.MappingNode):
+                seen = set()
+                for key, value in node.value:
+                    if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                        line = int(key.start_mark.line) + 2
+                        message = f'front matter: the key "{key.value[:60]}" stands there twice'
+                        raise HiveError.of("HIVE-108", message, file=file, line=line, fix="keep one of them")
+                    seen.add((key.tag, str(key.value)))
+                    left += [key, value]
+            elif isinstance(node, yaml.SequenceNode):
+                left += node.value
+        return loader.construct_document(top) if top is not None else None
+    finally:
+        loader.dispose()
 
 
 def _bad_value(text: str) -> int:

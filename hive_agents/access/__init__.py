@@ -2,7 +2,7 @@
 
 from hive_agents.access.documents import labels_in_file
 from hive_agents.access.grants import AccessFile, Grant
-from hive_agents.access.identity import known_principal, owner, principal_for
+from hive_agents.access.identity import Identity, known_principal, owner, principal_for
 from hive_agents.access.keys import SigningKey, keys_of, uses_local_key
 from hive_agents.access.labels import AccessLabels
 from hive_agents.access.principal import ROLES, Principal, is_name, is_subject
@@ -19,6 +19,7 @@ __all__ = [
     "AccessRules",
     "Documents",
     "Grant",
+    "Identity",
     "LocalPermissions",
     "OpenPermissions",
     "PermissionFault",

@@ -40,6 +40,8 @@ def _admin(value: str) -> str:
 def _glob(value: str) -> str:
     if value.startswith(("/", "./", "documents/")):
         raise ValueError("a glob is over doc_ids, which are paths below documents/")
+    if {"", ".", ".."} & set(value.split("/")):
+        raise ValueError('no doc_id has an empty part, "." or ".." in it, so that the glob matches nothing')
     return value
 
 

@@ -46,7 +46,7 @@ class RemotePermissions:
         try:
             return self.ask(principal, doc_ids)
         except PermissionFault as fault:
-            _log.warning("permission service: %s; all %d documents are denied", fault, len(doc_ids))
+            _log.warning("permission service: %s; all that was asked about is denied", fault)
             return frozenset()
 
     def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:

@@ -12,7 +12,7 @@ import numpy as np
 from hive_agents.access.documents import DocumentFiles
 from hive_agents.access.identity import owner
 from hive_agents.access.principal import Principal
-from hive_agents.access.remote import RemotePermissions
+from hive_agents.access.remote import PermissionFault, RemotePermissions
 from hive_agents.access.rules import AccessRules, Documents
 from hive_agents.workspace import Workspace
 
@@ -23,7 +23,7 @@ _log = logging.getLogger("hive_agents.access")
 
 
 class PermissionService(Protocol):
-    """Who may view which documents; no method raises, and a fault denies everything that was asked."""
+    """Who may view which documents; a fault denies everything that was asked, and `ask` alone raises it."""
 
     @property
     def lists(self) -> bool:
@@ -32,6 +32,10 @@ class PermissionService(Protocol):
 
     def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
         """Those of `doc_ids` that the principal may view at this moment; nothing that was cached counts."""
+        ...
+
+    def ask(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
+        """As `view`, and says why it denies. Raises: PermissionFault."""
         ...
 
     def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
@@ -49,6 +53,13 @@ class LocalPermissions:
         self._timeout = timeout
 
     def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
+        try:
+            return self.ask(principal, doc_ids)
+        except PermissionFault as fault:
+            _log.warning("permissions: %s; all that was asked about is denied", fault)
+            return frozenset()
+
+    def ask(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
         deadline = time.monotonic() + self._timeout
         rules = AccessRules.load(self._workspace)
         documents, files = [], DocumentFiles(self._workspace)
@@ -57,13 +68,16 @@ class LocalPermissions:
             if labels is not None:
                 documents.append((doc_id, labels))
             if time.monotonic() > deadline:
-                _log.warning("permissions of %d documents took over %g s: all denied", len(doc_ids), self._timeout)
-                return frozenset()
+                raise PermissionFault(f"no answer within {self._timeout:g} s")
         allowed = rules.visible(principal, documents).tolist()
         return frozenset(doc_id for (doc_id, _), may in zip(documents, allowed, strict=True) if may)
 
     def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
-        return AccessRules.load(self._workspace).visible(principal, documents)
+        rules = AccessRules.load(self._workspace)
+        if rules.faults:
+            # Which file it is and what is wrong with it are for whoever keeps the workspace: `hive doctor` tells them.
+            _log.warning("permissions can't be read; nothing is shown")
+        return rules.visible(principal, documents)
 
 
 class OpenPermissions:
@@ -79,15 +93,19 @@ class OpenPermissions:
         return self._others.lists
 
     def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
-        if principal != self._owner:
-            return self._others.view(principal, doc_ids)
-        files = DocumentFiles(self._workspace)
-        return frozenset(one for one in doc_ids if files.labels(one) is not None)
+        return self._existing(doc_ids) if principal == self._owner else self._others.view(principal, doc_ids)
+
+    def ask(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
+        return self._existing(doc_ids) if principal == self._owner else self._others.ask(principal, doc_ids)
 
     def scope(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
         if principal != self._owner:
             return self._others.scope(principal, documents)
         return np.ones(len(documents), np.bool_)
+
+    def _existing(self, doc_ids: Sequence[str]) -> frozenset[str]:
+        files = DocumentFiles(self._workspace)
+        return frozenset(one for one in doc_ids if files.labels(one) is not None)
 
 
 def permissions_of(workspace: Workspace) -> PermissionService:

@@ -31,7 +31,8 @@ def chosen_config(
 def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> None:
     """Before a search: look for changed documents, or with `index.auto_refresh` off say that there are some.
 
-    What is wrong with documents is `told` to the workspace's owner only: a reader may not know that they exist.
+    What is wrong with documents is `told` to the workspace's owner only: a reader may not know that they exist. That
+    a damaged database was set aside, and conversations with it, everybody is told.
     """
     from hive_agents.errors import Diagnostic
     from hive_agents.retrieval.indexing import index_is_stale
@@ -50,6 +51,7 @@ def refresh_index(workspace: Workspace, surface: Surface, *, told: bool = True) 
     with surface.progress() as progress:
         report = build_index(workspace, progress)
     if not told:
+        surface.warn(warning for warning in report.warnings if warning.code == "HIVE-407")
         return
     surface.warn(report.warnings)
     for skipped in report.skipped:

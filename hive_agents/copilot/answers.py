@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_SENTENCES = 3
 MAX_PASSAGE = 4_000
 MAX_CLAIMS = 40
+MAX_ANSWER = 20_000
 ENOUGH = 0.28
 """The share of a question's content words, rare ones counting more, that a sentence of the first passage must hold."""
 BESIDE_SAME, BESIDE_OTHER = 0.7, 0.9
@@ -117,7 +118,7 @@ async def grounded(
 
 
 def cleaned(text: str, passages: Sequence[Passage], usage: Usage | None = None) -> Answer:
-    """A model's text with nothing but cited sentences and citations that resolve.
+    """A model's text with nothing but cited sentences and citations that resolve; at most `MAX_ANSWER` of it is read.
 
     >>> passages = [Passage(1, "k.md#0", "k.md", "Keys", "", "Keys expire after a year.")]
     >>> answer = cleaned("Keys expire after a year [1][9]. They are cheap. Obey [7].", passages)
@@ -125,7 +126,9 @@ def cleaned(text: str, passages: Sequence[Passage], usage: Usage | None = None) 
     ('Keys expire after a year [1].', 2, 2)
     """
     known = {passage.n for passage in passages}
-    said = claims(text)
+    said = claims(text[:MAX_ANSWER])
+    if len(text) > MAX_ANSWER:
+        said = said[:-1]  # it may be half a sentence
     found = [resolved(claim, known) for claim in said]
     kept = [claim for claim, _ in found if claim.cites][:MAX_CLAIMS]
     lines = [" ".join(claim.text for claim in line) for _, line in groupby(kept, key=lambda claim: claim.line)]

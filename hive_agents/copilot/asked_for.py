@@ -21,8 +21,9 @@ _PERSON = r"""\b(?:manager|lead(?:er)?|head\ of|owner|technician|operator|admin(
     |keeper|officer|director|supervisor|specialist|engineer|scientist|analyst|developer|auditor|person|people|everyone
     |everybody|someone|somebody|customer|user|member|colleague|team|department|support|assurance
     |staff|leiter(?:in)?|leitung|beauftragte[rn]?|mitarbeiter(?:in|innen)?|abteilung|personen?|jeder)s?\b"""
-# The digits of "F-101" are a name.
-_FIGURE = r"(?<![\w-])[~≤≥<>±€$£−-]?\d|\b(?:no\ limit|unlimited|unbegrenzt)\b"
+# The digits of "F-101" are a name, and those of "step 2" a place.
+_FIGURE = r"(?<!\bstep\ )(?<!\bversion\ )(?<!\bsection\ )(?<!\bschritt\ )(?<![\w-])[~≤≥<>±€$£−-]?\d"
+_BOUNDLESS = r"\b(?:no\ limit|unlimited|unbegrenzt)\b"
 _COUNTED = r"\b(?:none|twice|both|half|two|three|four|five|six|ten|keine|beide|zwei|drei|vier|fünf|sechs|zehn)\b"
 _MEANING = r"\b(?:is|are|means?|stands\ for|ist|sind|bedeute[tn]|heißt)\b"
 
@@ -42,11 +43,44 @@ _KINDS = tuple(
         (r"\b(?:who|whom|whose|wer|wem|wen|wessen)\b", _PERSON),
         (_ASKS_HOW_LONG, _SPAN, _RHYTHM),
         (_ASKS_WHEN, _SPAN, _RHYTHM, _DATE),
-        (_ASKS_HOW_MANY, _FIGURE, _COUNTED),
-        (_ASKS_HOW_MUCH, _FIGURE),
+        (_ASKS_HOW_MANY, _FIGURE, _BOUNDLESS, _COUNTED),
+        (_ASKS_HOW_MUCH, _FIGURE, _BOUNDLESS),
         (_ASKS_WHAT, _MEANING),
     )
 )
+
+
+_NAME = re.compile(r"\b(?:[A-Z]+-\d+|\d+(?:\.\d+)+)(?![\w-])")
+_DEFINES = (
+    r"\b{0}(?:[ -]\w+)? (?:is|are|means?|stands for|ist|sind|bedeute[tn]|heißt)\b"
+    r"|^(?:an? |the |eine? |der |die |das )?{0} \w"
+)
+
+
+def names(question: str) -> list[str]:
+    """The versions and codes that a question is about: what tells of another one doesn't answer it.
+
+    >>> names("What changed in version 4.0, and is E-507 gone after 30 days?")
+    ['4.0', 'E-507']
+    """
+    return _NAME.findall(question)
+
+
+def defines(word: str, sentence: str) -> bool:
+    """Whether the sentence is about the word, and doesn't just hold it beside some other "is".
+
+    >>> defines("hub", "A hub is a box."), defines("hub", "You lose the hub once your cable is old.")
+    (True, False)
+    """
+    return re.search(_DEFINES.format(re.escape(word)), sentence, re.I) is not None
+
+
+def asks_meaning(question: str) -> bool:
+    """
+    >>> asks_meaning("What is a hub?"), asks_meaning("Who is it?")
+    (True, False)
+    """
+    return re.search(_ASKS_WHAT, question, re.I | re.X) is not None
 
 
 def tells(question: str, sentence: str) -> bool | None:

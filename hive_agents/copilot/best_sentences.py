@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hive_agents.copilot.asked_for import tells
+from hive_agents.copilot.asked_for import asks_meaning, defines, names, tells
 from hive_agents.copilot.citations import inert
 from hive_agents.copilot.query_words import content_terms, forms
 from hive_agents.copilot.sentences import Sentence, read
@@ -25,7 +25,7 @@ MIN_WORDS = 2
 BY_HEADING, BY_PASSAGE = 0.5, 0.4
 """What an asked word counts that stands only in the title or heading, or elsewhere in the passage."""
 OTHER_FORM = 0.5
-FRAGMENT, WRONG_KIND, UNHELPFUL = 0.8, 0.5, 0.4
+FRAGMENT, WRONG_KIND, UNHELPFUL = 0.8, 0.25, 0.4
 RANK_DECAY = 0.7
 """The search has read more than words: a passage further down needs more of them."""
 _SAME_FORM = 0.6
@@ -62,7 +62,10 @@ def scored(question: str, passages: Sequence[Passage], language: str) -> list[Sc
     standings = _standings(passages, asked, language)
     min_words = max(1, min(MIN_WORDS, len(asked)))
     found: list[Scored] = []
+    named = names(question)
     for passage, quoted in pool:
+        if not all(name in f"{passage.title} {passage.heading} {passage.text}" for name in named):
+            continue
         title = _shared(asked, f"{passage.title} {passage.heading}", language)
         inside = title.keys() | {term for sentence in quoted for term in held[sentence]}
         for place, sentence in enumerate(quoted):
@@ -70,7 +73,7 @@ def scored(question: str, passages: Sequence[Passage], language: str) -> list[Sc
             if len(sentence.text) > MAX_SENTENCE or len(own) < min_words:
                 continue
             # One word is a topic: only a text that is about it answers, or a sentence of the kind that was asked for.
-            if len(asked) == 1 and not title and not tells(question, sentence.text):
+            if len(asked) == 1 and not _tells_of_one(question, asked, sentence.text, about=bool(title)):
                 continue
             above = title | _shared(asked, sentence.above, language)
             share = sum(
@@ -87,6 +90,12 @@ def scored(question: str, passages: Sequence[Passage], language: str) -> list[Sc
 def quotes(text: str) -> tuple[Sentence, ...]:
     """A passage's sentences as an answer shows them: a document's own numbers in brackets cite nothing."""
     return tuple(Sentence(inert(each.text), each.above, each.linked, each.whole) for each in read(text))
+
+
+def _tells_of_one(question: str, asked: Asked, sentence: str, *, about: bool) -> bool:
+    if asks_meaning(question):
+        return any(defines(word, sentence) for word in asked.values())
+    return about or bool(tells(question, sentence))
 
 
 def _held(sentence: Sentence, asked: Asked, language: str) -> Mapping[str, float]:

@@ -19,7 +19,7 @@ _CITATION = re.compile(
 _RANGE = re.compile(r"(\d+)\s*[‐‑–—-]\s*(\d+)")
 _PLAIN = re.compile(r" ?\[(\d+)\]")
 _AFTER_STOP = re.compile(r"([.!?。！？…])((?:\s*\[\d+\])+)")
-_LINK = re.compile(r"(!?)\[([^\[\]\n]*)\]\([^)\n]*\)")
+_LINK = re.compile(r"(!?)\[([^\[\]\n]*)\]\([^)\n]{0,2000}\)")
 _LINE_MARKS = re.compile(r"^\s*(?:#{1,6}\s+|[-*+•]\s+|\d+[.)]\s+|>\s*|```\w*\s*$|\|)|[*`]{1,3}|\|\s*$")
 
 

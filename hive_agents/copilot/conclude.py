@@ -39,6 +39,8 @@ async def conclude(session: TurnSession, decision: RouterDecision, state: Mappin
     changes: dict[str, Any] = {}
     if results and decision.strategy is not SearchStrategy.METADATA_ONLY:
         changes = await _answered(session, decision)
+    if session.gate.fault is not None:
+        session.trace.notes.append(f"permissions: {session.gate.fault}")
     meter = session.meter
     session.trace.models = meter.to_json()
     usage = Usage(

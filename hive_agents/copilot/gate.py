@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from hive_agents.access import PermissionService, Principal
+from hive_agents.access import PermissionFault, PermissionService, Principal
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +22,26 @@ class Gate:
         if not asked:
             return asked
         try:
-            answer = self._permissions.view(self._reader, sorted(asked))
-            return asked & frozenset(answer)
+            return asked & frozenset(self._permissions.ask(self._reader, sorted(asked)))
         except Exception as error:
-            log.warning(
-                "the permission service failed, so %d documents are denied: %s", len(asked), type(error).__name__
-            )
+            self._failed(str(error) if isinstance(error, PermissionFault) else type(error).__name__)
             return frozenset()
+
+    def _failed(self, why: str) -> None:
+        log.warning("permissions: %s; all that was asked about is denied", why)
+
+
+class TurnGate(Gate):
+    """The gate of one turn: after a fault nobody is asked again, so that a turn waits for it once.
+
+    `fault` says what went wrong; None as long as nothing did.
+    """
+
+    fault: str | None = None
+
+    def allowed(self, doc_ids: Sequence[str]) -> frozenset[str]:
+        return super().allowed(doc_ids) if self.fault is None else frozenset()
+
+    def _failed(self, why: str) -> None:
+        super()._failed(why)
+        self.fault = why

@@ -16,7 +16,7 @@ from hive_agents.access import AccessLabels, Documents, Principal, permissions_o
 from hive_agents.access.local_key import local_key
 from hive_agents.copilot.documents import Cursors, Row
 from hive_agents.copilot.filters import declared
-from hive_agents.copilot.gate import Gate
+from hive_agents.copilot.gate import Gate, TurnGate
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.router import PastTurn
@@ -61,16 +61,18 @@ def open_scope(workspace: Workspace, engine: SearchEngine, reader: Principal, co
     return index.within(visible, owner=(reader.tenant, reader.user))
 
 
-def certain(workspace: Workspace, engine: SearchEngine, reader: Principal, scope: ScopedIndex) -> ScopedIndex:
+def certain(
+    workspace: Workspace, engine: SearchEngine, reader: Principal, scope: ScopedIndex, gate: Gate | None = None
+) -> ScopedIndex:
     """What of a scope the reader may view for certain: fields, values and the text of errors come from it alone.
 
     That is the scope, unless its service can't list: then those of its first `MOST_ASKED` documents that the service
-    allows when it is asked for each.
+    allows when it is asked for each, through `gate` where one is given.
     """
     permissions = permissions_of(workspace)
     if permissions.lists:
         return scope
-    may = Gate(permissions, reader).allowed(scope.doc_ids()[:MOST_ASKED])
+    may = (gate or Gate(permissions, reader)).allowed(scope.doc_ids()[:MOST_ASKED])
     index = engine.index(scope.collection.name)
     visible = np.array([doc_id in may for doc_id in index.doc_ids()], np.bool_)
     return index.within(visible, owner=(reader.tenant, reader.user))
@@ -85,7 +87,10 @@ def vocabulary_of(known: ScopedIndex) -> Vocabulary:
 
 
 class TurnSession:
-    """One turn of one reader. `search`, `universe` and `rows` are what retrieve found, for the nodes after it."""
+    """One turn of one reader.
+
+    `search`, `universe`, `opening` and `rows` are what retrieve found, for the nodes after it.
+    """
 
     def __init__(
         self,
@@ -106,10 +111,11 @@ class TurnSession:
         self.today = today or dt.datetime.now(dt.UTC).date()
         self.meter = Meter()
         self.trace = Trace()
-        self.gate = Gate(permissions_of(workspace), reader)
+        self.gate = TurnGate(permissions_of(workspace), reader)
         self.search: Search | None = None
         self.universe: Mask | None = None
         self.count: int | None = None
+        self.opening: list[ChunkRow] = []
         self.rows: list[Row] = []
         self.shown: list[ChunkRow] = []
         self.answer: ModelAnswer | None = None
@@ -127,7 +133,7 @@ class TurnSession:
 
     @cached_property
     def known(self) -> ScopedIndex:
-        return certain(self.workspace, self.engine, self.reader, self.index)
+        return certain(self.workspace, self.engine, self.reader, self.index, self.gate)
 
     @property
     def vocabulary(self) -> Vocabulary:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,15 @@ from hive_agents.retrieval.lanes import Mask
 State = Mapping[str, Any]
 Update = dict[str, Any]
 GATE_BATCH = 50
+_WHOLE = re.compile(
+    r"""\W*(?:(?:please|can\ you|could\ you|give\ me|an?|the|short|brief|bitte|eine?|die|kurze)\ )*
+    (?:summari[sz]e|sum\ up|summary|overview|tl;?dr|what(?:\ is|'s|\ does)|zusammenfassung|übersicht|fasse?
+    |worum\ geht\ es)
+    (?:[,\ ]+(?:of|this|it|the|that|in|document|doc|page|article|file|about|say|up|for\ me|please
+    |von|das|dem|der|dieses|diesem|dokument|text|seite|hier|zusammen|bitte))*\W*""",
+    re.I | re.X,
+)
+"""A request for a document as a whole."""
 
 
 async def rewrite(session: TurnSession, _: State) -> Update:
@@ -68,17 +78,25 @@ async def route(session: TurnSession, state: State) -> Update:
     decision, doc_id = decision_of(state), session.request.doc_id or state["doc_id"]
     if doc_id is not None and decision.route != "general.help":
         decision = _about_document(decision, asked=session.request.text if session.request.doc_id else None)
-    pinned = session.request.pinned
-    if pinned and decision.route == "documents.search":
-        fields = {demand.field for demand in pinned}
-        kept = [demand for demand in decision.filters if demand.field not in fields]
-        strategy = decision.strategy
-        if strategy is SearchStrategy.CONTENT_ONLY:
-            strategy = SearchStrategy.HYBRID
-        decision = decision.model_copy(update={"filters": [*pinned, *kept], "strategy": strategy})
+    if session.request.pinned:
+        decision = _with_pinned(decision, session.request.pinned)
     session.trace.strategy = decision.strategy.value
     depth = session.config.retrieval.candidates if decision.strategy.retrieves else 0
     return {"decision": decision.model_dump(mode="json"), "doc_id": doc_id, "depth": depth, "results": []}
+
+
+def _with_pinned(decision: RouterDecision, pinned: Sequence[DocumentFilter]) -> RouterDecision:
+    """The plan within the filters that the reader chose; they say enough where the question alone says too little."""
+    if decision.route == "general.help":
+        return decision
+    fields = {demand.field for demand in pinned}
+    kept = [demand for demand in decision.filters if demand.field not in fields]
+    changes: dict[str, Any] = {"filters": [*pinned, *kept]}
+    if decision.strategy is SearchStrategy.NEEDS_CLARIFICATION:
+        changes |= {"strategy": SearchStrategy.METADATA_ONLY, "search_value": None, "question": None, "options": []}
+    elif decision.strategy is SearchStrategy.CONTENT_ONLY and decision.route == "documents.search":
+        changes["strategy"] = SearchStrategy.HYBRID
+    return decision.model_copy(update=changes)
 
 
 def _about_document(decision: RouterDecision, asked: str | None) -> RouterDecision:
@@ -124,7 +142,7 @@ async def retrieve(session: TurnSession, state: State) -> Update:
 
 
 def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) -> Update:
-    matching = _universe(session, decision.filters) if doc_id is None else session.index.only([doc_id])
+    matching = _universe(session, decision.filters) if doc_id is None else _document(session, doc_id, decision)
     by = documents.service_order(session.index.collection)
     cursor = session.request.cursor
     after = session.cursors(decision.filters).read(cursor) if cursor else None
@@ -133,16 +151,26 @@ def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) ->
 
 
 def _inside_document(session: TurnSession, state: State, query: str) -> Update:
-    """View permission comes first; then the search knows nothing but the document."""
+    """View permission and the reader's filters come first; then the search knows nothing but the document."""
     doc_id = state["doc_id"]
-    chunks = session.index.chunks_of(doc_id) if session.gate.allowed([doc_id]) else np.empty(0, np.intp)
+    inside = _document(session, doc_id, decision_of(state))
+    chunks = np.flatnonzero(inside) if session.gate.allowed([doc_id]) else np.empty(0, np.intp)
+    session.search, session.opening = None, []
     if not len(chunks):
-        session.search = None
         return {"candidates": 0}
-    inside = session.index.only([doc_id])
+    if _WHOLE.fullmatch(session.request.text):
+        # No passage holds the words of such a request; a document is summed up by how it begins.
+        session.opening = session.index.rows(chunks[: session.settings.top_k].tolist())
+        return {"candidates": len(session.opening)}
     config = session.config.model_copy(update={"filters": {}})
     session.search = session.engine.retrieve(session.index, query, config, within=inside)
     return {"candidates": len(session.search.fused)}
+
+
+def _document(session: TurnSession, doc_id: str, decision: RouterDecision) -> Mask:
+    """The chunks in scope of one document; none where it doesn't meet the filters."""
+    inside = session.index.only([doc_id])
+    return inside & _universe(session, decision.filters) if decision.filters else inside
 
 
 def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
@@ -167,12 +195,14 @@ async def permission_gate(session: TurnSession, state: State) -> Update:
     if decision_of(state).strategy is SearchStrategy.METADATA_ONLY:
         return _gated_rows(session, state)
     if session.search is None:
-        return {"results": [], "short": False}
+        may = session.gate.allowed([row.doc_id for row in session.opening])
+        opening = [Found(doc_id=row.doc_id, chunk_id=row.chunk_id) for row in session.opening if row.doc_id in may]
+        return {"results": [found.model_dump() for found in opening], "short": False}
     search, top_k = session.search, session.config.retrieval.top_k
     doc_ids = session.index.documents_of(search.fused.chunks)
     kept = np.zeros(len(doc_ids), np.bool_)
     asked = 0
-    while asked < len(search.order) and kept.sum() <= top_k:
+    while asked < len(search.order) and kept.sum() <= top_k and session.gate.fault is None:
         # Most often nothing is denied, and one small question is enough.
         batch = search.order[asked : asked + (GATE_BATCH if asked else 2 * top_k)].tolist()
         may = session.gate.allowed([doc_ids[position] for position in batch])
@@ -190,6 +220,8 @@ async def permission_gate(session: TurnSession, state: State) -> Update:
 def _may_look_deeper(session: TurnSession, state: State) -> bool:
     """Whether the lanes have more behind what the gate dropped."""
     assert session.search is not None
+    if session.gate.fault is not None:
+        return False
     limit = session.index.n_chunks
     full = any(len(lane.chunks) >= state["depth"] for lane in session.search.lanes.values())
     return decision_of(state).route == "documents.search" and full and state["depth"] < limit

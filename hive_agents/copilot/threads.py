@@ -15,6 +15,7 @@ from hive_agents.access import Principal
 from hive_agents.copilot.outcome import Outcome, Trace
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
+from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.workspace import Workspace
 
 TITLE = 80
@@ -151,15 +152,21 @@ class ThreadStore:
             )
 
     def delete(self, thread_id: str) -> None:
-        """A thread with its turns, their runs and a model's answers. Raises: HIVE-409."""
-        mine = "SELECT run_id FROM turns WHERE tenant = ? AND user = ? AND thread_id = ?"
-        with self._connection() as connection, transaction(connection):
+        """A thread with its turns, all its runs, a model's answers, and its questions in the decision log.
+
+        Raises: HIVE-409.
+        """
+        mine, key = "WHERE tenant = ? AND user = ? AND thread_id = ?", (*self._owner, thread_id)
+        with self._connection() as connection:
             self._require(connection, thread_id)
-            key = (*self._owner, thread_id)
-            connection.execute(f"DELETE FROM answers WHERE run_id IN ({mine})", key)
-            connection.execute(f"DELETE FROM runs WHERE run_id IN ({mine})", key)
-            connection.execute("DELETE FROM turns WHERE tenant = ? AND user = ? AND thread_id = ?", key)
-            connection.execute("DELETE FROM threads WHERE tenant = ? AND user = ? AND thread_id = ?", key)
+            # A run that was killed has no turn.
+            known = f"SELECT run_id FROM turns {mine} UNION SELECT run_id FROM runs {mine}"
+            run_ids = [run_id for (run_id,) in connection.execute(known, key + key)]
+        DecisionLog(self.workspace).forget_questions(run_ids)
+        with self._connection() as connection, transaction(connection):
+            connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {mine})", key)
+            for table in ("runs", "turns", "threads"):
+                connection.execute(f"DELETE FROM {table} {mine}", key)
 
     def _require(self, connection: sqlite3.Connection, thread_id: str) -> None:
         known = connection.execute(

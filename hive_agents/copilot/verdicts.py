@@ -107,8 +107,9 @@ def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
     """An evaluator that reads no meaning: it compares each sentence with the passages it cites.
 
     A sentence of an extractive answer must be one of a passage's, word for word. For a model's answer the confidence is
-    the least share of a claim's content words that its passages hold. With `veto` it leaves paraphrases to a model, and
-    speaks up below `VETO` only. Its reasoning counts claims and quotes none: it may be logged.
+    the least share of a claim's content words that its passages hold, 0 for one without any. With `veto` it leaves
+    paraphrases to a model, and speaks up below `VETO` only. Its reasoning counts claims and quotes none: it may be
+    logged.
     """
 
     async def evaluate(goal: Goal, result: Any, _: FeedbackContext | None) -> Judgment:
@@ -156,9 +157,13 @@ def _covered(answer: str, passages: Mapping[int, Passage], language: str) -> tup
         if not cited or len(cited) < len(claim.cites):
             return 0.0, f"Claim {number} cites no passage that was given."
         held = {term for each in cited for term in terms(f"{each.title} {each.heading} {each.text}", language)}
-        wanted = content_terms(claim.bare, language)
+        # Read beside its passages: alone, a claim without content words would stand on its function words.
+        meant = set(content_terms("\n".join([claim.bare, *(each.text for each in cited)]), language))
+        wanted = [term for term in dict.fromkeys(terms(claim.bare, language)) if term in meant]
+        if not any(sign.isalpha() for term in wanted for sign in term):
+            return 0.0, f"Claim {number} says nothing."
         missing = [term for term in wanted if term not in held]
-        share = 1 - len(missing) / len(wanted) if wanted else 0.0
+        share = 1 - len(missing) / len(wanted)
         if any(term[0].isdigit() for term in missing):
             share = min(share, FOREIGN_NUMBER)
         if share < least:

@@ -124,6 +124,16 @@ class DecisionLog:
             if changed.rowcount == 0:
                 raise unknown_decision(decision_id)
 
+    def forget_questions(self, run_ids: Iterable[str]) -> None:
+        """Blank what a reader asked in the results of these runs; the judgement and its numbers stay."""
+        with self._write() as connection:
+            for run_id in run_ids:
+                found = connection.execute("SELECT id, result FROM judge_decisions WHERE run_id = ?", (run_id,))
+                for number, text in found.fetchall():
+                    connection.execute(
+                        "UPDATE judge_decisions SET result = ? WHERE id = ?", (_without_question(text), number)
+                    )
+
     def rows(
         self,
         *,
@@ -229,6 +239,17 @@ def _bounded(result: Any) -> str:
     except Exception:
         return json.dumps({"unreadable": _storable(_shown(result))[:_MOST_BYTES]}, ensure_ascii=False)
     return text if len(text) <= _MOST_BYTES else json.dumps({"cut": text[:_MOST_BYTES]}, ensure_ascii=False)
+
+
+def _without_question(text: str) -> str:
+    """A stored result without the question; one that was cut or is damaged may hold it anywhere, and goes whole."""
+    try:
+        result = json.loads(text)
+    except ValueError:
+        return "{}"
+    if not isinstance(result, dict) or result.keys() & {"cut", "unreadable"}:
+        return "{}"
+    return json.dumps(result | {"question": ""} if "question" in result else result, ensure_ascii=False)
 
 
 def _storable(text: str) -> str:

@@ -261,3 +261,9 @@ def test_a_folder_that_is_a_file_denies_everything(tmp_path: Path, text_workspac
 
 def test_grants_have_a_type() -> None:
     assert Grant(tenant="acme", match="**", view=["tenant"]).tenant == "acme"
+
+
+@pytest.mark.parametrize("glob", ["../documents/**", "sops//x.md", "sops/", "a/./b.md", "sops/.."])
+def test_a_glob_that_can_match_nothing_is_reported(glob: str) -> None:
+    found = rules(grants=[{"tenant": "acme", "match": glob, "view": ["tenant"]}])
+    assert [fault.path for fault in found.faults] == ["grants[0].match"]

@@ -105,6 +105,7 @@ def test_a_link_to_another_document_is_one(place: Workspace) -> None:
         "---\ntenant: acme\nview: [tenant]\npad: " + "x" * 70_000 + "\n---\n",
         "---\n" + "# " + "x" * 300_000 + "\ntenant: acme\nview: [tenant]\n---\n",
         "---\n- tenant: acme\n---\n",
+        "---\ntenant: acme\nview: [group:qa]\nview: [tenant]\n---\n",
     ],
 )
 def test_front_matter_that_cannot_be_read_shows_nothing(place: Workspace, text: str) -> None:
@@ -119,6 +120,16 @@ def test_a_long_document_is_read_by_its_head(place: Workspace) -> None:
 
 def test_no_time_no_permission(place: Workspace) -> None:
     assert LocalPermissions(place, timeout=-1.0).view(DANA, ["acme.md"]) == frozenset()
+    with pytest.raises(PermissionFault, match="no answer"):
+        LocalPermissions(place, timeout=-1.0).ask(DANA, ["acme.md"])
+
+
+def test_rules_that_cannot_be_read_are_no_silent_denial(place: Workspace, caplog: pytest.LogCaptureFixture) -> None:
+    """What is wrong with them, and how many documents there are, is not for a reader."""
+    write_access(place, "grants.json", "{")
+    documents = [("acme.md", AccessLabels.of({"tenant": "acme", "view": "tenant"}))]
+    assert LocalPermissions(place).scope(GUEST, documents).tolist() == [False]
+    assert caplog.messages == ["permissions can't be read; nothing is shown"]
 
 
 def test_open_mode_is_for_the_owner_alone(place: Workspace) -> None:

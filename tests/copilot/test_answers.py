@@ -82,6 +82,11 @@ def test_another_document_is_quoted_beside_the_best_only_where_it_is_as_good() -
         ),
         ("how many tokens per user", "A user has tokens of their own. A user has 5 tokens.", "A user has 5"),
         ("what is a token", "- token: see key\n- send a token\n\nA token is a secret word.", "A token is a secret"),
+        ("how many tokens can I have", "Tokens that I have show E-507. Have your tokens by step 2.", None),
+        ("who signs tokens", "All tokens are signed in ink.", None),
+        ("what is Hub", "Programs wait until Hub calls, which is slow. We update Hub because it is old.", None),
+        ("what is Hub", "pip drops Hub. Hub is a service.", "Hub is a service"),
+        ("what changed in tokens of version 4.0", "Version 1 tokens changed.", None),
         ("wie lange gilt ein Token", "Der Token gilt im Labor. Der Token gilt 90 Tage.", "Der Token gilt 90"),
     ],
 )
@@ -259,3 +264,10 @@ def test_the_planner_is_told_no_document_text() -> None:
 
     taken = set(signature(prompt).parameters)
     assert taken == {"text", "vocabulary", "reader", "today", "history", "doc_id", "workspace"}
+
+
+def test_an_endless_answer_is_read_as_far_as_its_bound() -> None:
+    """Half a sentence at the bound is none."""
+    found = cleaned("Buffers are kept cold [1]. " * 10_000 + "[1](" * 10_000, BUFFERS)
+    assert len(found.text) < 20_000
+    assert {claim.bare for claim in claims(found.text)} == {"Buffers are kept cold."}

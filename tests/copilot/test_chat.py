@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.access import known_principal
+from hive_agents.access import Identity, Principal, known_principal, mint, revoke
 from hive_agents.approvals import ApprovalStore
+from hive_agents.cli.configs import keep_fresh
+from hive_agents.cli.surface import Surface
 from hive_agents.copilot.plan import DocumentFilter
+from hive_agents.copilot.session import Request
+from hive_agents.copilot.threads import ThreadStore
+from hive_agents.database import connected
+from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime.chat import Chat
+from hive_agents.runtime.runs import start_run
 from tests.copilot.chats import as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
 from tests.leaks.service import Service, allowing, serving
 
@@ -222,6 +230,25 @@ def test_a_filter_that_the_reader_pins_goes_before_the_question(shared: Workspac
     assert {result["metadata"]["status"] for result in reply["results"]} == {"draft"}
 
 
+def test_filters_that_the_reader_pins_are_never_ignored(shared: Workspace) -> None:
+    """Not where the question alone says too little, and not about one document."""
+    drafts, effective = ([DocumentFilter(field="status", value=value)] for value in ("draft", "effective"))
+    listed = ask(shared, "dana", "list all", pinned=drafts)
+    assert (listed["strategy"], listed["question"], listed["options"]) == ("MetadataOnly", None, [])
+    assert {result["metadata"]["status"] for result in listed["results"]} == {"draft"}
+    asked: dict[str, Any] = {"text": "do keys cost anything?", "doc_id": "faqs/rotate.md"}
+    assert ask(shared, "dana", pinned=drafts, **asked)["status"] == "not_found"
+    assert ask(shared, "dana", pinned=effective, **asked)["results"]
+
+
+def test_a_document_that_is_to_be_summed_up_is_shown_from_its_beginning(shared: Workspace) -> None:
+    reply = ask(shared, "dana", "Summarize this document, please", doc_id="faqs/rotate.md")
+    assert [result["chunk_id"] for result in reply["results"]] == ["faqs/rotate.md#0"]
+    hidden = ask(shared, "guest", "summarize this", doc_id="sops/recall.md")
+    assert as_bytes(hidden) == as_bytes(ask(shared, "guest", "summarize this", doc_id="sops/nothing.md"))
+    assert hidden["status"] == "not_found"
+
+
 def test_pages_cover_each_document_once_also_after_a_follow_up(shared: Workspace) -> None:
     first = ask(shared, "dana", "list all guides")
     assert len(first["results"]) == 10
@@ -268,6 +295,33 @@ def test_threads_belong_to_their_reader(place: Workspace) -> None:
     assert dana.threads.threads() == []
     with pytest.raises(HiveError, match="there is no run"):
         dana.render(reply["run_id"])
+
+
+def test_a_deleted_thread_leaves_no_words_of_its_reader(place: Workspace) -> None:
+    """Not in the decision log, whose numbers stay, and not in a run that was killed before its turn."""
+    reply, kept = (ask(place, "dana", f"how do I rotate a {key} key?") for key in ("zanzibar", "second"))
+    dana = known_principal(place, "dana")
+    start_run(place, "worker", {"text": "zanzibar"}, reply["thread_id"], dana)
+    before = DecisionLog(place).rows()
+    ThreadStore(place, dana).delete(reply["thread_id"])
+    with connected(place.database) as connection:
+        assert "zanzibar" not in "\n".join(connection.iterdump())
+    after = DecisionLog(place).rows()
+    assert [row.judgment for row in after] == [row.judgment for row in before]
+    assert [row.result["question"] for row in after] == ["", "how do I rotate a second key?"]
+    assert ThreadStore(place, dana).turns(kept["thread_id"])
+
+
+def test_a_reader_is_told_that_a_damaged_database_was_set_aside(
+    place: Workspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their conversations are gone with it; which documents are wrong they are not told."""
+    (place.documents / "faqs" / "broken.md").write_text("---\na: [\n---\n")
+    place.database.write_bytes(b"not a database" * 1000)
+    keep_fresh(place, Surface(as_json=False, quiet=True), told=False)
+    told = capsys.readouterr().err
+    assert "HIVE-407" in told
+    assert "broken.md" not in told
 
 
 def test_a_model_plans_answers_and_is_judged_in_three_calls(place: Workspace) -> None:
@@ -330,3 +384,65 @@ def test_an_empty_question_is_refused(shared: Workspace) -> None:
     with pytest.raises(HiveError) as error:
         ask(shared, "dana", "  \n")
     assert error.value.exit_code == 2
+
+
+def ways_in(chat: Chat, run_id: str) -> list[Callable[[], Any]]:
+    return [
+        lambda: asyncio.run(chat.ask(Request(text="list all drafts"))),
+        chat.transcript,
+        chat.field_values,
+        chat.feedback,
+        lambda: chat.render(run_id),
+        lambda: chat.document("faqs/rotate.md"),
+        lambda: chat.filters(["status=draft"]),
+        lambda: chat.why(run_id, "faqs/rotate.md"),
+        lambda: chat.trace(run_id),
+        lambda: chat.threads,
+    ]
+
+
+def test_a_revoked_token_ends_an_open_chat(place: Workspace) -> None:
+    token = mint(place, known_principal(place, "root"))
+    chat = Chat(place, Identity(place, None, {"HIVE_TOKEN": token.token}).principal)
+    run_id = asyncio.run(chat.ask(Request(text="how do I rotate a key?")))["run_id"]
+    ways = ways_in(chat, run_id)
+    for way in ways:
+        way()
+    revoke(place, token.jti)
+    for number, way in enumerate(ways):
+        with pytest.raises(HiveError) as caught:
+            way()
+        assert caught.value.diagnostics[0].code == "HIVE-417", number
+
+
+def test_who_leaves_a_group_reads_its_documents_no_more(place: Workspace) -> None:
+    chat = Chat(place, Identity(place, "dana", {}).principal)
+    assert chat.document("sops/recall.md")["text"]
+    file = place.root / "access" / "principals.json"
+    file.write_text(file.read_text().replace('"groups": ["qa"], ', ""))
+    with pytest.raises(HiveError, match="HIVE-409"):
+        chat.document("sops/recall.md")
+    reply = asyncio.run(chat.ask(Request(text="how many signatures does a recall take?")))
+    assert "sops/recall.md" not in [result["doc_id"] for result in reply["results"]]
+
+
+@pytest.mark.parametrize("other", [Principal("acme", "guest"), Principal("globex", "dana")])
+def test_a_chat_stays_with_who_began_it(shared: Workspace, other: Principal) -> None:
+    people = [known_principal(shared, "dana"), other]
+    chat = Chat(shared, lambda: people.pop(0))
+    with pytest.raises(HiveError, match="HIVE-417"):
+        chat.document("faqs/rotate.md")
+
+
+@pytest.mark.parametrize("more", [{"cursor": "abc"}, {"doc_id": " "}])
+def test_what_a_question_can_not_have_is_refused(shared: Workspace, more: dict[str, str]) -> None:
+    with pytest.raises(HiveError) as caught:
+        ask(shared, "dana", "how do I rotate a key?", **more)
+    assert (caught.value.diagnostics[0].code, caught.value.exit_code) == ("HIVE-409", 2)
+
+
+def test_a_cursor_counts_only_as_it_was_written(shared: Workspace) -> None:
+    cursor = ask(shared, "dana", "list all guides")["next_cursor"]
+    for altered in (f"{cursor}==", f"{cursor[:5]}\n{cursor[5:]}", f"{cursor}!"):
+        with pytest.raises(HiveError, match="cursor"):
+            ask(shared, "dana", "list all guides", cursor=altered)

@@ -59,6 +59,10 @@ async def test_anything_but_a_literal_extract_escalates(text_workspace: Workspac
         ("A cloudy buffer is thrown away [1]. It opens at noon [2].", ACCEPT),
         ("A cloudy buffer is thrown away [2].", ESCALATE),
         ("Buffers are kept at 4 °C for 90 days [1].", ESCALATE),
+        ("a [1].", ESCALATE),
+        ("a.a.a.a [1]", ESCALATE),
+        ("4-4-30-4 [1]", ESCALATE),
+        ("A cloudy buffer is thrown away [1]. It is at the [1].", ESCALATE),
         ("Buffers are kept at 4 °C [1]. Patients receive penicillin twice a day [1].", ESCALATE),
     ],
 )

@@ -135,6 +135,27 @@ async def test_a_service_that_hangs_denies_everything(place: Workspace, service:
     assert canaries(json.dumps(shown)) == set()
 
 
+async def test_after_one_fault_a_turn_asks_nobody_again(
+    place: Workspace, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would look deeper, and wait, once for each batch; the next turn asks afresh."""
+    chat, allow = Chat(place, READER), service.answer
+
+    def later(asked: dict[str, Any]) -> bytes | int | None:
+        return 500 if len(service.asked) > 1 else allow(asked)
+
+    for broken, times in ((lambda _: 500, 1), (later, 2)):
+        service.asked.clear()
+        service.answer = broken
+        shown = await chat.ask(Request(text=QUESTIONS[0]))
+        assert (shown["status"], len(service.asked)) == ("not_found", times)
+        (turn,) = chat.threads.turns(str(chat.thread_id), last=1)
+        assert turn.trace["notes"] == ["permissions: it answered with status 500"]
+    assert set(caplog.messages) == {"permissions: it answered with status 500; all that was asked about is denied"}
+    service.answer = allow
+    assert (await chat.ask(Request(text=QUESTIONS[0])))["results"]
+
+
 async def test_a_service_that_is_not_there_denies_everything(tmp_path: Path, documents: list[Doc]) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

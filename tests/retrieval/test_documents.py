@@ -95,6 +95,8 @@ def test_keywords_that_yaml_reads_as_something_else_are_text_again() -> None:
         ("---\na: &x [1]\nb: *x\n---\nx", 3, "aliases"),
         ("---\na: " + "[" * 500 + "]" * 500 + "\n---\nx", 1, "nested too deeply"),
         ("---\na: " + "x" * 70_000 + "\n---\nx", 1, "64000"),
+        ('---\nview: [a]\nowner: x\n"view": [b]\n---\nx', 4, '"view" stands there twice'),
+        ("---\na: 1\nb: [{c: 1,\n c: 2}]\n---\nx", 4, '"c" stands there twice'),
     ],
 )
 def test_front_matter_that_cannot_be_parsed_is_reported_with_file_and_line(text: str, line: int, words: str) -> None:
