@@ -14,6 +14,20 @@ from hive_agents.workspace import Workspace
 AS_SECONDS = 600
 
 
+class Identity:
+    """Who speaks for as long as a conversation lasts; nothing that was verified before counts."""
+
+    def __init__(self, workspace: Workspace, as_user: str | None, environ: Mapping[str, str]) -> None:
+        self._workspace, self._as_user, self._environ = workspace, as_user, environ
+
+    def principal(self) -> Principal:
+        """The speaker as they are now: the token is verified, or the user looked up, again.
+
+        Raises: as `principal_for`.
+        """
+        return principal_for(self._workspace, self._as_user, self._environ)
+
+
 def principal_for(workspace: Workspace, as_user: str | None, environ: Mapping[str, str]) -> Principal:
     """The speaker: `as_user` of `access/*.json`, else the token in `HIVE_TOKEN`, else in open mode the owner.
 

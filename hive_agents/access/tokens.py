@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import math
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,9 @@ MAX_TOKEN = 8192
 MAX_TTL = 366 * 86_400
 LEEWAY = 10
 """Seconds by which the clocks of who signs and who checks may differ."""
+
+FOREVER = 2**53
+"""The first second that no token can name as its end."""
 
 _REQUIRED = ["iss", "aud", "sub", "tenant", "exp"]
 # PyJWT's messages are left out: nothing of a token may reach an error.
@@ -137,7 +139,8 @@ def _claims(workspace: Workspace, token: object, keys: Mapping[str, SigningKey])
 
 def _principal(claims: Mapping[str, Any]) -> Principal:
     expires = claims["exp"]
-    if isinstance(expires, bool) or not isinstance(expires, (int, float)) or not math.isfinite(expires):
+    # A bound, since a number of JSON can be too large for a float; NaN lies within none.
+    if isinstance(expires, bool) or not isinstance(expires, (int, float)) or not abs(expires) < FOREVER:
         raise refused("its exp is no time")
     groups, roles = claims.get("groups", []), claims.get("roles", ["reader"])
     if not isinstance(groups, list) or not isinstance(roles, list):

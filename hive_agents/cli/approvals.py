@@ -37,10 +37,11 @@ def list_(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Every request, newest first; finishes what was decided and not carried out."""
+    """The requests that you may read, newest first; finishes what was decided and not carried out."""
     from hive_agents.approvals import ApprovalStore
     from hive_agents.approvals.request import Status
     from hive_agents.errors import HiveError
+    from hive_agents.runtime.decider import RequestReader
     from hive_agents.runtime.decisions import finish
 
     place, surface = open_workspace(workspace), Surface(json, quiet)
@@ -48,10 +49,13 @@ def list_(
     if wanted is not None and wanted not in get_args(Status):
         fix = f"use one of {', '.join(get_args(Status))}"
         raise HiveError.of("HIVE-409", f'there is no status "{one_line(status)}"', fix=fix)
-    surface.warn(finish(place))
+    reader = RequestReader(place)
+    findings = finish(place)
+    if reader.is_owner:  # they name requests of every tenant
+        surface.warn(findings)
     store = ApprovalStore(place)
-    found = [one for one in store.list(tenant=tenant) if wanted in (None, one.status)]
-    table = _table(found, list(store.damaged()) if wanted is None else [])
+    found = [one for one in store.list(tenant=tenant) if wanted in (None, one.status) and reader.may_read(one)]
+    table = _table(found, list(store.damaged()) if wanted is None and reader.is_owner else [])
     surface.show({"items": [one.summary() for one in found]}, table if table.rows else "nobody asked for anything yet")
 
 
@@ -81,9 +85,16 @@ def show(
     from rich.pretty import Pretty
 
     from hive_agents.approvals import ApprovalStore
+    from hive_agents.errors import HiveError
+    from hive_agents.runtime.decider import RequestReader
 
     place, surface = open_workspace(workspace), Surface(json, quiet)
+    reader = RequestReader(place)
     found, warnings = ApprovalStore(place).read(request)
+    if not reader.may_read(found):  # as for an id that nobody has
+        fix = "`hive approvals list` shows all of them"
+        raise HiveError.of("HIVE-409", f"there is no approval request {request}", fix=fix)
+    found = reader.shown(found)
     surface.warn(warnings)
     lines = [
         f"  {found.id}, version {found.version}, {found.status}; {found.kind} of {found.tenant}, risk {found.risk}",

@@ -35,14 +35,18 @@ def command(
     """Ask the copilot: it answers from the documents that you may see."""
     import os
 
-    from hive_agents.access import principal_for
+    from hive_agents.access import Identity
     from hive_agents.cli.configs import keep_fresh
     from hive_agents.errors import HiveError
     from hive_agents.runtime.chat import Chat
 
     surface = Surface(json, quiet)
     place = open_workspace(workspace)
-    chat = Chat(place, principal_for(place, as_user, os.environ), thread)
+    for given in filter(None, (text, doc, thread, cursor, rename, trace, *(filters or []))):
+        given.encode()  # HIVE-112: a shell hands on any byte
+    if doc is not None and not doc.strip():
+        raise HiveError.of("HIVE-409", "--doc names no document", fix="name it, or leave --doc out", exit_code=2)
+    chat = Chat(place, Identity(place, as_user, os.environ).principal, thread)
     if trace is not None:
         _show_trace(chat, trace, surface)
         return
@@ -109,12 +113,14 @@ def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | No
 
 
 def _show_trace(chat: Chat, run_id: str, surface: Surface) -> None:
+    from hive_agents.cli.replies import plain
+
     trace = chat.trace(run_id)
     lines = [f"{node['node']:<16} {node['ms']:>9.2f} ms" for node in trace["nodes"]]
     for name, value in trace.items():
         if name != "nodes" and value:
             lines.append(f"{name}: {_listed(value)}")
-    surface.show(trace, *lines)
+    surface.show(trace, *map(plain, lines))
 
 
 def _listed(value: Any) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import principal_for
+from hive_agents.access import Identity
 from hive_agents.cli.replies import in_words, pinned_filters, plain, rendered
-from hive_agents.cli.surface import count
+from hive_agents.cli.surface import count, one_line
 from hive_agents.copilot.session import Request
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
@@ -55,6 +56,8 @@ class Conversation:
         }
 
     def run(self) -> None:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(errors="surrogateescape")  # one line that is no text is not the end of the others
         reader = self.chat.reader
         self.out.print(f"You read as {reader.user} of {reader.tenant}. /help lists the commands, /quit leaves.")
         while True:
@@ -70,7 +73,8 @@ class Conversation:
                 self.take(line)
             except HiveError as error:
                 for diagnostic in error.diagnostics:
-                    self.out.print(str(diagnostic), style="red", soft_wrap=True)
+                    told = "\n".join(map(one_line, str(diagnostic).split("\n")))
+                    self.out.print(told, style="red", soft_wrap=True)
 
     def line(self) -> str:
         """What is typed next; of a script's lines each is repeated, so that its output can be read."""
@@ -83,6 +87,10 @@ class Conversation:
         return line
 
     def take(self, line: str) -> None:
+        try:
+            line.encode()
+        except UnicodeEncodeError:
+            raise HiveError.of("HIVE-112", "this line is not UTF-8", fix="type it again", exit_code=2) from None
         if not line.startswith("/"):
             self.ask(Request(text=self.chosen(line), doc_id=self.doc_id, pinned=self.pinned()))
             return
@@ -96,7 +104,8 @@ class Conversation:
     def chosen(self, line: str) -> str:
         """The option that a number stands for, where the copilot has just asked back."""
         options = self.reply["options"] if self.reply else []
-        return options[int(line) - 1] if line.isdecimal() and 1 <= int(line) <= len(options) else line
+        number = _number(line)
+        return options[number - 1] if 1 <= number <= len(options) else line
 
     def pinned(self) -> list[DocumentFilter]:
         return pinned_filters(self.chat, self.filters)
@@ -120,10 +129,11 @@ class Conversation:
 
     def result(self, rest: str) -> dict[str, Any]:
         results = self.reply["results"] if self.reply else []
-        if not rest.isdecimal() or not 1 <= int(rest) <= len(results):
+        number = _number(rest)
+        if not 1 <= number <= len(results):
             fix = f"name one of the {count(len(results), 'result')} by its number" if results else "ask something first"
             raise HiveError.of("HIVE-409", "there is no such result", fix=fix)
-        found: dict[str, Any] = results[int(rest) - 1]
+        found: dict[str, Any] = results[number - 1]
         return found
 
     def open(self, rest: str) -> None:
@@ -137,8 +147,9 @@ class Conversation:
     def why(self, rest: str) -> None:
         result = self.result(rest)
         assert self.reply is not None
+        ranked = self.chat.why(self.reply["run_id"], result["doc_id"])
         self.out.print(plain(result["reason"]))
-        for name, value in self.chat.why(self.reply["run_id"], result["doc_id"]).items():
+        for name, value in ranked.items():
             self.out.print(plain(f"  {name}: {'–' if value is None else value}"), style="dim")
 
     def narrow(self, rest: str) -> None:
@@ -168,7 +179,8 @@ class Conversation:
         self.out.print(f"{item.id} waits for a reviewer; thank you")
 
     def switch(self, rest: str) -> None:
-        self.chat = Chat(self.chat.workspace, principal_for(self.chat.workspace, rest or None, os.environ))
+        place = self.chat.workspace
+        self.chat = Chat(place, Identity(place, rest or None, os.environ).principal)
         self.reply = None
         self.out.print(f"You read as {self.chat.reader.user} of {self.chat.reader.tenant}, in a new thread.")
 
@@ -187,3 +199,8 @@ class Conversation:
             return
         for one in self.chat.threads.threads():
             self.out.print(plain(f"{one['thread_id']}  {count(one['turns'], 'question')}  {one['title']}"))
+
+
+def _number(text: str) -> int:
+    """The number of a result or an option; 0 for what is none."""
+    return int(text) if text.isdecimal() and len(text) < 5 else 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, one_line, open_workspace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,7 +38,8 @@ def add(
         fix = f"--verdict is one of {', '.join(VERDICTS)}; name the result with --result N or with --doc DOC"
         raise HiveError.of("HIVE-409", "say one thing of one result", fix=fix, exit_code=2)
     item = _queue(workspace, as_user).add(run, result, chosen, doc_id=doc, comment=comment)
-    Surface(json, quiet).show(item.to_json(), f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer")
+    told = one_line(f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer")
+    Surface(json, quiet).show(item.to_json(), told)
 
 
 @app.command("list")
@@ -50,7 +51,14 @@ def list_(
     quiet: QuietOption = False,
 ) -> None:
     """List what you may review, and what you said yourself."""
-    items = _queue(workspace, as_user).items(status)
+    from hive_agents.copilot.feedback import STATUSES
+    from hive_agents.errors import HiveError
+
+    wanted = status.lower() if status is not None else None
+    if wanted is not None and wanted not in STATUSES:
+        fix = f"use one of {', '.join(STATUSES)}"
+        raise HiveError.of("HIVE-409", f'there is no status "{status}"', fix=fix, exit_code=2)
+    items = _queue(workspace, as_user).items(wanted)
     Surface(json, quiet).show(
         {"items": [item.to_json() for item in items]}, _table(items), count(len(items), "opinion")
     )

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<"}
 _PLANNERS = {"deterministic": "", "model": ", planned by a model", "fallback": ", planned without its model"}
 _SEARCHED = ("MetadataOnly", "ContentOnly", "Hybrid")
-# A terminal obeys these; a document must not speak to it.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# A terminal obeys these, or shows what follows in another order; a document must not speak to it.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[RenderableType]:

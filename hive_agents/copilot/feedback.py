@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from hive_agents import audit
 from hive_agents.access import Principal
+from hive_agents.approvals.people import same_person
 from hive_agents.copilot.gate import Gate
 from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.database import connected, transaction
@@ -26,9 +27,12 @@ from hive_agents.workspace import Workspace
 
 Verdict = Literal["relevant", "distractor", "outdated", "wrong_document"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+STATUSES = ("pending", "accepted", "rejected")
 REVIEWERS = frozenset({"approver", "operator", "admin"})
 A_HOUR = 60
 """What one reader may file in an hour: a queue that anybody can flood is a queue that nobody reviews."""
+MAX_COMMENT = 1000
+"""Characters."""
 
 _COLUMNS = "id, created_at, tenant, thread_id, run_id, query, doc_id, verdict, by, comment, status, reviewed_by"
 
@@ -67,14 +71,18 @@ class FeedbackQueue:
             comment: str | None = None) -> Item:  # fmt: skip
         """Say something of a result of one's own turn, by its rank from 1 or by `doc_id`; said again, it replaces.
 
-        Raises: HIVE-409 for a run, result or document that isn't there for this reader, HIVE-415 for too many.
+        Raises: HIVE-409 for a run, result or document that isn't there for this reader, HIVE-415 for too many,
+        HIVE-105 for a comment that is too long.
         """
+        if comment is not None and len(comment) > MAX_COMMENT:
+            message = f"the comment has {len(comment)} characters"
+            raise HiveError.of("HIVE-105", message, fix=f"use at most {MAX_COMMENT}", exit_code=2)
         turn = ThreadStore(self.workspace, self.person).turn(run_id)
         shown = [found.doc_id for found in turn.outcome.results]
         if doc_id is None and result is not None and 1 <= result <= len(shown):
             doc_id = shown[result - 1]
         # One answer for what is forbidden, unknown and out of range.
-        if doc_id is None or doc_id not in self._gate.allowed([doc_id]):
+        if doc_id not in shown or doc_id not in self._gate.allowed([doc_id]):
             raise HiveError.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
         at = self._now()
         hour_ago = (dt.datetime.fromisoformat(at) - dt.timedelta(hours=1)).isoformat(timespec="seconds")
@@ -138,7 +146,7 @@ class FeedbackQueue:
         if not self._reviews:
             fix = "somebody with the role approver, operator or admin does"
             raise HiveError.of("HIVE-415", f"{self.person.user} reviews no feedback", fix=fix, exit_code=1)
-        if item.by == self.person.user:
+        if same_person(item.by, self.person.user):
             fix = "another person must review it: four eyes"
             raise HiveError.of("HIVE-415", f"{item.by} gave this feedback", fix=fix, exit_code=1)
         status = "accepted" if accept else "rejected"

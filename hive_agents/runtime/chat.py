@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from hive_agents.retrieval import SearchEngine
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.retrieval.filters import parse_filters
 from hive_agents.retrieval.index import StaleIndex
+from hive_agents.retrieval.lanes import ChunkRow
 from hive_agents.retrieval.scoped import ScopedIndex
 from hive_agents.runtime.context import HiveContext
 from hive_agents.runtime.graphs import load_graph
@@ -37,50 +37,77 @@ TRIES = 5
 
 
 class Chat:
-    """`reader` comes from a verified token; `thread_id` goes on with a thread of theirs, None begins a new one.
+    """`thread_id` goes on with a thread of the reader's, None begins a new one.
 
-    Raises: HIVE-409 for a thread that isn't theirs.
+    `who` is the verified principal of a call that ends soon, or says who reads whenever it is asked, as
+    `Identity.principal` does; it is asked at the beginning of everything that a reader can do here. `reader` is who
+    it said last.
+
+    Raises: HIVE-409 for a thread that isn't theirs, HIVE-417 where `who` names somebody else than it did first, and
+    whatever `who` raises.
     """
 
     def __init__(
         self,
         workspace: Workspace,
-        reader: Principal,
+        who: Principal | Callable[[], Principal],
         thread_id: str | None = None,
         *,
         engine: SearchEngine | None = None,
     ) -> None:
-        self.workspace, self.reader = workspace, reader
+        self.workspace, self._who = workspace, who
+        self.reader = who if isinstance(who, Principal) else who()
         self.engine = engine or workspace.engine()
-        self.threads = ThreadStore(workspace, reader)
         self.thread_id = thread_id
+        self._threads = ThreadStore(workspace, self.reader)
         self._scripts: dict[Path, Script] = {}
         if thread_id is not None:
-            self.threads.require(thread_id)
+            self._threads.require(thread_id)
 
-    @cached_property
+    @property
+    def threads(self) -> ThreadStore:
+        self._recognise()
+        return self._threads
+
+    @property
     def gate(self) -> Gate:
         return Gate(permissions_of(self.workspace), self.reader)
+
+    def _recognise(self) -> None:
+        """A token ends, and groups change, while a conversation is open."""
+        now = self._who if isinstance(self._who, Principal) else self._who()
+        if (now.tenant, now.user) != (self.reader.tenant, self.reader.user):
+            message = f"this conversation is {self.reader.user}'s, and somebody else speaks now"
+            raise HiveError.of("HIVE-417", message, fix="begin another conversation", exit_code=2)
+        self.reader = now
 
     async def ask(self, request: Request, on_node: OnNode | None = None) -> dict[str, Any]:
         """The reply to one question; `on_node` is told of each node that begins.
 
         Raises: HIVE-409 for nothing asked, HIVE-408 without an active config, HIVE-401 for a model that can't be had.
         """
+        self._recognise()
         if not request.text.strip():
             raise HiveError.of("HIVE-409", "there is no question", fix="ask in your own words", exit_code=2)
+        if request.doc_id is not None and not request.doc_id.strip():
+            raise HiveError.of("HIVE-409", "the document has no name", fix="name it, or leave it out", exit_code=2)
         if self.thread_id is None:
-            self.thread_id = self.threads.create(request.text)
+            self.thread_id = self._threads.create(request.text)
         run = start_run(self.workspace, "worker", request.model_dump(mode="json"), self.thread_id, self.reader)
         try:
             outcome, session = await self._run(run, request, on_node)
+            if request.cursor is not None and outcome.decision.strategy is not SearchStrategy.METADATA_ONLY:
+                fix = "leave the cursor out: only a list by filters has pages"
+                raise HiveError.of("HIVE-409", "this question has no next page", fix=fix, exit_code=2)
         except BaseException:
             end_run(self.workspace, run.run_id, "failed", None)
             raise
         outcome = self._logged(outcome, session)
-        turn = self.threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, session.answer)
-        # Models take seconds, in which a permission can end.
-        shown = None if session.meter.calls else session.shown
+        turn = self._threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, session.answer)
+        shown: Sequence[ChunkRow] | None = session.shown
+        if session.meter.calls:  # models take seconds, in which a token or a permission can end
+            self._recognise()
+            shown = None
         return reply(session.index, self.gate, turn, session.answer, session.vocabulary, shown)
 
     async def _run(self, run: Run, request: Request, on_node: OnNode | None) -> tuple[Outcome, TurnSession]:
@@ -129,20 +156,22 @@ class Chat:
 
     def transcript(self) -> list[dict[str, Any]]:
         """The replies of the thread, rendered as they may be seen now, each with `text`, the reader's words."""
+        self._recognise()
         if self.thread_id is None:
             return []
-        return [self._render(turn) | {"text": turn.text} for turn in self.threads.turns(self.thread_id)]
+        return [self._render(turn) | {"text": turn.text} for turn in self._threads.turns(self.thread_id)]
 
     def render(self, run_id: str) -> dict[str, Any]:
         """The reply of an earlier turn, as it may be seen now. Raises: HIVE-409."""
         return self._render(self.threads.turn(run_id))
 
     def _render(self, turn: Turn) -> dict[str, Any]:
-        answer = self.threads.answer(turn.run_id)
+        answer = self._threads.answer(turn.run_id)
         return reply(self._scope(), self.gate, turn, answer, vocabulary_of(self._certain()))
 
     def document(self, doc_id: str) -> dict[str, Any]:
         """{doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""
+        self._recognise()
         index = self._scope()
         rows = index.rows(index.chunks_of(doc_id).tolist()) if self.gate.allowed([doc_id]) else []
         if not rows:
@@ -153,6 +182,7 @@ class Chat:
 
     def filters(self, expressions: Sequence[str]) -> list[DocumentFilter]:
         """Filters as a command line writes them. Raises: HIVE-409, 206 to 208; a hidden value is an unknown one."""
+        self._recognise()
         known = self._certain()
         fields = declared(known.collection).fields
         found = demands(parse_filters(expressions, {name: field.type for name, field in fields.items()}))
@@ -161,6 +191,7 @@ class Chat:
 
     def field_values(self, most: int = 12) -> dict[str, list[str]]:
         """What a reader may filter by: the fields, with values of documents that they may view."""
+        self._recognise()
         fields = vocabulary_of(self._certain()).fields
         return {name: list(words.values[:most]) for name, words in fields.items()}
 
@@ -188,10 +219,12 @@ class Chat:
         }
 
     def feedback(self) -> FeedbackQueue:
+        self._recognise()
         return FeedbackQueue(self.workspace, self.reader, self.gate)
 
     def trace(self, run_id: str) -> dict[str, Any]:
         """How a turn was made: for operators, who need not be its reader. Raises: HIVE-409, HIVE-415."""
+        self._recognise()
         if not self.reader.roles & OPERATORS:
             message = f"{self.reader.user} may not read traces"
             raise HiveError.of("HIVE-415", message, fix="somebody with the role operator or admin may", exit_code=1)

@@ -1,24 +1,32 @@
-"""Who asks and who decides: the person of a verified token, or the local name where no token is wanted."""
+"""Who asks, who reads requests and who decides: a verified token's person, or the local name where none is wanted."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from hive_agents.access import Principal, verify
+from hive_agents.access import AccessRules, Principal, permissions_of, verify
+from hive_agents.approvals import ApprovalRequest
 from hive_agents.approvals.people import person, same_person
 from hive_agents.approvals.permission import refused, require_known
+from hive_agents.approvals.request import OWN_TENANT
+from hive_agents.copilot.gate import Gate
 from hive_agents.verification.deploy import local_user
 from hive_agents.workspace import Workspace
 
 TOKEN = "HIVE_TOKEN"
 ROLES = frozenset({"approver", "admin"})
+READERS = ROLES | {"operator"}
 
 
 @dataclass(frozen=True)
 class Decider:
-    """A person and how they are known: `authn` is "token" or "local"; a local name belongs to no tenant."""
+    """A person and how they are known: `authn` is "token" or "local".
+
+    `tenant` is whose requests they decide beside the workspace's own; None is the owner, who decides all.
+    """
 
     by: str
     authn: str
@@ -28,18 +36,31 @@ class Decider:
 def decider_for(workspace: Workspace, as_user: str | None, environ: Mapping[str, str] = os.environ) -> Decider:
     """The person of the token in `HIVE_TOKEN`; without one `as_user`, or else who is logged in here.
 
+    Where `access/*.json` names people, `as_user` decides a tenant's requests as one of them who is its approver or
+    admin; any other name decides the workspace's own requests alone.
+
     Raises: HIVE-409 for a name that is no person's, HIVE-415 for a token without the role approver, or
     `as_user` beside another person's token; HIVE-417 for a token that is refused.
     """
     principal = _principal(workspace, environ)
     if principal is None:
-        return Decider(person(as_user or local_user()), "local")
+        return _local(workspace, as_user)
     holder = person(principal.user)
     if not ROLES & principal.roles:
         fix = f"decide with an approver's token in {TOKEN}: `hive token --roles approver` makes one"
         raise refused("HIVE-415", f"{holder} is no approver: the token lacks that role", fix)
     _require_holder(holder, as_user)
     return Decider(holder, "token", principal.tenant)
+
+
+def _local(workspace: Workspace, as_user: str | None) -> Decider:
+    if as_user is None:
+        return Decider(person(local_user()), "local")
+    by, rules = person(as_user), AccessRules.load(workspace)
+    if not rules.principals and not rules.faults:
+        return Decider(by, "local")
+    known = rules.principal(by.removeprefix("user:"))
+    return Decider(by, "local", known.tenant if known is not None and ROLES & known.roles else OWN_TENANT)
 
 
 def reviewer_for(workspace: Workspace, as_user: str | None, environ: Mapping[str, str] = os.environ) -> Decider:
@@ -80,3 +101,46 @@ def _require_holder(holder: str, as_user: str | None) -> None:
 def _principal(workspace: Workspace, environ: Mapping[str, str]) -> Principal | None:
     token = environ.get(TOKEN, "").strip()
     return verify(workspace, token) if token else None
+
+
+class RequestReader:
+    """Requests as the caller may read them.
+
+    The holder of a token reads their tenant's and the workspace's own, less the documents that they may not view;
+    without a token the caller is the workspace's owner, who reads all.
+
+    Raises: HIVE-415 for a token without the role approver, operator or admin; HIVE-417 for one that is refused.
+    """
+
+    def __init__(self, workspace: Workspace, environ: Mapping[str, str] = os.environ) -> None:
+        self._principal = _principal(workspace, environ)
+        self._workspace = workspace
+        if self._principal is not None and not READERS & self._principal.roles:
+            fix = "somebody with the role approver, operator or admin does"
+            raise refused("HIVE-415", f"{self._principal.user} reads no requests", fix)
+
+    @property
+    def is_owner(self) -> bool:
+        return self._principal is None
+
+    def may_read(self, request: ApprovalRequest) -> bool:
+        return self._principal is None or request.tenant in (OWN_TENANT, self._principal.tenant)
+
+    def shown(self, request: ApprovalRequest) -> ApprovalRequest:
+        if self._principal is None:
+            return request
+        gate = Gate(permissions_of(self._workspace), self._principal)
+        return request.model_copy(update={"context": _viewed(request.context, gate)})
+
+
+def _viewed(value: Any, gate: Gate) -> Any:
+    """A JSON value; of its lists named "documents" only the ids that the gate lets through."""
+    if isinstance(value, list):
+        return [_viewed(part, gate) for part in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _viewed(part, gate) for name, part in value.items()}
+    if isinstance(listed := found.get("documents"), list):
+        may = gate.allowed([part for part in listed if isinstance(part, str)])
+        found["documents"] = [part for part in listed if not isinstance(part, str) or part in may]
+    return found

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.access import AccessRules, LocalPermissions, Principal, mint, owner, principal_for, verify
+from hive_agents.access import (
+    AccessRules,
+    Identity,
+    LocalPermissions,
+    Principal,
+    mint,
+    owner,
+    principal_for,
+    revoke,
+    verify,
+)
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.sample import init_workspace
@@ -26,6 +36,17 @@ def refused(workspace: Workspace, user: str | None, environ: dict[str, str]) -> 
 
 def test_as_user_speaks_for_a_principal_of_the_files(place: Workspace) -> None:
     assert principal_for(place, "dana", {"HIVE_TOKEN": "ignored"}) == DANA
+
+
+def test_an_identity_is_verified_whenever_it_is_asked(place: Workspace) -> None:
+    token = mint(place, DANA)
+    by_token, by_name = Identity(place, None, {"HIVE_TOKEN": token.token}), Identity(place, "dana", {})
+    assert by_token.principal() == by_name.principal() == DANA
+    write_access(place, "principals.json", {"tenants": {"acme": {}}, "principals": {"dana": {"tenant": "acme"}}})
+    assert by_name.principal() == Principal("acme", "dana")
+    revoke(place, token.jti)
+    with pytest.raises(HiveError, match="revoked"):
+        by_token.principal()
 
 
 def test_an_unknown_user_is_told_who_is_known(place: Workspace) -> None:

@@ -107,6 +107,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"exp": True}, "has expired"),
     ({"exp": float("inf")}, "not valid"),
     ({"exp": {}}, "not valid"),
+    ({"exp": 10**400}, "exp is no time"),
     ({"nbf": int(time.time()) + 3600}, "not valid yet"),
     ({"iat": int(time.time()) + 3600}, "not valid yet"),
     ({"iss": ...}, "lacks one of"),

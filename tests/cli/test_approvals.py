@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace, audit
+from hive_agents.access import Principal, mint
 from hive_agents.approvals import ApprovalStore
 from hive_agents.cli.answering import read_patch
 from hive_agents.database import connect
 from hive_agents.retrieval.deployed import active_config, versions
 from tests.approvals.asking import editable, filing
+from tests.copilot.chats import copied_knowledge_base
 from tests.sample import Ran, copied_sample, hive, write_config
 
 ITEM = {
@@ -284,3 +286,59 @@ def test_verify_without_a_key_says_that_it_detects_accidents_only(
     monkeypatch.delenv("HIVE_AUDIT_KEY", raising=False)
     assert "accidents only" in " ".join(hive("approvals", "verify", "-w", place.root).out.split())
     assert approvals(place, "verify").json["keyed"] is False
+
+
+def test_a_token_reads_the_requests_of_its_tenant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = copied_knowledge_base(tmp_path / "kb")
+    context = {"result": {"question": "q", "documents": ["sops/recall.md", "faqs/lost.md"]}}
+    acme, own = (
+        ApprovalStore(place).file(filing(tenant=tenant, context=context, idempotency_key=tenant)).id
+        for tenant in ("acme", "local")
+    )
+
+    def read_by(user: str, *, tenant: str = "acme", role: str = "approver", groups: tuple[str, ...] = ()) -> None:
+        principal = Principal(tenant, user, frozenset(groups), frozenset({role}))
+        monkeypatch.setenv("HIVE_TOKEN", mint(place, principal).token)
+
+    def listed() -> set[str]:
+        return {item["id"] for item in approvals(place, "list").json["items"]}
+
+    def documents() -> list[str]:
+        found: list[str] = approvals(place, "show", acme).json["context"]["result"]["documents"]
+        return found
+
+    monkeypatch.delenv("HIVE_TOKEN", raising=False)
+    assert (listed(), documents()) == ({acme, own}, context["result"]["documents"])
+    read_by("dana", groups=("qa",))
+    assert (listed(), documents()) == ({acme, own}, context["result"]["documents"])
+    read_by("olga", role="operator")
+    assert (listed(), documents()) == ({acme, own}, ["faqs/lost.md"])
+    read_by("hana", tenant="globex")
+    assert listed() == {own}
+    hidden, missing = approvals(place, "show", acme), approvals(place, "show", "a0000000000")
+    assert hidden.out.replace(acme, "a0000000000") == missing.out
+    assert (hidden.code, missing.code) == (missing.code, hidden.code)
+    read_by("guest", role="reader")
+    for command in (("list",), ("show", acme)):
+        assert approvals(place, *command).codes == {"HIVE-415"}
+
+
+@pytest.mark.parametrize("user", ["guest", "hana", "nobody"])
+def test_a_tenants_request_is_decided_by_its_approvers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, user: str
+) -> None:
+    """The workspace's own requests take any person's name; faulty access files name nobody."""
+    monkeypatch.delenv("HIVE_TOKEN", raising=False)
+    place = copied_knowledge_base(tmp_path / "kb")
+    acme, own = (
+        ApprovalStore(place).file(filing(tenant=tenant, idempotency_key=tenant)).id for tenant in ("acme", "local")
+    )
+    assert approvals(place, "approve", acme, "--as", user).codes == {"HIVE-415"}
+    assert approvals(place, "delegate", acme, "--to", "dana", "--as", user).codes == {"HIVE-415"}
+    assert approvals(place, "approve", own, "--as", user).code == 0
+    people = place.root / "access" / "principals.json"
+    text = people.read_text()
+    people.write_text("{")
+    assert approvals(place, "approve", acme, "--as", "dana").codes == {"HIVE-415"}
+    people.write_text(text)
+    assert approvals(place, "approve", acme, "--as", "dana").code == 0

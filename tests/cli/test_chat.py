@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.cli.replies import marked
+from hive_agents.access import known_principal, mint, revoke
+from hive_agents.cli.main import run
+from hive_agents.cli.replies import marked, plain
 from tests.conftest import write_document
 from tests.copilot.chats import as_bytes, copied_knowledge_base, knowledge_base, use_models
 from tests.sample import Ran, hive
@@ -52,6 +54,9 @@ def test_every_answer_is_a_success(question: str) -> None:
         (["hello", "--as", "dana", "-f", "status=drafd"], 2, "HIVE-208"),
         (["list all guides", "--as", "dana", "--cursor", "nonsense"], 2, "HIVE-409"),
         (["--delete", "--as", "dana"], 2, "HIVE-409"),
+        (["how do I rotate", "--doc", "\udcff", "--as", "dana"], 2, "HIVE-112"),
+        (["how do I rotate", "--doc", "", "--as", "dana"], 2, "HIVE-409"),
+        (["how do I rotate a key?", "--cursor", "nonsense", "--as", "dana"], 2, "HIVE-409"),
         (["--trace", "r0000000000", "--as", "dana"], 1, "HIVE-415"),
     ],
 )
@@ -152,3 +157,63 @@ def test_documents_do_not_speak_to_the_terminal(place: Workspace) -> None:
 
 def test_marks_become_style() -> None:
     assert marked("a <mark>key</mark> here").plain == "a key here"
+
+
+def test_a_token_that_ends_ends_the_conversation(monkeypatch: pytest.MonkeyPatch, place: Workspace) -> None:
+    token = mint(place, known_principal(place, "dana"))
+
+    class Lines(io.StringIO):
+        def readline(self, *size: int) -> str:
+            if (line := super().readline(*size)) == "/open 1\n":
+                revoke(place, token.jti)
+            return line
+
+    monkeypatch.setenv("HIVE_TOKEN", token.token)
+    monkeypatch.setattr(sys, "stdin", Lines("how many signatures does a recall take?\n/open 1\nlist all drafts\n"))
+    ran = hive("chat", "-w", place.root)
+    before, after = ran.out.split("/open 1")
+    assert "two signatures" in before
+    assert "two signatures" not in after
+    assert (ran.code, after.count("HIVE-417")) == (0, 2)
+
+
+def test_a_line_that_makes_no_sense_ends_no_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = b"9" * 6000
+    lines = [b"show me stuff", many, b"/open " + many, b"how \xff do I rotate a key?", b"how do I rotate a key?"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n".join(lines) + b"\n"), "utf-8"))
+    ran = chat(knowledge_base())
+    assert ran.code == 0
+    assert "no such result" in ran.out
+    assert ran.out.count("HIVE-112") == 1
+    assert "revoke the first key" in ran.out
+
+
+@pytest.mark.parametrize(("closed", "code"), [("stdout", 3), ("stdin", 0), ("stderr", 0)])
+def test_a_closed_stream_is_no_traceback(monkeypatch: pytest.MonkeyPatch, closed: str, code: int) -> None:
+    for name in ("stdin", "stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None if name == closed else io.TextIOWrapper(io.BytesIO()))
+    monkeypatch.setattr(sys, "argv", ["hive", "chat", "--as", "dana", "-w", str(knowledge_base().root)])
+    with pytest.raises(SystemExit) as ended:
+        run()
+    assert ended.value.code == code
+    for stream in (sys.stdin, sys.stderr):
+        stream.close()
+
+
+def test_diagnostics_do_not_speak_to_the_terminal_either(monkeypatch: pytest.MonkeyPatch, place: Workspace) -> None:
+    text = '---\ntitle: Lamp\nstatus: "\\e[31mzed"\ntenant: acme\nview: [tenant]\n---\nThe zither needs tuning.\n'
+    write_document(place, "faqs/q\x1b[31mx.md", text)
+    ran = chat(place, "list all", "--filter", "status=\x1bnope")
+    assert (ran.code, "zed" in ran.err, "\x1b" in ran.err) == (2, True, False)
+    out = typed(monkeypatch, place, "/filters status=nope", "/as \x1b[31mkim", "how do I tune the zither?")
+    assert ("zed" in out, "\x1b" in out) == (True, False)
+    run_id = chat(place, "how do I tune the zither?", "--json").json["run_id"]
+    said = hive(
+        *("feedback", "add", "--run", run_id, "--result", 1, "--verdict", "relevant", "--as", "dana"),
+        *("-w", place.root),
+    )
+    assert ("31mx.md" in said.out, "\x1b" in said.out) == (True, False)
+
+
+def test_text_keeps_its_order_on_a_terminal() -> None:
+    assert plain("a\u202eb\u2066c\td") == "a�b�c\td"

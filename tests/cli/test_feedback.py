@@ -115,3 +115,33 @@ def test_usage_is_explained(place: Workspace) -> None:
         ran = feedback(place, "dana", *arguments)
         assert (ran.code, ran.codes) == (2, {"HIVE-409"}), arguments
     assert "0 pending opinions" in hive("feedback", "review", "--as", "root", "-w", place.root).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--doc", "guides/g25.md"), "HIVE-409"),  # to be viewed, and no result of the turn
+        (("--result", 1, "--comment", "x" * 1001), "HIVE-105"),
+    ],
+)
+def test_an_opinion_is_short_and_of_a_result(place: Workspace, arguments: tuple[object, ...], code: str) -> None:
+    reply = ask(place)
+    assert "guides/g25.md" not in [result["doc_id"] for result in reply["results"]]
+    ran = feedback(place, "dana", "add", "--run", reply["run_id"], "--verdict", "relevant", *arguments)
+    assert (ran.code, ran.codes) == (2, {code})
+
+
+def test_a_status_is_one_of_three(place: Workspace) -> None:
+    ran = feedback(place, "dana", "list", "--status", "bogus")
+    assert (ran.code, ran.codes) == (2, {"HIVE-409"})
+    assert feedback(place, "dana", "list", "--status", "Pending").json == {"items": []}
+
+
+def test_a_name_in_another_case_is_no_second_pair_of_eyes(place: Workspace) -> None:
+    item = said(place)
+    file = place.root / "access" / "principals.json"
+    people = json.loads(file.read_text())
+    people["principals"]["DANA"] = people["principals"]["dana"]
+    file.write_text(json.dumps(people))
+    ran = feedback(place, "DANA", "review", item["id"], "--accept")
+    assert (ran.code, ran.codes) == (1, {"HIVE-415"})
