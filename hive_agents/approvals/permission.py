@@ -40,8 +40,8 @@ def require_permitted(
     if tenant is not None and request.tenant not in (OWN_TENANT, tenant):
         raise refused(
             "HIVE-415",
-            f"{by} belongs to another tenant than {request.id}",
-            f"an approver of the tenant {request.tenant} must decide it",
+            f"{by} is no approver of the tenant that {request.id} belongs to",
+            "an approver of its tenant must decide it",
         )
     if verb not in request.allowed_decisions:
         allowed = ", ".join(request.allowed_decisions)
