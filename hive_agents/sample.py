@@ -11,7 +11,7 @@ from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors
 from hive_agents.resources import bundled
 
 _DERIVED = (".hive", "active.json", "audit", "__pycache__")
-_OF_THE_SAMPLE = ("documents", "evals", "embeddings", "access", "hive.toml")
+_OF_THE_SAMPLE = ("documents", "evals", "embeddings", "access", "scripts", "hive.toml")
 _GENERIC_FIELDS = {
     "title": {"type": "text"},
     "category": {"type": "keyword", "filterable": True},

@@ -21,6 +21,7 @@ AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")
 def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """The agents of the workspace."""
     from hive_agents.agents import agent_ids
+    from hive_agents.agents.topology import sub_agent_nodes
 
     place = open_workspace(workspace)
     rows, lines = [], []
@@ -39,7 +40,11 @@ def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: Qu
                 "capability": str(agent.capability),
             }
         rows.append(row)
-        lines.append(f"{id}: {' → '.join(row.get('nodes', []))}" + ("" if ok else f" ({count(len(found), 'fault')})"))
+        if agent is not None and ok:
+            aside = sub_agent_nodes(agent)
+            lines.append(f"{id}: {' → '.join(node.id for node in agent.nodes if node.id not in aside)}")
+        else:
+            lines.append(f"{id}: {count(len(found), 'fault')}, see hive agents validate {id}")
     Surface(json, quiet).show({"agents": rows}, *(lines or ["no agents yet: write agents/ID.json"]))
 
 
@@ -56,9 +61,10 @@ def show(
     lines = [f"{spec.id}, version {spec.version}, for the goal {spec.goal}; begins with {spec.entry}"]
     for node in spec.nodes:
         lines.append(f"  {node.id}: {', '.join(node.input_keys) or '()'} → {', '.join(node.output_keys) or '()'}")
+        if node.sub_agents:
+            lines.append(f"    delegates to {', '.join(node.sub_agents)}")
         for edge in spec.edges_from(node.id):
-            condition = f" if {edge.condition}" if edge.condition else ""
-            lines.append(f"    {edge.on}{condition} → {edge.target}")
+            lines.append(f"    {f'if {edge.condition}' if edge.condition else edge.on} → {edge.target}")
     Surface(json, quiet).show({"agent": spec.to_json()}, *lines)
 
 

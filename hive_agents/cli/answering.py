@@ -71,7 +71,11 @@ def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any])
         "run": run,
     }
     line = f"{found.id} is {found.status}" + (f": {missing} more approval(s) needed" if missing else "")
-    return value, one_line(line + (f" ({_told(found.outcome)})" if found.outcome else ""))
+    if found.outcome:
+        line += f" ({_told(found.outcome)})"
+    elif run is not None:
+        line += f"; run {run['run_id']} is {run['status']}"
+    return value, one_line(line)
 
 
 def _told(outcome: dict[str, Any]) -> str:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 ASKED = "major deviation - how many days has QA got to close it"
 QUESTION = "2 litre glass vessel: how long does the detergent stay in and how hot does it have to be?"
 
+REQUEST = {"request": "fewer distractors"}
+
 READERS = {
     "dana": "the copilot answers from what its reader may view; dana is of Quality Assurance",
     "guest": "the same question of somebody else: that procedure isn't theirs, and nothing hints at it",
@@ -33,12 +35,12 @@ def command(
 
     with tempfile.TemporaryDirectory(prefix="hive-demo-") as folder:
         place = Workspace(init_workspace(keep or Path(folder) / "workspace"))
-        story = _Story(place, silent=json or quiet)
+        story = Story(place, silent=json or quiet)
         result = story.tell()
     Surface(json, quiet).show(result)
 
 
-class _Story:
+class Story:
     """Each step runs what its command runs, and shows the figures it measured."""
 
     def __init__(self, workspace: Workspace, *, silent: bool) -> None:
@@ -62,6 +64,7 @@ class _Story:
         after = self.query()
         gate = self.bad_deploy()
         self.rollback()
+        agent = self.agent()
         readers = {reader: self.chat(reader, why) for reader, why in READERS.items()}
         return {
             "index": index,
@@ -70,6 +73,7 @@ class _Story:
             "evaluation": before,
             "blocked": gate,
             "optimize": optimized,
+            "agent": agent,
             "chat": readers,
         }
 
@@ -148,6 +152,31 @@ class _Story:
             self.say(f"{version.name} is active again (before: {before})")
         except HiveError as error:
             self.say(str(error))
+
+    def agent(self) -> dict[str, Any]:
+        """Its model reads from a script; what its tools do is real, the person's yes and the gate included."""
+        from json import dumps
+
+        from hive_agents.access import known_principal
+        from hive_agents.agents import load_agent
+        from hive_agents.cli.run import Shown, parts
+        from hive_agents.runtime.agent_run import AgentRun
+        from hive_agents.runtime.agent_store import get_run
+        from hive_agents.runtime.decisions import decide
+
+        why = "an agent does it with tools; its model reads from a script here, and before the gate it asks a person"
+        self.step(f"hive run optimizer --input '{dumps(REQUEST)}' --as root", why)
+        agent = load_agent(self.workspace, "optimizer").model_copy(update={"model": "scripted:scripts/optimizer.jsonl"})
+        run = AgentRun.start(self.workspace, agent, REQUEST, principal=known_principal(self.workspace, "root"))
+        if not self.silent:
+            run.on_event = Shown(set()).event
+        result = run.go()
+        for request in result["approval_ids"]:
+            self.step(f"hive approvals approve {request} --as dana", "each look at the same holdout has to prove more")
+            decide(self.workspace, request, "approve", by="user:dana", authn="local")
+        result = get_run(self.workspace, run.run_id).result or result
+        self.say(*(line for line in parts(result) if line.startswith((run.run_id, "decision"))))
+        return {"run_id": result["run_id"], "status": result["status"], "outputs": result["outputs"]}
 
     def chat(self, reader: str, why: str) -> dict[str, Any]:
         import asyncio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -138,6 +139,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run() -> None:
+    # A shell can close any of the three: without input there is nothing to read, without output nothing to do.
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - as long as the process
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        show_failure(HiveError.of("HIVE-403", "the output is closed", fix="give it a place: > FILE"), as_json=False)
+        sys.exit(3)
     streams: list[Any] = [sys.stdout, sys.stderr]
     for stream in streams:
         # A terminal that can't show a sign shows a question mark, and no command fails for it.

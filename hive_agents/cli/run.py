@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, console, open_workspace
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, console, one_line, open_workspace
 
 if TYPE_CHECKING:
+    from hive_agents.events import Event
     from hive_agents.workspace import Workspace
 
 CODES = {"done": 0, "waiting": 0, "failed": 1, "stopped": 130}
@@ -39,15 +40,13 @@ def command(
     else:
         run = AgentRun.start(place, agent or "", _input(input), principal=_principal(place, as_user))
     if not json and not quiet:
-        out = console()
-        out.print(f"run {run.run_id}; if it dies: hive run --resume {run.run_id}")
-        run.on_event = _shown(out)
-        speaking = {node.id for node in run.agent.nodes if node.client_facing}
-        run.on_text = lambda node, text: out.print(text, end="") if node in speaking else None
+        shown = Shown({node.id for node in run.agent.nodes if node.client_facing})
+        shown.out.print(f"run {run.run_id}; if it dies: hive run --resume {run.run_id}")
+        run.on_event, run.on_text = shown.event, shown.text
     result = run.go()
     while chat and result["status"] == "waiting" and _answered(place, result["approval_ids"]):
         result = run.go()
-    surface.show(result, *_parts(result))
+    surface.show(result, *parts(result))
     raise typer.Exit(130 if result["stopped_by"] == "interrupted" else CODES.get(result["status"], 1))
 
 
@@ -76,15 +75,24 @@ def _principal(place: Workspace, as_user: str | None) -> Any:
     return principal_for(place, as_user, os.environ) if known else None
 
 
-def _shown(out: Any) -> Any:
-    from hive_agents.cli.timeline import line_of
+class Shown:
+    """What happens, a line an event, and between them what the nodes say that `speak` to a person."""
 
-    def show(event: Any) -> None:
+    def __init__(self, speak: set[str]) -> None:
+        self.out, self._speak, self._open = console(), speak, False
+
+    def event(self, event: Event) -> None:
+        from hive_agents.cli.timeline import line_of
+
         line = line_of(event)
         if line is not None:
-            out.print(f"  {line}", soft_wrap=True)
+            self.out.print(("\n" if self._open else "") + f"  {line}", soft_wrap=True)
+            self._open = False
 
-    return show
+    def text(self, node: str, text: str) -> None:
+        if node in self._speak and text:
+            self.out.print("\n".join(map(one_line, text.split("\n"))), end="", soft_wrap=True)
+            self._open = not text.endswith("\n")
 
 
 def _answered(place: Workspace, requests: list[str]) -> bool:
@@ -98,7 +106,8 @@ def _answered(place: Workspace, requests: list[str]) -> bool:
         if request.decided or "question" not in request.context:
             continue
         options = request.context.get("options") or []
-        typer.echo(request.context["question"] + "".join(f"\n  - {option}" for option in options))
+        lines = [request.context["question"], *(f"  - {option}" for option in options)]
+        typer.echo("\n".join(map(one_line, lines)))
         try:
             words = input_line()
         except EOFError:
@@ -115,13 +124,17 @@ def input_line() -> str:
     return input("> ").strip()
 
 
-def _parts(result: dict[str, Any]) -> list[str]:
+def parts(result: dict[str, Any]) -> list[str]:
     from json import dumps
 
     lines = [f"{result['run_id']} is {result['status']}"]
     if result["error"]:
         lines.append(f"{result['error']['code']}: {result['error']['message']}")
-    lines += [f"{key}: {dumps(value, ensure_ascii=False)}" for key, value in result["outputs"].items()]
+    for key, value in result["outputs"].items():
+        told = value if isinstance(value, str) else dumps(value, ensure_ascii=False)
+        first, *more = map(one_line, told.rstrip().split("\n"))
+        lines += [f"{key}: {first}"] if not more else [f"{key}:", *(f"  {line}" for line in (first, *more))]
     if result["approval_ids"]:
-        lines.append(f"waits for: {', '.join(result['approval_ids'])} (hive approvals show ID)")
+        lines.append("it waits for a person, and goes on with the answer:")
+    lines += [f"  hive approvals show {id}" for id in result["approval_ids"]]
     return lines

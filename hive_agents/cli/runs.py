@@ -73,21 +73,23 @@ def show(
 def _table(rows: list[RunRow]) -> Table:
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, 1))
-    for name in ("run", "agent", "status", "node", "steps", "tokens", "usd", "started", "stopped by"):
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("run", "agent", "status", "node"):
         # An id that is cut can't be copied into the next command.
-        table.add_column(name, no_wrap=name in ("run", "status"), min_width=11 if name == "run" else None)
+        table.add_column(name, no_wrap=name == "run", min_width=11 if name == "run" else None, overflow="fold")
+    for name in ("steps", "tokens", "usd"):
+        table.add_column(name, no_wrap=True, justify="right")
+    table.add_column("started", no_wrap=True)
     for row in rows:
         told: dict[str, Any] = row.summary
         table.add_row(
             row.run_id,
             row.agent or row.graph,
-            row.status,
+            row.status + (f" ({told['stopped_by']})" if told["stopped_by"] else ""),
             told["node"] or "",
             str(told["steps"]),
             str(told["tokens"]),
             f"{told['usd']:.4f}",
             told["started_at"][5:16].replace("T", " "),
-            told["stopped_by"] or "",
         )
     return table

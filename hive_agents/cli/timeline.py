@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.cli.surface import count
+from hive_agents.cli.surface import count, one_line
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
@@ -18,6 +18,11 @@ def line_of(event: Event) -> str | None:
     >>> line_of(Event(EventType.JUDGMENT_MADE, node_id="write", payload=told))
     'write: RETRY (level 2): Too long.'
     """
+    told = _told(event)
+    return None if told is None else one_line(told)
+
+
+def _told(event: Event) -> str | None:
     kind, told = str(event.type), dict(event.payload)
     where = f"{event.node_id}: " if event.node_id else ""
     if kind == "judgment.made":
@@ -25,7 +30,8 @@ def line_of(event: Event) -> str | None:
         words = " ".join(str(told.get("feedback") or "").split())
         return f"{where}{str(told.get('action')).upper()} ({level})" + (f": {words}" if words else "")
     if kind == "node.started":
-        return f"{where}visit {told.get('visit')}"
+        visit = told.get("visit")
+        return f"{where}begins" + (f", visit {visit}" if visit != 1 else "")
     if kind == "node.completed":
         turns = count(int(told.get("iterations") or 0), "iteration")
         return f"{where}completed after {turns}{_list(' → ', told.get('targets'))}"
@@ -34,7 +40,9 @@ def line_of(event: Event) -> str | None:
     if kind == "tool.completed":
         return None if told.get("tool") == "set_output" else f"{where}{told.get('tool')}"
     if kind == "tool.failed":
-        return f"{where}{told.get('tool')} failed: {told.get('error')}"
+        # The tool's words are for its agent, and mostly begin with its name.
+        why = str(told.get("error")).removeprefix(f"{told.get('tool')} did not run or failed: ")
+        return f"{where}{told.get('tool')} failed: {why}"
     if kind == "output.set":
         return f"{where}sets {told.get('key')}"
     if kind.startswith("subagent."):
