@@ -150,4 +150,6 @@ def _explained(error: sqlite3.Error, path: Path) -> HiveError:
         fix = "make the workspace's .hive folder writable and check the disk"
         return HiveError.of("HIVE-403", f"cannot open or write the database: {error}", file=file, fix=fix)
     fix = "run `hive index`: it sets the damaged file aside and rebuilds the index from the documents"
+    if path.name != "hive.db":  # which is the one that `hive index` looks after
+        fix = f"move {file}, and {path.name}-wal and -shm where they are, out of .hive, then run the command again"
     return HiveError.of("HIVE-407", f"the database is damaged: {error}", file=file, fix=fix)

@@ -48,3 +48,21 @@ def test_a_variable_that_is_not_given_is_an_error(workspace: Workspace, text: st
 def test_a_prompt_that_is_not_there_is_an_error(workspace: Workspace, name: str) -> None:
     with pytest.raises(HiveError, match="HIVE-107"):
         prompts.load(name, workspace)
+
+
+@pytest.mark.parametrize("link", ["prompts/x.md", "prompts"])
+def test_a_prompt_does_not_lead_out_of_its_folder(workspace: Workspace, tmp_path: Path, link: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "x.md").write_text("Secret.")
+    if link == "prompts":
+        (workspace.root / link).rmdir()
+    (workspace.root / link).symlink_to(elsewhere if link == "prompts" else elsewhere / "x.md")
+    with pytest.raises(HiveError, match="HIVE-114"):
+        prompts.load("x", workspace)
+
+
+def test_a_prompt_may_be_a_link_to_another_one(workspace: Workspace) -> None:
+    (workspace.root / "prompts" / "y.md").write_text("Judge.")
+    (workspace.root / "prompts" / "x.md").symlink_to("y.md")
+    assert prompts.load("x", workspace) == "Judge."

@@ -13,11 +13,13 @@ from hive_agents.agents.sub_agents import delegated, report
 from hive_agents.agents.tool import ToolContext
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.work import NodeWork
+from hive_agents.approvals import Filing
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
 from hive_agents.llm import ToolCall
 from hive_agents.memory import Delivery, ToolResult
 
+IN_ORDER = (synthetic.SET, *synthetic.WRITING)
 TOOL_SECONDS = 600.0
 _ANSWERS = {"expired": "nobody answered in time", "superseded": "the request was withdrawn"}
 
@@ -66,7 +68,22 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall) -> Any:
         return await _delegation(work, key, arguments)
     if name == synthetic.REPORT:
         return await _recorded(work, key, name, await _reported(work, key, arguments))
+    if name in FILE_TOOLS and synthetic.decision(work, name) == "ask":
+        permitted = await _permitted(work, synthetic.permission(work, key, name, arguments))
+        if isinstance(permitted, str):
+            return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
+        arguments = permitted
     return await _local(work, key, name, arguments)
+
+
+async def _permitted(work: NodeWork, filing: Filing) -> dict[str, Any] | str:
+    """The arguments that a person agrees to, or why the call may not run. Raises: Pending."""
+    request = await work.session.ask(filing)
+    if not request.decided:
+        raise Pending([request.id])
+    if request.status not in ("approved", "edited"):
+        return _ANSWERS.get(request.status) or f"a person refused it: {asking.words_of(request)}"
+    return dict(request.context["args"])
 
 
 async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
@@ -74,8 +91,10 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
         try:
             if name == synthetic.SET:
                 result = synthetic.set_output(work, arguments["key"], arguments["value"])
+            elif name == "edit_data":
+                result = await _edited(work, key, arguments, again)
             else:
-                result = await asyncio.to_thread(synthetic.file_tool, work, name, arguments, again)
+                result = await asyncio.to_thread(synthetic.file_tool, work, name, arguments)
         except HiveError as error:
             found = error.diagnostics[0]
             result = ToolResult(f"{found.code}: {found.message}" + (f" ({found.fix})" if found.fix else ""), True)
@@ -87,16 +106,25 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
     return found
 
 
+async def _edited(work: NodeWork, key: str, arguments: dict[str, Any], again: bool) -> ToolResult:
+    """What the file is before and after is recorded first: who comes again sees whether the edit was made."""
+
+    change = [arguments[name] for name in ("filename", "old", "new")]
+
+    async def do(_: bool) -> Done:
+        return Done(await asyncio.to_thread(synthetic.planned_edit, work, *change))
+
+    plan = await work.session.effects.once(f"{key}/plan", "synthetic", "edit_data", do, node=work.node.id)
+    return await asyncio.to_thread(synthetic.edit, work, *change, plan=plan, again=again)
+
+
 async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
     approved = False
     if not work.tools.check(name, arguments) and work.tools.decide(name) == "ask":
-        request = await work.session.ask(asking.tool_call(work, key, name, arguments))
-        if not request.decided:
-            raise Pending([request.id])
-        if request.status not in ("approved", "edited"):
-            why = _ANSWERS.get(request.status) or f"a person refused it: {asking.words_of(request)}"
-            return await _recorded(work, key, name, ToolResult(f"{name} did not run: {why}", True))
-        approved, arguments = True, dict(request.context["args"])
+        permitted = await _permitted(work, asking.tool_call(work, key, name, arguments))
+        if isinstance(permitted, str):
+            return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
+        approved, arguments = True, permitted
 
     async def do(again: bool) -> Done:
         session = work.session

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 Status = Literal["completed", "failed"]
@@ -64,6 +64,14 @@ def led_here(ends: Sequence[End], node: str) -> list[End]:
     """The ends, since the node's own last one, that sent the work to it."""
     own = max((place for place, end in enumerate(ends) if end["node"] == node), default=0)
     return [end for end in ends[own:] if node in end["targets"]]
+
+
+EXHAUSTED = "HIVE-423"
+
+
+def spent(error: Mapping[str, str] | None) -> bool:
+    """Whether work ended because the run's budget is used up: then no edge leads on, and the run fails."""
+    return error is not None and error["code"] == EXHAUSTED
 
 
 def fault(code: str, reason: str, message: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from hive_agents.agents import asking, calls
 from hive_agents.agents.asking import Pending
 from hive_agents.agents.beginning import why_here
 from hive_agents.agents.effects import Done
-from hive_agents.agents.ends import End, Update, fault
+from hive_agents.agents.ends import EXHAUSTED, End, Update, fault, spent
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.models import streamed
 from hive_agents.agents.node_judge import Found, judgment_of, recorded, verdict
@@ -100,7 +100,7 @@ async def think(work: NodeWork, state: State) -> Update:
 
 
 async def act(work: NodeWork, state: State) -> Update:
-    """The turn's tool calls, all at once, those that set outputs in order; results go back in the calls' order."""
+    """The turn's tool calls, all at once, but outputs and files in order; results go back in the calls' order."""
     session, iteration = work.session, state["iteration"]
     key = f"{work.key}/{iteration}"
     made = [(f"{key}/{n}", call) for n, call in enumerate(_turn(work, key).message.tool_calls)]
@@ -181,11 +181,11 @@ async def leave(work: NodeWork, state: State) -> Update:
             work.memory.add_output(key, value)
     ways: list[str] = []
     try:
-        ways = await targets(work, "failed" if error else "completed")
+        ways = [] if spent(error) else await targets(work, "failed" if error else "completed")
     except NoWay as lost:
         error = lost.fault
-    except BudgetExhausted as spent:
-        error = (await _exhausted(work, work.key, spent))["error"]
+    except BudgetExhausted as exhausted:
+        error = (await _exhausted(work, work.key, exhausted))["error"]
     end = End(
         node=node.id,
         visit=work.visit,
@@ -208,9 +208,16 @@ async def _all(work: NodeWork, due: list[tuple[str, ToolCall]]) -> list[Any]:
     """The results of the calls, or what they raised."""
 
     async def in_order() -> dict[str, Any]:
-        return {at: await calls.answer(work, at, call) for at, call in due if call.name == "set_output"}
+        found: dict[str, Any] = {}
+        for at, call in due:
+            if call.name in calls.IN_ORDER:
+                try:
+                    found[at] = await calls.answer(work, at, call)
+                except Pending as pending:
+                    found[at] = pending
+        return found
 
-    others = [(at, call) for at, call in due if call.name != "set_output"]
+    others = [(at, call) for at, call in due if call.name not in calls.IN_ORDER]
     first, *rest = await asyncio.gather(
         in_order(), *(calls.answer(work, at, call) for at, call in others), return_exceptions=True
     )
@@ -274,7 +281,7 @@ def _named(made: list[ToolCall], iteration: int) -> list[ToolCall]:
 async def _exhausted(work: NodeWork, key: str, error: BudgetExhausted) -> Update:
     budget = work.session.effects.budget.to_json()
     await work.session.emit(EventType.BUDGET_EXHAUSTED, key, work.node.id, measure=error.measure, **budget)
-    return _fail(error.measure, str(error), "HIVE-423")
+    return _fail(error.measure, str(error), EXHAUSTED)
 
 
 def _fail(reason: str, message: str, code: str = "HIVE-422") -> Update:

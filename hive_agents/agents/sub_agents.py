@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from hive_agents.agents.asking import Pending
 from hive_agents.agents.effects import Done
-from hive_agents.agents.ends import End, visits
+from hive_agents.agents.ends import End, spent, visits
 from hive_agents.agents.guards import BudgetExhausted
+from hive_agents.agents.guards.budget import Measure
 from hive_agents.agents.spec import AgentSpec, find_sub_agent
 from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError
@@ -22,9 +23,10 @@ SECONDS = 3_600.0
 async def delegated(work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """{agent, status, outputs, error, iterations} of a sub-agent's work; whatever goes wrong with it is a failure.
 
-    Raises: Pending where it waits for a person.
+    Raises: Pending where it waits for a person; BudgetExhausted, for the budget is that of the whole run.
     """
     session = work.session
+    exhausted: BudgetExhausted | None = None
     await session.emit(EventType.SUBAGENT_STARTED, key, work.node.id, agent=name, task=task[:500])
     found: dict[str, Any] = {"agent": name, "status": "failed", "outputs": {}, "error": None, "iterations": 0}
     try:
@@ -38,7 +40,7 @@ async def delegated(work: NodeWork, key: str, name: str, task: str, inputs: Mapp
             raise
         found["error"] = error.diagnostics[0].message
     except BudgetExhausted as error:
-        found["error"] = str(error)
+        exhausted, found["error"] = error, str(error)
     except TimeoutError:
         found["error"] = f"cut after {SECONDS:g} s"
     except Exception as error:
@@ -46,6 +48,8 @@ async def delegated(work: NodeWork, key: str, name: str, task: str, inputs: Mapp
     await session.emit(
         EventType.SUBAGENT_COMPLETED, key, work.node.id, agent=name, status=found["status"], error=found["error"]
     )
+    if exhausted is not None:
+        raise exhausted
     return found
 
 
@@ -87,6 +91,8 @@ async def _worked(work: NodeWork, key: str, agent: AgentSpec, task: str, inputs:
         ends.append(end)
         iterations += used
         outputs |= part.outputs.values
+        if end["error"] and spent(end["error"]):
+            raise BudgetExhausted(cast(Measure, end["error"]["reason"]), end["error"]["message"])
         if end["status"] == "failed" and not end["targets"]:
             error = (end["error"] or {}).get("message", "it failed")
             return {"status": "failed", "outputs": outputs, "error": error, "iterations": iterations}

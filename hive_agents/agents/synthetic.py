@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 from hive_agents import llm
+from hive_agents.agents.tool import Decision
+from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.work import NodeWork
+from hive_agents.approvals import Filing
 from hive_agents.errors import HiveError
 from hive_agents.llm.json_schema import faults
 from hive_agents.memory import ToolResult
+from hive_agents.memory.data_files import replace_once
+from hive_agents.memory.values import clean
 
 DELEGATE, ASK, REPORT, SET = "delegate_to_sub_agent", "ask_user", "report_to_parent", "set_output"
+WRITING = ("save_data", "edit_data")
 _TEXT: dict[str, Any] = {"type": "string"}
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0}
@@ -22,7 +28,7 @@ _COUNT = {"type": "integer", "minimum": 0}
 def synthetic_tools(work: NodeWork) -> list[llm.Tool]:
     """What this node is offered besides the registry's tools."""
     node = work.node
-    found = [_tool(name, *_FILES[name]) for name in FILE_TOOLS if _allowed(work, name)]
+    found = [_tool(name, *_FILES[name]) for name in FILE_TOOLS if decision(work, name) != "deny"]
     if node.output_keys:
         key = {"type": "string", "enum": list(node.output_keys)}
         told = "Set a declared output of this phase to a JSON value; set again, the last value holds."
@@ -59,8 +65,8 @@ def set_output(work: NodeWork, key: str, value: Any) -> ToolResult:
     return ToolResult(f"{key} is set." + (f" Not yet set: {', '.join(missing)}." if missing else ""))
 
 
-def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any], again: bool) -> ToolResult:
-    """Raises: HiveError for what the files refuse."""
+def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+    """Any file tool but `edit_data`. Raises: HiveError for what the files refuse."""
     files = work.files
     if name == "list_data_files":
         listed = [f"{file.name} ({file.size:,} bytes)" for file in files.list()]
@@ -71,22 +77,62 @@ def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any], again: bo
         shown = f"{page.offset + 1} to {page.offset + page.lines} of {page.total_lines}"
         more = f"\n[Lines {shown}; offset={page.next_offset} goes on.]"
         return ToolResult(page.text + (more if page.next_offset is not None else ""))
-    if name == "save_data":
-        files.save(filename, arguments["text"])
-        return ToolResult(f"Saved to {filename}.")
-    try:
-        files.edit(filename, arguments["old"], arguments["new"])
-    except HiveError:
-        # The process died between the edit and the record of it.
-        if not (again and arguments["new"] and files.read(filename).count(arguments["new"]) == 1):
-            raise
+    files.save(filename, arguments["text"])
+    return ToolResult(f"Saved to {filename}.")
+
+
+def planned_edit(work: NodeWork, filename: str, old: str, new: str) -> dict[str, str]:
+    """Digests of the file {before, after} an edit. Raises: HiveError where there is nothing to edit."""
+    text = work.files.read(filename)
+    return {"before": _digest(text), "after": _digest(clean(replace_once(text, old, new, filename)))}
+
+
+def edit(work: NodeWork, filename: str, old: str, new: str, *, plan: Mapping[str, str], again: bool) -> ToolResult:
+    """Carry out a planned edit once: `again` where a process that died may have done so.
+
+    Raises: HiveError for what the files refuse, and where the file is as neither before nor after the edit.
+    """
+    now = _digest(work.files.read(filename)) if again else plan["before"]
+    if now == plan["before"]:
+        work.files.edit(filename, old, new)
+    elif now != plan["after"]:
+        why = f"{filename} was changed by others while this edit was interrupted"
+        raise HiveError.of("HIVE-409", why, fix="read it, and edit it again where the edit is missing")
     return ToolResult(f"{filename} is changed.")
 
 
-def _allowed(work: NodeWork, name: str) -> bool:
-    """A run's own files are the node's to use, unless a rule names them; "*" is about the registry's tools."""
-    rules = [rule for rule in work.agent.tool_policy if rule.match != "*"]
-    return next((rule.decision for rule in rules if fnmatchcase(name, rule.match)), "allow") != "deny"
+def decision(work: NodeWork, name: str) -> Decision:
+    """A run's own files are the node's to use, unless a rule names them; "*" is about the registry's tools.
+
+    For a sub-agent the rules of the agent that delegated hold too.
+    """
+    policies = (work.agent.tool_policy, work.session.agent.tool_policy)
+    return strictest([[rule for rule in policy if rule.match != "*"] for policy in policies], name, "allow")
+
+
+def permission(work: NodeWork, key: str, name: str, arguments: Mapping[str, Any]) -> Filing:
+    """May this file tool be called so? An edit changes the arguments."""
+    policy = [rule.model_dump() for rule in work.agent.tool_policy]
+    return Filing(
+        kind="tool_call",
+        title=f"{work.agent.id} wants to call {name}",
+        requester=f"agent:{work.agent.id}",
+        context={
+            "agent": work.agent.id,
+            "node": work.node.id,
+            "tool": name,
+            "args": dict(arguments),
+            "policy": policy,
+        },
+        allowed_decisions=["approve", "edit", "reject"],
+        args_schema=_tool(name, *_FILES[name]).parameters,
+        risk="medium" if name in WRITING else "low",
+        idempotency_key=f"run:{work.session.run_id}:{key}",
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _tool(name: str, told: str, fields: Mapping[str, Any], required: Iterable[str]) -> llm.Tool:

@@ -14,6 +14,7 @@ from hive_agents import llm
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
 from hive_agents.llm.json_schema import defects
+from hive_agents.llm.threads import in_thread
 from hive_agents.memory import ToolResult
 
 if TYPE_CHECKING:
@@ -166,16 +167,28 @@ async def _called(
     context: ToolContext,
     secrets: Mapping[str, Secret],
 ) -> Any:
-    import asyncio
-
     given = model.model_validate(dict(arguments))
     values = {key: getattr(given, key) for key in type(given).model_fields} | dict.fromkeys(contexts, context)
     if inspect.iscoroutinefunction(function if inspect.isroutine(function) else type(function).__call__):
         return await function(**values, **secrets)
-    return await asyncio.to_thread(function, **values, **secrets)
+    return await _beside(partial(function, **values, **secrets))
+
+
+async def _beside(call: Callable[[], Any]) -> Any:
+    """Blocking code in a thread of its own: one that hangs must not hold up those that a pool would share."""
+
+    def work() -> Any:
+        try:
+            return call()
+        except StopIteration as error:  # which no future can carry
+            raise RuntimeError("the tool raised StopIteration") from error
+
+    return await in_thread(work)
 
 
 async def _invoked(tool: Any, arguments: Mapping[str, Any], _: ToolContext, __: Mapping[str, Secret]) -> Any:
+    if getattr(tool, "func", None) is not None and getattr(tool, "coroutine", None) is None:
+        return await _beside(partial(tool.invoke, dict(arguments)))
     return await tool.ainvoke(dict(arguments))
 
 

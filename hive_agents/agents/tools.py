@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -67,16 +68,9 @@ class Tools:
     def decide(self, name: str) -> Decision:
         """Whether a call is allowed, needs a person, or is denied; a tool that isn't here is denied.
 
-        In each policy the first rule that matches decides, without one the tool's own; without any policy that too.
+        Where a policy has no rule for it the tool's own decides.
         """
-        if name not in self:
-            return "deny"
-        own = self._tools[name].policy
-        said = [
-            next((rule.decision for rule in policy if fnmatchcase(name, rule.match)), own)
-            for policy in self._policies or ((),)
-        ]
-        return max(said, key=_STRICT.index)
+        return strictest(self._policies, name, self._tools[name].policy) if name in self else "deny"
 
     def for_model(self) -> list[llm.Tool]:
         """What a model is offered: every tool here that isn't denied."""
@@ -121,9 +115,12 @@ class Tools:
         except HiveError as error:
             told = [f"{one.code}: {one.message}" + (f" ({one.fix})" if one.fix else "") for one in error.diagnostics]
             found = _error(name, "; ".join(told[:5]))
-        except Exception as error:  # a tool's own fault must not end the run
+        except (Exception, SystemExit, asyncio.CancelledError) as error:  # a tool's own fault must not end the run
+            if isinstance(error, asyncio.CancelledError) and _cancelling():
+                raise
             _log.warning("the tool %s failed: %s", name, type(error).__name__)
-            found = _error(name, f"{type(error).__name__}: {error}"[:2_000])
+            # Redacted before it is cut: half a credential would not be found.
+            found = _error(name, redacted(f"{type(error).__name__}: {error}", secrets.values())[:2_000])
         return ToolResult(redacted(found.content, secrets.values()), found.is_error) if secrets else found
 
 
@@ -163,8 +160,20 @@ class ToolRegistry(Tools):
         return frozenset(name for name, tool in self._tools.items() if tool.sub_agents_only)
 
 
+def strictest(policies: Iterable[Sequence[ToolRule]], name: str, own: Decision) -> Decision:
+    """In each policy the first rule that matches decides, without one `own`; the strictest of them all holds."""
+    said = (next((rule.decision for rule in policy if fnmatchcase(name, rule.match)), own) for policy in policies)
+    return max(said, key=_STRICT.index, default=own)
+
+
 def _error(name: str, why: str) -> ToolResult:
     return ToolResult(f"{name} did not run or failed: {why}", is_error=True)
+
+
+def _cancelling() -> bool:
+    """Whether somebody wants this very call to end, not only the tool what it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _hint(name: str, known: Sequence[str]) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Callable
-from html.parser import HTMLParser
+from html import unescape
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urljoin
 
@@ -13,6 +14,7 @@ from pydantic import Field
 
 from hive_agents.agents.addresses import Destination, destination
 from hive_agents.errors import HiveError
+from hive_agents.llm.threads import in_thread
 from hive_agents.memory import ToolResult
 
 if TYPE_CHECKING:
@@ -117,7 +119,8 @@ async def _fetch(place: Destination) -> tuple[str | None, str]:
             if response.status_code in _MOVED and "location" in response.headers:
                 return response.headers["location"], ""
             response.raise_for_status()
-            return None, _text(response.headers.get("content-type", ""), await _body(response), response.encoding)
+            kind, body, encoding = response.headers.get("content-type", ""), await _body(response), response.encoding
+            return None, await in_thread(lambda: _text(kind, body, encoding))
         finally:
             await response.aclose()
 
@@ -145,43 +148,49 @@ def _text(kind: str, body: bytes, encoding: str | None) -> str:
 
 
 def page_text(html: str) -> str:
-    """What a reader sees of a page, a block a line.
+    """What a reader sees of a page, a block a line; the time grows with the page's length, however broken it is.
 
     >>> page_text("<title>A</title><script>x()</script><p>One <b>two</b></p><p>three")
     'A\\nOne two\\nthree'
     """
-    reader = _Reader()
-    reader.feed(html)
-    reader.close()
-    lines = (" ".join(line.split()) for line in "".join(reader.parts).split("\n"))
+    parts: list[str] = []
+    silent = at = 0
+    while found := _MARKUP.search(html, at):
+        if not silent:
+            parts.append(_shown(html[at : found.start()]))
+        at, name = found.end(), (found["name"] or "").lower()
+        if name and name not in _INLINE:
+            parts.append("\n")
+        if name not in _SILENT:
+            continue
+        if found["ends"]:
+            silent = max(0, silent - 1)
+        elif name in _RAW:
+            after = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(html, at)
+            silent, at = silent + 1, after.start() if after else len(html)
+        elif not found[0].endswith("/>"):
+            silent += 1
+    if not silent:
+        parts.append(_shown(html[at:]))
+    lines = (" ".join(line.split()) for line in "".join(parts).split("\n"))
     return "\n".join(line for line in lines if line)
 
 
-class _Reader(HTMLParser):
-    _SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe"})
-    _INLINE = frozenset("a abbr b bdi cite code em font i kbd label mark q s small span strong sub sup u var".split())
+_SILENT = frozenset({"script", "style", "noscript", "template", "svg", "iframe"})
+_RAW = frozenset({"script", "style", "iframe"})
+_INLINE = frozenset("a abbr b bdi cite code em font i kbd label mark q s small span strong sub sup u var".split())
+# Nothing is given back, and what has no end takes all the rest: no sign is looked at twice.
+_MARKUP = re.compile(
+    r"""<!--(?:-?>|.*?(?:--!?>|\Z)) | <(?:[!?]|/(?![a-zA-Z]))[^>]*+>?
+    | <(?P<ends>/?)(?P<name>[a-zA-Z][^\s/>]*+)
+      (?:[^>=]++|=\s*+(?:"[^"]*+"?|'[^']*+'?)?+)*+ >?""",
+    re.VERBOSE | re.DOTALL,
+)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.parts: list[str] = []
-        self._silent = 0
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self._silent += tag in self._SILENT
-        self._break(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._SILENT:
-            self._silent = max(0, self._silent - 1)
-        self._break(tag)
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self.parts.append(data.replace("\n", " "))
-
-    def _break(self, tag: str) -> None:
-        if tag not in self._INLINE:
-            self.parts.append("\n")
+def _shown(text: str) -> str:
+    # Python refuses to read a number as long as a page.
+    return unescape(re.sub(r"&#[0-9]{8,};?", "\ufffd", text)).replace("\n", " ")
 
 
 def _bracketed(address: str) -> str:

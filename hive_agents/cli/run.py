@@ -129,7 +129,7 @@ def parts(result: dict[str, Any]) -> list[str]:
 
     lines = [f"{result['run_id']} is {result['status']}"]
     if result["error"]:
-        lines.append(f"{result['error']['code']}: {result['error']['message']}")
+        lines.append(one_line(f"{result['error']['code']}: {result['error']['message']}"))
     for key, value in result["outputs"].items():
         told = value if isinstance(value, str) else dumps(value, ensure_ascii=False)
         first, *more = map(one_line, told.rstrip().split("\n"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from hive_agents.runtime.agent_store import RunRow
 
 app = typer.Typer(help="Runs: list them, show one.", invoke_without_command=True)
-StatusOption = Annotated[
-    str | None, typer.Option("--status", help="queued, running, waiting, paused, done, failed, stopped.")
-]
+STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
+StatusOption = Annotated[str | None, typer.Option("--status", help=f"{', '.join(STATUSES)}.")]
 
 
 @app.callback()
@@ -35,9 +34,15 @@ def list_(
     quiet: QuietOption = False,
 ) -> None:
     """The runs, newest first."""
+    from hive_agents.errors import HiveError
     from hive_agents.runtime.agent_store import list_runs
 
-    found = list_runs(open_workspace(workspace), status=status)
+    wanted = status.lower() if status is not None else None
+    if wanted is not None and wanted not in STATUSES:
+        raise HiveError.of(
+            "HIVE-409", f'there is no status "{one_line(status)}"', fix=f"use one of {', '.join(STATUSES)}"
+        )
+    found = list_runs(open_workspace(workspace), status=wanted)
     Surface(json, quiet).show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -42,7 +43,7 @@ class Surface:
     def show(self, value: dict[str, Any], *parts: RenderableType) -> None:
         """The JSON value, or the renderables that tell the same to a person."""
         if self.as_json:
-            sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2, default=str) + "\n")
+            sys.stdout.write(json_text(value) + "\n")
         elif not self.quiet:
             out = console()
             for part in parts:
@@ -112,6 +113,21 @@ def one_line(value: object) -> str:
     return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in str(value))
 
 
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+def json_text(value: object) -> str:
+    r"""The value as JSON; signs that a terminal obeys, such as those that turn the direction, stand there escaped.
+
+    >>> print(json_text({"é": "a\u202eb"}))
+    {
+      "é": "a\u202eb"
+    }
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def count(number: int, noun: str) -> str:
     """
     >>> count(1, "document"), count(2, "query")
@@ -130,7 +146,7 @@ def open_workspace(path: Path | None) -> Workspace:
 def show_failure(error: HiveError, as_json: bool) -> None:
     if as_json:
         value = {"ok": False, "diagnostics": [diagnostic.to_json() for diagnostic in error.diagnostics]}
-        sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(json_text(value) + "\n")
     else:
         Surface(as_json=False, quiet=False).warn(error.diagnostics)
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 MAX_BYTES = 200
-_FORBIDDEN = re.compile(r'[/\\:*?"<>|\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
+_FORBIDDEN = re.compile(
+    r'[/\\:*?"<>|\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]'
+)
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$) *(\.|$)", re.IGNORECASE)
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Self
 
+from pydantic import ValidationError
+
 from hive_agents.access import Principal
 from hive_agents.agents import AgentSpec, ToolRegistry, agent_ids, check_agent, sound_agent
 from hive_agents.agents.guards import Limits
@@ -105,4 +107,12 @@ class RunValue(Format):
 
     @classmethod
     def read(cls, value: dict[str, Any]) -> Self:
-        return cls.model_validate_json(json.dumps(value))
+        """Raises: HIVE-407 for what is no run's input."""
+        try:
+            return cls.model_validate_json(json.dumps(value))
+        except ValidationError:
+            message = "the run's input is damaged"
+            fix = "start the agent anew with `hive run AGENT`"
+            raise HiveError.of(
+                "HIVE-407", message, file=".hive/hive.db", path="runs.input", fix=fix, exit_code=3
+            ) from None

@@ -22,12 +22,12 @@ def resume_decided(workspace: Workspace, request: ApprovalRequest, wait: float =
     row = _run_of(workspace, request)
     if row is None:
         return None
-    if request.decided and row.status in ("waiting", "stopped") and not row.value["brought"]:
-        from hive_agents.runtime.agent_run import AgentRun
+    with suppress(HiveError):
+        if request.decided and row.status in ("waiting", "stopped") and not row.value.get("brought"):
+            from hive_agents.runtime.agent_run import AgentRun
 
-        with suppress(HiveError):
             AgentRun.resume(workspace, row.run_id).go(wait=wait)
-        row = get_run(workspace, row.run_id)
+    row = get_run(workspace, row.run_id)
     return {"run_id": row.run_id, "status": row.status}
 
 
@@ -36,8 +36,10 @@ def waits_for(workspace: Workspace, request: ApprovalRequest) -> bool:
     if not request.decided or request.run_id is None:
         return False
     row = _run_of(workspace, request)
-    asked = (row.result or {}).get("approval_ids", []) if row is not None else []
-    return row is not None and row.status == "waiting" and not row.value["brought"] and request.id in asked
+    with suppress(HiveError):  # nothing can wake a run whose row is damaged
+        if row is not None and row.status == "waiting" and not row.value.get("brought"):
+            return request.id in (row.result or {}).get("approval_ids", [])
+    return False
 
 
 def _run_of(workspace: Workspace, request: ApprovalRequest) -> RunRow | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import audit
+from hive_agents.approvals import ApprovalStore
 from hive_agents.database import connect, database_errors
 from hive_agents.errors import HiveError, closest
 from hive_agents.llm import Message
@@ -29,7 +31,7 @@ _COLUMNS = "run_id thread_id graph status tenant started_at ended_at node steps 
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run of any graph; `value` is what it was started with, `summary` its row as lists show it."""
+    """A run of any graph; `summary` is its row as lists show it, which a damaged input or result doesn't hide."""
 
     run_id: str
     thread_id: str
@@ -37,9 +39,27 @@ class RunRow:
     agent: str | None
     status: str
     user: str
-    value: dict[str, Any]
-    result: dict[str, Any] | None
+    input_text: str
+    result_text: str | None
     summary: dict[str, Any]
+
+    @cached_property
+    def value(self) -> dict[str, Any]:
+        """What it was started with. Raises: HIVE-407 (exit code 3) where it is damaged."""
+        return self._read("input", self.input_text)
+
+    @cached_property
+    def result(self) -> dict[str, Any] | None:
+        """Raises: HIVE-407 (exit code 3) where it is damaged."""
+        return self._read("result", self.result_text) if self.result_text else None
+
+    def _read(self, name: str, text: str) -> dict[str, Any]:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                return found
+        why, fix = f"the {name} of run {self.run_id} is damaged", "start the agent anew with `hive run AGENT`"
+        raise HiveError.of("HIVE-407", why, file=".hive/hive.db", path=f"runs.{name}", fix=fix)
 
 
 def insert_run(
@@ -98,13 +118,23 @@ def update_run(
     stopped_by: str | None = None,
     error: dict[str, str] | None = None,
 ) -> None:
-    """Record how a run stands."""
+    """Record how a run stands. What a failed one asked is superseded: nobody would act on the answer."""
+    if status == "failed":
+        _withdraw_requests(workspace, run_id)
     ended_at = audit.now() if status in ENDED or status == "stopped" else None
     with _connection(workspace) as connection:
         connection.execute(
             "UPDATE runs SET status = ?, ended_at = ?, result = ?, stopped_by = ?, error = ? WHERE run_id = ?",
             (status, ended_at, _json(result), stopped_by, _json(error), run_id),
         )
+
+
+def _withdraw_requests(workspace: Workspace, run_id: str) -> None:
+    with suppress(HiveError):  # requests that can't be read must not hide how the run ended
+        store = ApprovalStore(workspace)
+        for request in store.list("pending"):
+            if request.run_id == run_id:
+                store.supersede(request.id, f"run {run_id} failed")
 
 
 def say(workspace: Workspace, run_id: str, text: str) -> None:
@@ -123,7 +153,10 @@ def say(workspace: Workspace, run_id: str, text: str) -> None:
 
 def _row(found: Row) -> RunRow:
     summary = {name: found[name] for name in _COLUMNS.split()}
-    summary["error"] = json.loads(summary["error"]) if summary["error"] else None
+    try:
+        summary["error"] = json.loads(summary["error"]) if summary["error"] else None
+    except ValueError:
+        summary["error"] = {"code": "HIVE-407", "message": "what was recorded here is damaged"}
     return RunRow(
         found["run_id"],
         found["thread_id"],
@@ -131,8 +164,8 @@ def _row(found: Row) -> RunRow:
         found["agent"],
         found["status"],
         found["user"],
-        json.loads(found["input"]),
-        json.loads(found["result"]) if found["result"] else None,
+        found["input"],
+        found["result"],
         summary,
     )
 

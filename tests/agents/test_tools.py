@@ -237,3 +237,14 @@ async def test_credentials_are_given_to_the_tool_and_to_nobody_else(
     monkeypatch.delenv("TOKEN")
     assert "HIVE-421" in (await tools.call("login", {"user": "dana"}, context)).content
     assert (await tools.call("login", {"user": "dana", "token": "x"}, context)).is_error
+
+
+async def test_half_a_credential_is_not_told_either(context: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    def login(token: Secret) -> str:
+        """Log in."""
+        raise RuntimeError("x" * 1_978 + token.reveal())
+
+    monkeypatch.setenv("TOKEN", "hunter2000")
+    found = await registry(login, credentials={"token": "env:TOKEN"}).call("login", {}, context)
+    assert found.is_error
+    assert "hunt" not in found.content

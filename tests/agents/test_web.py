@@ -197,3 +197,25 @@ async def test_the_browser_says_how_to_get_it(context: ToolContext, monkeypatch:
 def test_a_page_that_is_broken_is_read_as_far_as_it_goes() -> None:
     assert page_text("<p>One<p>two<br>three</script><style>x") == "One\ntwo\nthree"
     assert page_text("<script>a</script>b<iframe>c</iframe>") == "b"
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("a<svg><b>x</b></svg>b<svg/>c", "a\nb\nc"),
+        ("1 < 2 <a href='x>y'>link</a><!-- <p> -->d", "1 < 2 linkd"),
+        ("<SCRIPT>if (a</b>)</SCRIPT >e<br/>f &amp; g", "e\nf & g"),
+        ("x<a ", "x"),
+        ("&#" + "9" * 5000 + ";", "\ufffd"),
+    ],
+)
+def test_markup_is_taken_out(html: str, text: str) -> None:
+    assert page_text(html) == text
+
+
+@pytest.mark.parametrize(
+    "part", ["<", "<a ", "<!--", "<![CDATA[", "<script>", "<script></scrip", "<?", "<a x='", "</a", "<a x=", "= ", "&#"]
+)
+def test_no_page_takes_the_time_of_its_square(part: str) -> None:
+    """As long as a page may be: what looks ahead from each tag to the end would take hours."""
+    page_text(part * (MAX_BYTES // len(part)))

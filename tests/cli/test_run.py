@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents.database import connected
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
@@ -141,3 +142,60 @@ def test_an_answer_that_woke_nobody_is_carried_out_by_the_next_command(place: Wo
     assert finish(place) == []
     (row,) = command(place, "runs", "--json").json["runs"]
     assert row["status"] == "done"
+
+
+def test_damaged_checkpoints_are_moved_away_and_the_run_goes_on(place: Workspace) -> None:
+    script(place, sets("items", [1]), ASK, sets("text", "bees"))
+    waits = command(place, "run", "digest", *INPUT, "--json").json
+    (id,) = waits["approval_ids"]
+    checkpoints = place.state / "checkpoints.db"
+    for file in place.state.glob("checkpoints.db-*"):
+        file.unlink()
+    checkpoints.write_bytes(b"no database" * 1000)
+    command(place, "approvals", "respond", id, "--message", "wild ones", "--as", "dana")
+    broken = command(place, "run", "--resume", waits["run_id"], "--json")
+    (told,) = broken.json["diagnostics"]
+    assert (broken.code, told["code"]) == (3, "HIVE-407")
+    assert "move .hive/checkpoints.db" in told["fix"]
+    checkpoints.rename(place.state / "aside")
+    again = command(place, "run", "--resume", waits["run_id"], "--json")
+    assert (again.code, again.json["outputs"]) == (0, {"items": [1], "text": "bees"}), again.out
+
+
+def test_a_damaged_row_is_told_and_hides_no_other(place: Workspace) -> None:
+    script(place, sets("items", [1]), sets("text", "bees"))
+    id = command(place, "run", "digest", *INPUT, "--json").json["run_id"]
+    with connected(place.database) as connection:
+        connection.execute("UPDATE runs SET input = '{bad', result = '[', error = '{', status = 'waiting'")
+    (row,) = command(place, "runs", "--json").json["runs"]
+    assert (row["run_id"], row["error"]["code"]) == (id, "HIVE-407")
+    for arguments in (("run", "--resume", id), ("runs", "show", id)):
+        ran = command(place, *arguments, "--json")
+        assert (ran.code, ran.codes) == (3, {"HIVE-407"})
+
+
+def test_a_status_that_does_not_exist_is_wrong_usage(place: Workspace) -> None:
+    ran = command(place, "runs", "list", "--status", "bogus", "--json")
+    assert (ran.code, ran.codes) == (2, {"HIVE-409"})
+    assert command(place, "runs", "list", "--status", "DONE", "--json").json == {"runs": []}
+
+
+def test_outputs_do_not_turn_the_terminal_around(place: Workspace) -> None:
+    turned = "a\u202eb\x9b2J"
+    script(place, sets("items", [turned]), sets("text", turned))
+    ran = command(place, "run", "digest", *INPUT, "--json")
+    assert ran.json["outputs"]["text"] == turned
+    shown = command(place, "run", "--resume", ran.json["run_id"])
+    for out in (ran.out, shown.out):
+        assert "a" in out
+        assert not {"\u202e", "\x9b"} & set(out)
+
+
+def test_a_run_that_fails_asks_nobody_any_more(place: Workspace) -> None:
+    from hive_agents.approvals import ApprovalStore
+    from hive_agents.runtime.agent_store import update_run
+
+    script(place, ASK)
+    waits = command(place, "run", "digest", *INPUT, "--json").json
+    update_run(place, waits["run_id"], "failed")
+    assert ApprovalStore(place).get(waits["approval_ids"][0]).status == "superseded"
