@@ -26,7 +26,7 @@ demo: $(READY) ## set up, then tell the whole story on the sample workspace
 	$(BIN)/hive demo
 
 test: $(VENV)/.dev ## set up, then run the everyday suite
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 check: $(VENV)/.dev ## lint, types, direction of imports
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -221,7 +222,11 @@ def test_a_killed_run_is_resumed_and_does_nothing_twice(tmp_path: Path, after: f
 def test_ctrl_c_prints_what_was_found(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
     command = [*OPTIMIZE, "-w", str(workspace.root), "--iterations", "200", "--patience", "100", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ))
+    # A shell's background jobs ignore Ctrl-C, and so would their children.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ), preexec_fn=heed
+    )
     deadline = time.monotonic() + 60
     while not list(workspace.configs.glob("v2.json")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
