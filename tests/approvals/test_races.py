@@ -54,6 +54,7 @@ def test_races_between_threads_have_one_winner(place: Workspace) -> None:
     assert_one_winner(place, requests, outcomes, loser="HIVE-414")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verbs", [("approve", "reject"), ("approve", "approve")])
 def test_races_between_processes_have_one_winner(place: Workspace, verbs: tuple[str, str]) -> None:
     requests = [ApprovalStore(place).file(filing()).id for _ in range(50)]

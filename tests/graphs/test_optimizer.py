@@ -155,6 +155,7 @@ def test_a_spent_budget_ends_the_search_and_is_named(tmp_path: Path) -> None:
     assert result["status"] in ("deployed", "escalated", "no_improvement")
 
 
+@pytest.mark.slow
 def test_nothing_better_is_no_improvement_after_an_honest_search(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
     path = workspace.root / "evals" / "golden.json"

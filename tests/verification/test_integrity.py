@@ -416,6 +416,7 @@ def test_g12_of_two_measured_at_once_the_second_is_refused(deployed: Workspace) 
     assert serving(deployed)[0] == "careful"
 
 
+@pytest.mark.slow
 def test_g12_commands_at_once_deploy_one(deployed: Workspace) -> None:
     write_config(deployed, "careful2", "keyword", filters={"category": ["guides", "notes"]})
     root = Path(hive_agents.__file__).parents[1]
