@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 Severity = Literal["error", "warning", "info"]
 
@@ -89,7 +89,7 @@ class HiveError(Exception):
         fix: str | None = None,
         line: int | None = None,
         exit_code: int | None = None,
-    ) -> HiveError:
+    ) -> Self:
         return cls([Diagnostic(code, message, file, path, fix, line)], exit_code)
 
 

@@ -311,4 +311,56 @@ MIGRATIONS = (
     );
     CREATE INDEX effects_by_run ON effects (run_id);
     """,
+    """
+    ALTER TABLE runs ADD COLUMN key TEXT;
+    ALTER TABLE runs ADD COLUMN control TEXT;
+    ALTER TABLE runs ADD COLUMN control_by TEXT;
+    CREATE UNIQUE INDEX runs_by_key ON runs (tenant, key) WHERE key IS NOT NULL;
+    CREATE INDEX runs_by_status ON runs (status);
+    CREATE INDEX events_by_type ON events (type, seq);
+    CREATE TABLE leases (
+        thread_id TEXT PRIMARY KEY,
+        run_id TEXT,
+        holder TEXT,
+        fence INTEGER NOT NULL,
+        expires_at REAL NOT NULL
+    );
+    CREATE TABLE consumers (
+        name TEXT PRIMARY KEY,
+        seq INTEGER NOT NULL
+    );
+    CREATE TABLE triggers (
+        id TEXT PRIMARY KEY,
+        hash TEXT NOT NULL,
+        since TEXT NOT NULL,
+        last_at TEXT,
+        missed INTEGER NOT NULL DEFAULT 0,
+        last_event_id TEXT,
+        last_run_id TEXT
+    );
+    CREATE TABLE agent_versions (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        agent TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        hash TEXT NOT NULL,
+        text TEXT NOT NULL,
+        at TEXT NOT NULL,
+        by TEXT NOT NULL,
+        authn TEXT NOT NULL,
+        decision TEXT NOT NULL,
+        via TEXT NOT NULL,
+        reason TEXT,
+        evaluation TEXT
+    );
+    CREATE TABLE queen_actions (
+        key TEXT PRIMARY KEY,
+        at TEXT NOT NULL,
+        ticket_id TEXT,
+        tenant TEXT NOT NULL,
+        run_id TEXT,
+        action TEXT NOT NULL,
+        status TEXT NOT NULL,
+        detail TEXT NOT NULL
+    );
+    """,
 )

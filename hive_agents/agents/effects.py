@@ -16,6 +16,9 @@ from hive_agents.memory.records import Records
 from hive_agents.memory.values import clean
 
 if TYPE_CHECKING:
+    from sqlite3 import Connection
+
+    from hive_agents.runs import Lease
     from hive_agents.workspace import Workspace
 
 
@@ -43,9 +46,16 @@ class Effects:
     """
 
     def __init__(
-        self, workspace: Workspace, run_id: str, budget: Budget, *, mark: Callable[[], str | None] | None = None
+        self,
+        workspace: Workspace,
+        run_id: str,
+        budget: Budget,
+        *,
+        lease: Lease | None = None,
+        mark: Callable[[], str | None] | None = None,
     ) -> None:
         self.run_id = run_id
+        self._lease = lease
         self._mark = mark
         self._records = Records(workspace)
         self.budget = Budget(budget.limits, self._spent())
@@ -69,7 +79,8 @@ class Effects:
     ) -> Any:
         """The result of `do`, or the recorded one.
 
-        Raises: BudgetExhausted before it begins where the budget leaves no room; what `do` raises.
+        Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
+        the run by now: nothing is begun, or recorded, in its stead; what `do` raises.
         """
         found = self.find(key)
         if found is not None:
@@ -81,20 +92,20 @@ class Effects:
         return done.result
 
     def _begin(self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int) -> bool:
-        with self._records.connection() as connection:
+        with self._records.connection() as connection, transaction(connection):
+            self._require_lease(connection)
             update = "UPDATE effects SET attempts = attempts + 1 WHERE key = ?"
             if connection.execute(update, (self._key(key),)).rowcount:
                 return True
             if kind in COSTLY:
                 self.budget.require(steps=steps, tool_calls=tool_calls)
-            with transaction(connection):
-                connection.execute(
-                    "INSERT INTO effects (key, run_id, node_id, kind, name, status, steps, tool_calls, started_at)"
-                    " VALUES (?, ?, ?, ?, ?, 'started', ?, ?, ?)",
-                    (self._key(key), self.run_id, node, kind, name, steps, tool_calls, audit.now()),
-                )
-                update = "UPDATE runs SET node = COALESCE(NULLIF(?, 'GOAL'), node), steps = steps + ? WHERE run_id = ?"
-                connection.execute(update, (key.partition("#")[0], steps, self.run_id))
+            connection.execute(
+                "INSERT INTO effects (key, run_id, node_id, kind, name, status, steps, tool_calls, started_at)"
+                " VALUES (?, ?, ?, ?, ?, 'started', ?, ?, ?)",
+                (self._key(key), self.run_id, node, kind, name, steps, tool_calls, audit.now()),
+            )
+            update = "UPDATE runs SET node = COALESCE(NULLIF(?, 'GOAL'), node), steps = steps + ? WHERE run_id = ?"
+            connection.execute(update, (key.partition("#")[0], steps, self.run_id))
         self.budget.spend(steps=steps, tool_calls=tool_calls)
         return False
 
@@ -103,6 +114,7 @@ class Effects:
         tokens = usage.input_tokens + usage.output_tokens
         text = clean(json.dumps(done.result, ensure_ascii=False, allow_nan=False))
         with self._records.connection() as connection, transaction(connection):
+            self._require_lease(connection)
             connection.execute(
                 "UPDATE effects SET status = 'done', tokens = ?, usd = ?, unpriced = ?, seconds = ?, ended_at = ?,"
                 " result = ?, mark = ?, ended = (SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done')"
@@ -133,6 +145,10 @@ class Effects:
         return Spent(
             steps=row[0], tool_calls=row[1], tokens=row[2], usd=float(row[3]), seconds=float(row[4]), unpriced=row[5]
         )
+
+    def _require_lease(self, connection: Connection) -> None:
+        if self._lease is not None:
+            self._lease.require(connection)
 
     def _key(self, key: str) -> str:
         return f"{self.run_id}/{key}"

@@ -161,7 +161,7 @@ class Story:
         from hive_agents.agents import load_agent
         from hive_agents.cli.run import Shown, parts
         from hive_agents.runtime.agent_run import AgentRun
-        from hive_agents.runtime.agent_store import get_run
+        from hive_agents.runs import RunStore
         from hive_agents.runtime.decisions import decide
 
         why = "an agent does it with tools; its model reads from a script here, and before the gate it asks a person"
@@ -174,7 +174,7 @@ class Story:
         for request in result["approval_ids"]:
             self.step(f"hive approvals approve {request} --as dana", "each look at the same holdout has to prove more")
             decide(self.workspace, request, "approve", by="user:dana", authn="local")
-        result = get_run(self.workspace, run.run_id).result or result
+        result = RunStore(self.workspace).get(run.run_id).result or result
         self.say(*(line for line in parts(result) if line.startswith((run.run_id, "decision"))))
         return {"run_id": result["run_id"], "status": result["status"], "outputs": result["outputs"]}
 

@@ -11,7 +11,7 @@ from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceO
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from hive_agents.runtime.agent_store import RunRow
+    from hive_agents.runs import RunRow
 
 app = typer.Typer(help="Runs: list them, show one.", invoke_without_command=True)
 STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
@@ -35,14 +35,14 @@ def list_(
 ) -> None:
     """The runs, newest first."""
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.agent_store import list_runs
+    from hive_agents.runs import RunStore
 
     wanted = status.lower() if status is not None else None
     if wanted is not None and wanted not in STATUSES:
         raise HiveError.of(
             "HIVE-409", f'there is no status "{one_line(status)}"', fix=f"use one of {', '.join(STATUSES)}"
         )
-    found = list_runs(open_workspace(workspace), status=wanted)
+    found = RunStore(open_workspace(workspace)).list(status=wanted)
     Surface(json, quiet).show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
 
 
@@ -56,10 +56,10 @@ def show(
     """One run: how it stands, and its nodes and verdicts in order."""
     from hive_agents.cli.timeline import line_of
     from hive_agents.events import EventLog
-    from hive_agents.runtime.agent_store import get_run
+    from hive_agents.runs import RunStore
 
     place = open_workspace(workspace)
-    row = get_run(place, run)
+    row = RunStore(place).get(run)
     events = EventLog(place).replay(run_id=run)
     lines = [(event.time, line_of(event)) for event in events]
     result = row.result or {}

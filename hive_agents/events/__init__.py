@@ -1,14 +1,20 @@
 """The event bus: typed events, subscribers with bounded queues, a durable log."""
 
 from hive_agents.events.bus import EventBus
+from hive_agents.events.consumer import Consumer
 from hive_agents.events.log import EventLog
 from hive_agents.events.protocols import Bus, EventLogProtocol, Handler, Overflow, SubscriptionProtocol
 from hive_agents.events.subscription import Subscription
+from hive_agents.events.tickets import TICKET_EVENTS, Cause, EscalationTicket, Severity, tickets_of, worst
 from hive_agents.events.types import DURABLE, Event, EventType
 
 __all__ = [
     "DURABLE",
+    "TICKET_EVENTS",
     "Bus",
+    "Cause",
+    "Consumer",
+    "EscalationTicket",
     "Event",
     "EventBus",
     "EventLog",
@@ -16,6 +22,9 @@ __all__ = [
     "EventType",
     "Handler",
     "Overflow",
+    "Severity",
     "Subscription",
     "SubscriptionProtocol",
+    "tickets_of",
+    "worst",
 ]

@@ -44,6 +44,15 @@ class EventLog:
         with self._lock, self._open_writer() as connection, transaction(connection):
             return [_append(connection, event, row) for event, row in zip(events, rows, strict=True)]
 
+    @staticmethod
+    def record(connection: Connection, events: Sequence[Event]) -> None:
+        """Append inside the caller's own transaction: what it does and that it is told of happen together.
+
+        Whoever listens in this process hears of it by `Consumer`, which reads the log.
+        """
+        for event in events:
+            _append(connection, event, _row(event))
+
     def replay(
         self,
         after_seq: int = 0,

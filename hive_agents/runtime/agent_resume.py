@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
-from hive_agents.runtime.agent_store import GRAPH, RunRow, get_run
+from hive_agents.runs import AGENT_GRAPH, RunRow, RunStore
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
@@ -23,11 +23,11 @@ def resume_decided(workspace: Workspace, request: ApprovalRequest, wait: float =
     if row is None:
         return None
     with suppress(HiveError):
-        if request.decided and row.status in ("waiting", "stopped") and not row.value.get("brought"):
+        if request.decided and _may_go_on(row) and not row.value.get("brought"):
             from hive_agents.runtime.agent_run import AgentRun
 
             AgentRun.resume(workspace, row.run_id).go(wait=wait)
-    row = get_run(workspace, row.run_id)
+    row = RunStore(workspace).get(row.run_id)
     return {"run_id": row.run_id, "status": row.status}
 
 
@@ -46,9 +46,15 @@ def _run_of(workspace: Workspace, request: ApprovalRequest) -> RunRow | None:
     if request.run_id is None:
         return None
     try:
-        row = get_run(workspace, request.run_id)
+        row = RunStore(workspace).get(request.run_id)
     except HiveError as error:
         if error.diagnostics[0].code != "HIVE-409":
             raise
         return None
-    return row if row.graph == GRAPH else None
+    return row if row.graph == AGENT_GRAPH else None
+
+
+def _may_go_on(row: RunRow) -> bool:
+    """A run that a person or the queen stopped or paused rests until they say otherwise."""
+    by = str(row.summary["stopped_by"] or "")
+    return row.status == "waiting" or (row.status == "stopped" and not by.startswith(("user:", "service:")))

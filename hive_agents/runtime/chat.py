@@ -25,9 +25,9 @@ from hive_agents.retrieval.filters import parse_filters
 from hive_agents.retrieval.index import StaleIndex
 from hive_agents.retrieval.lanes import ChunkRow
 from hive_agents.retrieval.scoped import ScopedIndex
+from hive_agents.runs import RunRow, RunStore
 from hive_agents.runtime.context import HiveContext
 from hive_agents.runtime.graphs import load_graph
-from hive_agents.runtime.runs import Run, end_run, start_run
 from hive_agents.runtime.runtime import Runtime
 from hive_agents.workspace import Workspace
 
@@ -93,14 +93,15 @@ class Chat:
             raise HiveError.of("HIVE-409", "the document has no name", fix="name it, or leave it out", exit_code=2)
         if self.thread_id is None:
             self.thread_id = self._threads.create(request.text)
-        run = start_run(self.workspace, "worker", request.model_dump(mode="json"), self.thread_id, self.reader)
+        runs, value = RunStore(self.workspace), request.model_dump(mode="json")
+        run, _ = runs.insert("worker", value, owner=self.reader, thread_id=self.thread_id, status="running")
         try:
             outcome, session = await self._run(run, request, on_node)
             if request.cursor is not None and outcome.decision.strategy is not SearchStrategy.METADATA_ONLY:
                 fix = "leave the cursor out: only a list by filters has pages"
                 raise HiveError.of("HIVE-409", "this question has no next page", fix=fix, exit_code=2)
         except BaseException:
-            end_run(self.workspace, run.run_id, "failed", None)
+            runs.update(run.run_id, "failed")
             raise
         outcome = self._logged(outcome, session)
         turn = self._threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, session.answer)
@@ -110,7 +111,7 @@ class Chat:
             shown = None
         return reply(session.index, self.gate, turn, session.answer, session.vocabulary, shown)
 
-    async def _run(self, run: Run, request: Request, on_node: OnNode | None) -> tuple[Outcome, TurnSession]:
+    async def _run(self, run: RunRow, request: Request, on_node: OnNode | None) -> tuple[Outcome, TurnSession]:
         graph = load_graph("worker")
         value = {"run_id": run.run_id, "request": request.model_dump(mode="json")}
         for _ in range(TRIES):

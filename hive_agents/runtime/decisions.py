@@ -13,11 +13,11 @@ from hive_agents.approvals.request import Verb
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval import StoredConfig
 from hive_agents.retrieval.deployed import find_active
+from hive_agents.runs import RunRow, RunStore
 from hive_agents.runtime.agent_resume import resume_decided, waits_for
 from hive_agents.runtime.judge_requests import ANSWERED, EFFECTS, carried_out, overtaken_because
 from hive_agents.runtime.override import file_once
 from hive_agents.runtime.recheck import recheck_for
-from hive_agents.runtime.runs import Run, find_run
 from hive_agents.verification.approved import deploy_approved, deployed_for, stale_because
 from hive_agents.verification.deploy import Deployment
 from hive_agents.workspace import Workspace
@@ -162,15 +162,16 @@ def _close(store: ApprovalStore, request: ApprovalRequest, why: str) -> None:
     raise refused("HIVE-307", f"{request.id} is superseded: {why} since it was measured", f"measure again: `{again}`")
 
 
-def _resumed(workspace: Workspace, run: Run, wait: float) -> dict[str, Any]:
+def _resumed(workspace: Workspace, run: RunRow, wait: float) -> dict[str, Any]:
     from hive_agents.runtime.optimize import OptimizeRun
 
     result = OptimizeRun(workspace, run).go(wait=wait)
     return {"run_id": run.run_id, "status": result["status"], "stopped_by": result["stopped_by"]}
 
 
-def _run(workspace: Workspace, request: ApprovalRequest) -> Run | None:
+def _run(workspace: Workspace, request: ApprovalRequest) -> RunRow | None:
     if request.run_id is not None:
         with suppress(HiveError):  # filed by a run that isn't the optimizer's
-            return find_run(workspace, request.run_id, "optimizer")
+            row = RunStore(workspace).get(request.run_id)
+            return row if row.graph == "optimizer" else None
     return None

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.files import atomic_write, locked
+from hive_agents.errors import HiveError
+from hive_agents.files import atomic_write
 from hive_agents.optimizer.page import page, restate
 from hive_agents.optimizer.report import result_of
 from hive_agents.retrieval.deployed import active_config
+from hive_agents.runs import LOST, Hold, Lease, Leases, RunRow, RunStore, take
 from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.context import HiveContext
 from hive_agents.runtime.graphs import load_graph
-from hive_agents.runtime.runs import Run, end_run, find_run, start_run
 from hive_agents.workspace import Workspace
 
 OnUpdate = Callable[[dict[str, Any]], None]
@@ -23,9 +24,10 @@ OnUpdate = Callable[[dict[str, Any]], None]
 class OptimizeRun:
     """One run of the optimizer graph; its row is in the store before the graph starts."""
 
-    def __init__(self, workspace: Workspace, run: Run) -> None:
+    def __init__(self, workspace: Workspace, run: RunRow) -> None:
         self.workspace = workspace
         self.run = run
+        self._asked: str | None = None
 
     @classmethod
     def start(cls, workspace: Workspace, *, golden: Path | None, deploy: bool, settings: dict[str, Any]) -> OptimizeRun:
@@ -36,12 +38,16 @@ class OptimizeRun:
         active = active_config(workspace)
         require_sound(workspace, active.stored, golden=load_golden(workspace, golden))
         value = {"golden": str(golden.resolve()) if golden else None, "deploy": deploy, "settings": settings}
-        return cls(workspace, start_run(workspace, "optimizer", value))
+        return cls(workspace, RunStore(workspace).insert("optimizer", value, status="running")[0])
 
     @classmethod
     def resume(cls, workspace: Workspace, run_id: str) -> OptimizeRun:
         """Raises: HIVE-409 for an unknown run."""
-        return cls(workspace, find_run(workspace, run_id, "optimizer"))
+        row = RunStore(workspace).get(run_id)
+        if row.graph != "optimizer":
+            fix = f"hive run --resume {run_id}"
+            raise HiveError.of("HIVE-409", f"{run_id} is a run of {row.agent or row.graph}", fix=fix, exit_code=2)
+        return cls(workspace, row)
 
     def go(self, on_update: OnUpdate | None = None, *, wait: float = 30.0) -> dict[str, Any]:
         """Run to the end, or go on from the last checkpoint; a run that has ended gives its result again.
@@ -52,14 +58,18 @@ class OptimizeRun:
         """
         self.workspace.state_folder("runs")
         folder = self.workspace.state_folder(f"runs/{self.run.run_id}")
-        with locked(folder / "run.lock", f"working on run {self.run.run_id}", wait):
-            self.run = find_run(self.workspace, self.run.run_id, "optimizer")
+        leases = Leases(self.workspace, seconds=self.workspace.settings.runs.lease_seconds)
+        with Hold(take(leases, self.run.thread_id, self.run.run_id, wait), self._ask) as hold:
+            self.run = RunStore(self.workspace).get(self.run.run_id)
             if self.run.status == "done" and self.run.result is not None:
                 return self.run.result
-            return self._go(folder, on_update)
+            return self._go(folder, on_update, hold.lease)
 
-    def _go(self, folder: Path, on_update: OnUpdate | None) -> dict[str, Any]:
-        value = self.run.input
+    def _ask(self, asked: str) -> None:
+        self._asked = asked
+
+    def _go(self, folder: Path, on_update: OnUpdate | None, lease: Lease) -> dict[str, Any]:
+        value = self.run.value
         context = HiveContext(str(self.workspace.root), value["golden"], {"optimizer": value["settings"]})
         config: Any = {"configurable": {"thread_id": self.run.thread_id}, "recursion_limit": 10_000}
         interrupted = False
@@ -72,18 +82,23 @@ class OptimizeRun:
             # Not `next`: it is empty, too, where a process died after a node's writes and before the checkpoint.
             fresh = None if now.tasks else {"run_id": self.run.run_id, "deploy": value["deploy"]}
             try:
-                while not _rests(now, answer):
+                while not _rests(now, answer) and self._asked is None:
                     for update in graph.stream(
                         answer or fresh, config, context=context, stream_mode="updates", durability="sync"
                     ):
                         if on_update is not None and {"judge", "diagnose"} & update.keys():
                             on_update(dict(graph.get_state(config).values))
+                        if self._asked is not None:
+                            break
                     now = graph.get_state(config)
                     answer = self._answer(now)  # it may have been decided before the run came to ask
             except KeyboardInterrupt:
                 interrupted = True
             now = graph.get_state(config)
         state = dict(now.values)
+        if self._asked == LOST:
+            raise lease.lost
+        interrupted = interrupted or self._asked is not None
         if self.run.status == "waiting" and self.run.result is not None and state["status"] == "stopped":
             # Nothing was measured since: the session may not even open any more.
             result = self.run.result | {"status": state["status"], "stopped_by": state["stopped_by"]}
@@ -92,7 +107,7 @@ class OptimizeRun:
         else:
             result = self._result(context, state, folder, interrupted)
         status = "stopped" if interrupted else "waiting" if now.interrupts else "done"
-        end_run(self.workspace, self.run.run_id, status, result)
+        RunStore(self.workspace).update(self.run.run_id, status, result=result, lease=lease)
         return result
 
     def _answer(self, known: Any) -> Any:

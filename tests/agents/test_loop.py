@@ -12,7 +12,7 @@ from hive_agents.agents.guards import Limits
 from hive_agents.errors import HiveError
 from hive_agents.llm import ModelError
 from hive_agents.memory import DataBuffer
-from hive_agents.runtime.agent_store import list_runs
+from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import node
 from tests.agents.loops import agent, events, goal, said, say, sets, start, verdicts, words
@@ -311,7 +311,7 @@ def test_what_the_agent_stands_on_may_fail_and_the_run_is_resumed(place: Workspa
     run = start(place, one(tools=["page"]), said([("page", {})], ITEMS), tools=registry)
     with pytest.raises(HiveError, match="HIVE-403"):
         run.go()
-    (stopped,) = (row.summary for row in list_runs(place))
+    (stopped,) = (row.summary for row in RunStore(place).list())
     assert (stopped["status"], stopped["error"]["code"]) == ("stopped", "HIVE-403")
     in_the_way(run.run_id).rmdir()
     assert run.go()["status"] == "done"

@@ -15,7 +15,7 @@ import pytest
 
 from hive_agents.approvals import ApprovalStore
 from hive_agents.memory import ConversationStore
-from hive_agents.runtime.agent_store import get_run, list_runs
+from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace
 from tests.agents.killed import EFFECTS, MESSAGES, OUTPUTS, prepared
 
@@ -57,7 +57,7 @@ def killed_and_resumed(nursery: Nursery, place: Workspace, kills: list[int]) -> 
         code = nursery.run(place, run, number)
         assert code in (0, -signal.SIGKILL)
         killed += code != 0
-        (row,) = list_runs(place)
+        (row,) = RunStore(place).list()
         run = row.run_id
     assert nursery.run(place, run) == 0
     return killed
@@ -70,7 +70,7 @@ def approved_between_kills(nursery: Nursery, place: Workspace, kills: list[int])
     for _ in range(40):
         code = nursery.run(place, run, left.pop() if left else None, ask=True)
         killed += code != 0
-        (row,) = list_runs(place)
+        (row,) = RunStore(place).list()
         run = row.run_id
         for request in store.list("pending"):
             store.decide(request.id, "approve", by="dana")
@@ -80,8 +80,8 @@ def approved_between_kills(nursery: Nursery, place: Workspace, kills: list[int])
 
 
 def require_whole(place: Workspace) -> None:
-    (row,) = list_runs(place)
-    result: Any = get_run(place, row.run_id).result
+    (row,) = RunStore(place).list()
+    result: Any = RunStore(place).get(row.run_id).result
     assert (result["status"], result["outputs"]) == ("done", OUTPUTS)
     done = (place.root / "done").read_text().splitlines()
     assert sorted(line.rpartition(" ")[0] for line in done) == EFFECTS

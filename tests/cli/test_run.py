@@ -193,9 +193,9 @@ def test_outputs_do_not_turn_the_terminal_around(place: Workspace) -> None:
 
 def test_a_run_that_fails_asks_nobody_any_more(place: Workspace) -> None:
     from hive_agents.approvals import ApprovalStore
-    from hive_agents.runtime.agent_store import update_run
+    from hive_agents.runs import RunStore
 
     script(place, ASK)
     waits = command(place, "run", "digest", *INPUT, "--json").json
-    update_run(place, waits["run_id"], "failed")
+    RunStore(place).update(waits["run_id"], "failed")
     assert ApprovalStore(place).get(waits["approval_ids"][0]).status == "superseded"

@@ -23,7 +23,7 @@ from hive_agents.database import connected
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime.chat import Chat
-from hive_agents.runtime.runs import start_run
+from hive_agents.runs import RunStore
 from tests.copilot.chats import as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
 from tests.leaks.service import Service, allowing, serving
 
@@ -301,7 +301,7 @@ def test_a_deleted_thread_leaves_no_words_of_its_reader(place: Workspace) -> Non
     """Not in the decision log, whose numbers stay, and not in a run that was killed before its turn."""
     reply, kept = (ask(place, "dana", f"how do I rotate a {key} key?") for key in ("zanzibar", "second"))
     dana = known_principal(place, "dana")
-    start_run(place, "worker", {"text": "zanzibar"}, reply["thread_id"], dana)
+    RunStore(place).insert("worker", {"text": "zanzibar"}, owner=dana, thread_id=reply["thread_id"])
     before = DecisionLog(place).rows()
     ThreadStore(place, dana).delete(reply["thread_id"])
     with connected(place.database) as connection:

@@ -20,7 +20,7 @@ from hive_agents.errors import HiveError
 from hive_agents.retrieval.deployed import active_config, versions
 from hive_agents.runtime.decisions import finish
 from hive_agents.runtime.optimize import OptimizeRun
-from hive_agents.runtime.runs import find_run
+from hive_agents.runs import RunStore
 from tests.sample import copied_sample, hive, write_config
 
 STRICT = '[gate]\nalpha = 1e-9\n[approvals]\non_timeout = "reject"\n'
@@ -98,7 +98,7 @@ def test_a_killed_run_still_waits(waiting: tuple[Workspace, str, str]) -> None:
     workspace, run, request = waiting
     again = hive("optimize", "--resume", run, "-w", workspace.root, "--json")
     assert (again.code, again.json["status"], again.json["approval_id"]) == (1, "escalated", request)
-    assert find_run(workspace, run, "optimizer").status == "waiting"
+    assert RunStore(workspace).get(run).status == "waiting"
     assert hive("optimize", "--resume", run, "-w", workspace.root, "--json").json == again.json
     assert len(ApprovalStore(workspace).list()) == 1
     assert deployments(workspace) == []
@@ -130,7 +130,7 @@ def test_resuming_a_run_approves_nothing(waiting: tuple[Workspace, str, str]) ->
 
     workspace, run, request = waiting
     hive("optimize", "--resume", run, "-w", workspace.root, "--json")
-    config: Any = {"configurable": {"thread_id": find_run(workspace, run, "optimizer").thread_id}}
+    config: Any = {"configurable": {"thread_id": RunStore(workspace).get(run).thread_id}}
     with checkpointer(workspace) as saver:
         graph = load_graph("optimizer", saver)
         graph.invoke(Command(resume={"status": "approved"}), config, context=HiveContext(str(workspace.root)))

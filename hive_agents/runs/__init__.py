@@ -1,0 +1,31 @@
+"""Runs: their rows, who may work on them, and what may be done to them."""
+
+from __future__ import annotations
+
+from hive_agents.runs.control import pause, resume, say, stop
+from hive_agents.runs.holding import LOST, Hold, take
+from hive_agents.runs.leases import Lease, LeaseLost, Leases
+from hive_agents.runs.protocols import LeasesProtocol, RunStoreProtocol
+from hive_agents.runs.row import AGENT_GRAPH, ENDED, STATUSES, RunRow
+from hive_agents.runs.store import RunStore, new_run_id
+
+__all__ = [
+    "AGENT_GRAPH",
+    "ENDED",
+    "LOST",
+    "STATUSES",
+    "Hold",
+    "Lease",
+    "LeaseLost",
+    "Leases",
+    "LeasesProtocol",
+    "RunRow",
+    "RunStore",
+    "RunStoreProtocol",
+    "new_run_id",
+    "pause",
+    "resume",
+    "say",
+    "stop",
+    "take",
+]

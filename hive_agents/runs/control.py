@@ -1,0 +1,85 @@
+"""What people, the queen and pages may do to a run: pause, resume, stop it, speak to its agent."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from hive_agents.errors import HiveError
+from hive_agents.llm import Message
+from hive_agents.memory import ConversationStore
+from hive_agents.runs.row import AGENT_GRAPH, ENDED, RunRow
+from hive_agents.runs.store import RunStore
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+TRIES = 20
+
+
+def pause(workspace: Workspace, run_id: str, by: str) -> RunRow:
+    """Let a run rest: one that is being worked on after its present step. Paused again, it stays so.
+
+    Raises: HIVE-409 (exit code 2) for a run that is unknown, over or stopped.
+    """
+    return _moved(workspace, run_id, by, "paused", ("queued", "waiting"), "pause", ("paused",))
+
+
+def stop(workspace: Workspace, run_id: str, by: str) -> RunRow:
+    """End a run before its time: at once, or as soon as whoever works on it hears of it; it can be resumed.
+
+    Raises: HIVE-409 (exit code 2) for a run that is unknown or over.
+    """
+    return _moved(workspace, run_id, by, "stopped", ("queued", "waiting", "paused"), "stop", ("stopped",))
+
+
+def resume(workspace: Workspace, run_id: str, by: str) -> RunRow:
+    """Put a run that was paused or stopped back into the queue.
+
+    Raises: HIVE-409 (exit code 2) for a run that is unknown, over, or of a graph that nothing takes from the queue.
+    """
+    row = RunStore(workspace).get(run_id)
+    if row.graph != AGENT_GRAPH:
+        fix = f"hive optimize --resume {run_id}" if row.graph == "optimizer" else "ask again"
+        raise HiveError.of("HIVE-409", f"{run_id} is a run of {row.graph}", fix=fix, exit_code=2)
+    return _moved(workspace, run_id, by, "queued", ("paused", "stopped"), None, ("queued", "running", "waiting"))
+
+
+def say(workspace: Workspace, run_id: str, text: str, *, key: str | None = None) -> None:
+    """Words to a running agent, read before its next turn; with a `key` they are said once.
+
+    Raises: HIVE-409 (exit code 2) for a run that is unknown or over, and for no words.
+    """
+    row = RunStore(workspace).get(run_id)
+    if row.graph != AGENT_GRAPH or row.status in ENDED or not text.strip():
+        why = "there is nothing to say" if not text.strip() else f"run {run_id} doesn't listen: it is {row.status}"
+        raise HiveError.of("HIVE-409", why, fix="speak to a run of an agent that isn't over", exit_code=2)
+    store = ConversationStore(workspace, tenant=row.tenant)
+    conversation = store.create(row.agent or "", run_id, key="agent")
+    store.append(conversation, Message(role="user", content=text), key=f"person:{key or uuid.uuid4().hex}")
+
+
+def _moved(
+    workspace: Workspace,
+    run_id: str,
+    by: str,
+    to: str,
+    resting: tuple[str, ...],
+    control: str | None,
+    there: tuple[str, ...],
+) -> RunRow:
+    store = RunStore(workspace)
+    for _ in range(TRIES):  # a run that is worked on changes its status meanwhile
+        row = store.get(run_id)
+        if row.status in there:
+            return row
+        if row.status in resting:
+            row, done = store.move(run_id, row.status, by, to=to)
+        elif row.status == "running" and control is not None:
+            row, done = store.move(run_id, row.status, by, control=control)
+        else:
+            told = f"run {run_id} is {row.status} and can't be {to}"
+            raise HiveError.of("HIVE-409", told, fix=f"see `hive runs show {run_id}`", exit_code=2)
+        if done:
+            return row
+    raise HiveError.of("HIVE-402", f"run {run_id} changes all the time", fix="try again", exit_code=3)

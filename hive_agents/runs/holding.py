@@ -1,0 +1,70 @@
+"""A worker's hold on a run: the lease, renewed as long as it works, and what is asked of it meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from hive_agents.errors import HiveError
+from hive_agents.runs.leases import Lease, Leases
+from hive_agents.runs.store import RunStore
+
+LOST = "lost"
+BEAT = 0.5
+
+
+def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Lease:
+    """The lease of a thread, as soon as it is free. Raises: HIVE-402 after `wait` seconds."""
+    until = time.monotonic() + wait
+    while True:
+        lease = leases.acquire(thread_id, run_id)
+        if lease is not None:
+            return lease
+        if time.monotonic() >= until:
+            told = f"another process is working on run {run_id} (waited {wait:.0f} s)"
+            fix = "wait until it has finished, then run the command again"
+            raise HiveError.of("HIVE-402", told, path=run_id, fix=fix)
+        time.sleep(min(0.1, max(0.01, until - time.monotonic())))
+
+
+class Hold:
+    """Holds a lease while a `with` block lasts, whatever the block computes.
+
+    `on_asked` is called, from another thread, with "pause" or "stop" when somebody asks for that, and with "lost"
+    when another worker has the lease.
+    """
+
+    def __init__(self, lease: Lease, on_asked: Callable[[str], object]) -> None:
+        self.lease, self._on_asked = lease, on_asked
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"hold {lease.run_id}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+        with suppress(HiveError):  # it runs out by itself
+            self.lease.release()
+
+    def _beat(self) -> None:
+        store, told = RunStore(self.lease.leases.workspace), None
+        pause = min(BEAT, self.lease.leases.seconds / 3)
+        while not self._over.wait(pause):
+            # A database that is locked for a while costs the lease only when it has run out.
+            with suppress(HiveError):
+                if not self.lease.renew():
+                    self._on_asked(LOST)
+                    return
+                asked = store.asked(self.lease.run_id)
+                if asked is not None and asked != told:
+                    told = asked
+                    self._on_asked(asked)

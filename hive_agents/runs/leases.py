@@ -1,0 +1,93 @@
+"""Leases: a thread belongs to one worker at a time, until it lets go, dies, or is silent for too long."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from sqlite3 import Connection
+from typing import TYPE_CHECKING
+
+from hive_agents.database import connected, transaction
+from hive_agents.errors import HiveError
+from hive_agents.runs.holder import holder_of, is_alive
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+
+class LeaseLost(HiveError):
+    """Another worker has the thread now: whoever had it before writes no more."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to work on a thread; `fence` rises with each worker that gets it, so that an earlier one is told."""
+
+    leases: Leases
+    thread_id: str
+    run_id: str
+    fence: int
+
+    def renew(self) -> bool:
+        """Hold it for the full time again; False where another worker has it."""
+        return self.leases.extend(self, self.leases.clock() + self.leases.seconds)
+
+    def release(self) -> None:
+        """Let go, unless another worker has it."""
+        self.leases.extend(self, 0.0)
+
+    def require(self, connection: Connection) -> None:
+        """Called inside the transaction of a write that only the holder may make. Raises: LeaseLost (HIVE-425)."""
+        found = connection.execute("SELECT fence FROM leases WHERE thread_id = ?", (self.thread_id,)).fetchone()
+        if found is None or found[0] != self.fence:
+            raise self.lost
+
+    @property
+    def lost(self) -> LeaseLost:
+        fix = "nothing to do: the other worker goes on with it"
+        return LeaseLost.of("HIVE-425", f"another worker has taken {self.thread_id}", fix=fix, exit_code=3)
+
+
+class Leases:
+    """The leases of one workspace, in its SQLite file.
+
+    A lease ends `seconds` after it was last renewed, and at once where the process that held it is dead.
+    """
+
+    def __init__(self, workspace: Workspace, *, seconds: float = 30.0, clock: Callable[[], float] = time.time) -> None:
+        self.workspace, self.seconds, self.clock = workspace, seconds, clock
+
+    def acquire(self, thread_id: str, run_id: str) -> Lease | None:
+        """The lease of a thread that nobody has; None while another worker, or another run of ours, has it."""
+        me = holder_of(self.workspace)
+        with connected(self.workspace.database) as connection, transaction(connection):
+            found = connection.execute(
+                "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ?", (thread_id,)
+            ).fetchone()
+            if found is not None and self._held(found[0], found[2]):
+                return None
+            fence = 1 if found is None else found[1] + 1
+            connection.execute(
+                "INSERT INTO leases (thread_id, run_id, holder, fence, expires_at) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT (thread_id) DO UPDATE SET run_id = excluded.run_id, holder = excluded.holder,"
+                " fence = excluded.fence, expires_at = excluded.expires_at",
+                (thread_id, run_id, me, fence, self.clock() + self.seconds),
+            )
+        return Lease(self, thread_id, run_id, fence)
+
+    def is_held(self, thread_id: str) -> bool:
+        """Whether a living worker has the thread."""
+        with connected(self.workspace.database) as connection:
+            query = "SELECT holder, expires_at FROM leases WHERE thread_id = ?"
+            found = connection.execute(query, (thread_id,)).fetchone()
+        return found is not None and self._held(found[0], found[1])
+
+    def extend(self, lease: Lease, until: float) -> bool:
+        """Let the lease last until then; False where another worker has it."""
+        update = "UPDATE leases SET expires_at = ? WHERE thread_id = ? AND fence = ?"
+        with connected(self.workspace.database) as connection:
+            return connection.execute(update, (until, lease.thread_id, lease.fence)).rowcount == 1
+
+    def _held(self, holder: str, expires_at: float) -> bool:
+        return expires_at > self.clock() and is_alive(self.workspace, holder)

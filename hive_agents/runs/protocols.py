@@ -1,0 +1,59 @@
+"""What a run store and leases are, for databases that several hosts share; `tests/runs/contract.py` tests any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from hive_agents.runs.row import RunRow
+
+if TYPE_CHECKING:
+    from hive_agents.access import Principal
+    from hive_agents.runs.leases import Lease
+
+
+class RunStoreProtocol(Protocol):
+    def insert(
+        self,
+        graph: str,
+        value: dict[str, Any],
+        *,
+        agent: str | None = None,
+        owner: Principal | None = None,
+        thread_id: str | None = None,
+        key: str | None = None,
+        status: str = "queued",
+        run_id: str | None = None,
+    ) -> tuple[RunRow, bool]: ...
+
+    def get(self, run_id: str) -> RunRow: ...
+
+    def list(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        limit: int = 100,
+    ) -> list[RunRow]: ...
+
+    def update(
+        self,
+        run_id: str,
+        status: str,
+        *,
+        result: dict[str, Any] | None = None,
+        stopped_by: str | None = None,
+        error: dict[str, str] | None = None,
+        lease: Lease | None = None,
+    ) -> None: ...
+
+    def move(
+        self, run_id: str, status: str, by: str, *, to: str | None = None, control: str | None = None
+    ) -> tuple[RunRow, bool]: ...
+
+
+class LeasesProtocol(Protocol):
+    def acquire(self, thread_id: str, run_id: str) -> Lease | None: ...
+
+    def is_held(self, thread_id: str) -> bool: ...

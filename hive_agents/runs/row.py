@@ -1,0 +1,76 @@
+"""A run as its row in the store holds it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from hive_agents.errors import HiveError
+
+AGENT_GRAPH = "event_loop"
+"""The graph of agents' runs."""
+
+ENDED = ("done", "failed")
+"""A run in one of these is over; every other one can be resumed."""
+
+STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
+
+_COLUMNS = "run_id thread_id graph status tenant started_at ended_at node steps tokens usd stopped_by error"
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run of any graph; `summary` is its row as lists show it, which a damaged input or result doesn't hide.
+
+    `control` is what somebody asked of whoever works on it: "pause", "stop" or nothing.
+    """
+
+    run_id: str
+    thread_id: str
+    graph: str
+    agent: str | None
+    status: str
+    user: str
+    control: str | None
+    control_by: str | None
+    input_text: str
+    result_text: str | None
+    summary: dict[str, Any]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> RunRow:
+        """The row of a SELECT *."""
+        summary = {name: found[name] for name in _COLUMNS.split()}
+        try:
+            summary["error"] = json.loads(summary["error"]) if summary["error"] else None
+        except ValueError:
+            summary["error"] = {"code": "HIVE-407", "message": "what was recorded here is damaged"}
+        plain = {name: found[name] for name in ("run_id", "thread_id", "graph", "agent", "status", "user")}
+        asked = {name: found[name] for name in ("control", "control_by")}
+        return cls(**plain, **asked, input_text=found["input"], result_text=found["result"], summary=summary)
+
+    @property
+    def tenant(self) -> str:
+        return str(self.summary["tenant"])
+
+    @cached_property
+    def value(self) -> dict[str, Any]:
+        """What it was started with. Raises: HIVE-407 (exit code 3) where it is damaged."""
+        return self._read("input", self.input_text)
+
+    @cached_property
+    def result(self) -> dict[str, Any] | None:
+        """Raises: HIVE-407 (exit code 3) where it is damaged."""
+        return self._read("result", self.result_text) if self.result_text else None
+
+    def _read(self, name: str, text: str) -> dict[str, Any]:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                return found
+        why, fix = f"the {name} of run {self.run_id} is damaged", "start it anew"
+        raise HiveError.of("HIVE-407", why, file=".hive/hive.db", path=f"runs.{name}", fix=fix)

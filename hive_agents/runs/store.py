@@ -1,0 +1,226 @@
+"""The run store: a row a run, written before its graph starts, kept up to date, listed for people."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from sqlite3 import Connection, Row
+from typing import TYPE_CHECKING, Any
+
+from hive_agents import audit
+from hive_agents.approvals import ApprovalStore
+from hive_agents.database import connected, transaction
+from hive_agents.errors import HiveError, closest
+from hive_agents.events import Event, EventLog, EventType
+from hive_agents.runs.row import ENDED, RunRow
+
+if TYPE_CHECKING:
+    from hive_agents.access import Principal
+    from hive_agents.runs.leases import Lease
+    from hive_agents.workspace import Workspace
+
+_IDS = uuid.UUID("9b6d0c52-4a0e-5f43-8d2c-1f0a7f6f3f5e")
+
+
+_NEW: dict[str, Any] = {
+    **dict.fromkeys(("ended_at", "result", "node", "stopped_by", "error", "control", "control_by")),
+    "steps": 0,
+    "tokens": 0,
+    "usd": 0.0,
+}
+
+
+def new_run_id() -> str:
+    return f"r{uuid.uuid4().hex[:10]}"
+
+
+class RunStore:
+    """The runs of one workspace, in its SQLite file.
+
+    Methods raise HIVE-402 when the database is locked, HIVE-403 when it can't be written, HIVE-407 when it is damaged.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+
+    def insert(
+        self,
+        graph: str,
+        value: dict[str, Any],
+        *,
+        agent: str | None = None,
+        owner: Principal | None = None,
+        thread_id: str | None = None,
+        key: str | None = None,
+        status: str = "queued",
+        run_id: str | None = None,
+    ) -> tuple[RunRow, bool]:
+        """Write a run down, with a thread of its own unless it goes on with one; whether it is new.
+
+        Without an owner it is the workspace's. `key` makes it happen once: a run of the same tenant that has it
+        already is the one that comes back. A queued run is told of in the event log, in the same transaction.
+
+        Raises: HIVE-409 where the key's run was started with something else.
+        """
+        run_id = run_id or new_run_id()
+        thread_id = thread_id or f"{agent or graph}:{run_id}"
+        tenant, user = (owner.tenant, owner.user) if owner is not None else ("local", "local")
+        row = {
+            "run_id": run_id,
+            "thread_id": thread_id,
+            "graph": graph,
+            "agent": agent,
+            "input": json.dumps(value),
+            "status": status,
+            "started_at": audit.now(),
+            "tenant": tenant,
+            "user": user,
+            "key": key,
+        }
+        with self._connection() as connection, transaction(connection):
+            if key is not None:
+                found = connection.execute("SELECT * FROM runs WHERE tenant = ? AND key = ?", (tenant, key)).fetchone()
+                if found is not None:
+                    return self._same(RunRow.of(found), graph, agent, value, key), False
+            names = ", ".join(row)
+            connection.execute(f"INSERT INTO runs ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))
+            if status == "queued":
+                queued = Event(EventType.RUN_QUEUED, run_id, thread_id, tenant=tenant, payload={"agent": agent})
+                EventLog.record(connection, [queued])
+        return RunRow.of(_NEW | row), True
+
+    def get(self, run_id: str) -> RunRow:
+        """Raises: HIVE-409 (exit code 2) for a run that doesn't exist."""
+        with self._connection() as connection:
+            found = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            if found is not None:
+                return RunRow.of(found)
+            newest = "SELECT run_id FROM runs ORDER BY started_at DESC LIMIT 1000"
+            known = [row[0] for row in connection.execute(newest)]
+        guess = closest(run_id, known)
+        fix = f'did you mean "{guess}"?' if guess else "`hive runs` lists the runs"
+        raise HiveError.of("HIVE-409", f"there is no run {run_id}", fix=fix, exit_code=2)
+
+    def list(
+        self,
+        *,
+        status: str | Sequence[str] | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        limit: int = 100,
+    ) -> list[RunRow]:
+        """Newest first."""
+        wanted = [status] if isinstance(status, str) else status
+        clauses: list[str] = ["1"]
+        values: list[Any] = []
+        if wanted is not None:
+            clauses.append(f"status IN ({', '.join('?' * len(wanted))})")
+            values += wanted
+        for column, value in (("tenant", tenant), ("user", user)):
+            if value is not None:
+                clauses.append(f"{column} = ?")
+                values.append(value)
+        query = f"SELECT * FROM runs WHERE {' AND '.join(clauses)} ORDER BY started_at DESC, rowid DESC LIMIT ?"
+        with self._connection() as connection:
+            return [RunRow.of(found) for found in connection.execute(query, (*values, limit))]
+
+    def update(
+        self,
+        run_id: str,
+        status: str,
+        *,
+        result: dict[str, Any] | None = None,
+        stopped_by: str | None = None,
+        error: dict[str, str] | None = None,
+        lease: Lease | None = None,
+    ) -> None:
+        """Record how a run stands. What a failed one asked is superseded: nobody would act on the answer.
+
+        Raises: LeaseLost (HIVE-425) where the lease is another worker's by now.
+        """
+        if status == "failed":
+            self._withdraw_requests(run_id)
+        ended_at = audit.now() if status in (*ENDED, "stopped") else None
+        # What was asked of whoever works on it is done, or came too late.
+        control = "" if status == "running" else ", control = NULL, control_by = NULL"
+        with self._connection() as connection, transaction(connection):
+            if lease is not None:
+                lease.require(connection)
+            connection.execute(
+                f"UPDATE runs SET status = ?, ended_at = ?, result = ?, stopped_by = ?, error = ?{control}"
+                " WHERE run_id = ?",
+                (status, ended_at, _json(result), stopped_by, _json(error), run_id),
+            )
+
+    def move(
+        self, run_id: str, status: str, by: str, *, to: str | None = None, control: str | None = None
+    ) -> tuple[RunRow, bool]:
+        """Change a run that still has `status`: to another one, or by asking its worker for `control`; whether it did.
+
+        A change of status is told of in the event log, in the same transaction.
+        """
+        with self._connection() as connection, transaction(connection):
+            found = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            if found is None or found["status"] != status:
+                return self.get(run_id), False
+            if control is not None:
+                update = "UPDATE runs SET control = ?, control_by = ? WHERE run_id = ?"
+                connection.execute(update, (control, by, run_id))
+            if to is not None:
+                at = audit.now()
+                connection.execute(
+                    "UPDATE runs SET status = ?, stopped_by = ?, ended_at = ?, control = NULL, control_by = NULL"
+                    " WHERE run_id = ?",
+                    (to, by if to == "stopped" else None, at if to == "stopped" else None, run_id),
+                )
+                EventLog.record(connection, [_moved(RunRow.of(found), to, by, at)])
+            return RunRow.of(connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()), True
+
+    def asked(self, run_id: str) -> str | None:
+        """What is asked of whoever works on the run: "pause", "stop", or nothing."""
+        with connected(self.workspace.database) as connection:
+            found = connection.execute("SELECT control FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        return found[0] if found is not None else None
+
+    def delete(self, run_id: str) -> None:
+        """Forget the row, its ledger, its conversations and its values; the event log keeps what it was told."""
+        of_run = "SELECT conversation_id FROM conversations WHERE run_id = ?"
+        with self._connection() as connection, transaction(connection):
+            for table in ("messages", "compactions", "cursors"):
+                connection.execute(f"DELETE FROM {table} WHERE conversation_id IN ({of_run})", (run_id,))
+            for table in ("conversations", "effects", "runs"):
+                connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
+            connection.execute("DELETE FROM buffers WHERE scope = 'execution' AND scope_key = ?", (run_id,))
+            connection.execute("DELETE FROM leases WHERE run_id = ?", (run_id,))
+
+    def _same(self, row: RunRow, graph: str, agent: str | None, value: dict[str, Any], key: str) -> RunRow:
+        if (row.graph, row.agent) != (graph, agent) or row.value.get("input", row.value) != value.get("input", value):
+            fix = "use another key for another run"
+            raise HiveError.of("HIVE-409", f'the key "{key}" belongs to run {row.run_id}', fix=fix, exit_code=2)
+        return row
+
+    def _withdraw_requests(self, run_id: str) -> None:
+        with suppress(HiveError):  # requests that can't be read must not hide how the run ended
+            store = ApprovalStore(self.workspace)
+            for request in store.list("pending"):
+                if request.run_id == run_id:
+                    store.supersede(request.id, f"run {run_id} failed")
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        with connected(self.workspace.database) as connection:
+            connection.row_factory = Row
+            yield connection
+
+
+def _moved(row: RunRow, to: str, by: str, at: str) -> Event:
+    kind = {"queued": EventType.RUN_QUEUED, "paused": EventType.RUN_PAUSED, "stopped": EventType.RUN_STOPPED}[to]
+    id = str(uuid.uuid5(_IDS, f"{row.run_id}/{to}/{at}/{by}"))
+    told = {"agent": row.agent, "by": by}
+    return Event(kind, row.run_id, row.thread_id, stream_id=row.thread_id, tenant=row.tenant, payload=told, id=id)
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value)
