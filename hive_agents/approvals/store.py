@@ -27,8 +27,10 @@ from hive_agents.approvals.request import (
     Verb,
     needs_four_eyes,
 )
+from hive_agents.approvals.telling import record
 from hive_agents.database import connect, database_errors, transaction
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.events import EventType
 from hive_agents.workspace import Workspace
 
 
@@ -75,6 +77,8 @@ class ApprovalStore:
             )
             log.append_filed(self.workspace, request)
             rows.insert(connection, request, key)
+            if not request.requester.startswith("agent:"):  # whose runs tell it themselves, with the node that asks
+                record(connection, EventType.APPROVAL_REQUESTED, request)
         self._tell("requested", request)
         return request
 
@@ -263,6 +267,9 @@ class ApprovalStore:
         after = log.changed(request, changes)
         log.append(self.workspace, event, after, changes)
         rows.update(connection, after)
+        if after.status != "pending" and request.status == "pending":
+            expired = after.status == "expired"
+            record(connection, EventType.APPROVAL_EXPIRED if expired else EventType.APPROVAL_DECIDED, after)
         return after
 
     def _find(self, connection: sqlite3.Connection, request_id: str) -> ApprovalRequest:

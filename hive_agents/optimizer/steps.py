@@ -6,11 +6,13 @@ written once, a holdout is used once a run, a deployment or a request is found a
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
 from hive_agents.errors import HiveError
+from hive_agents.events import Event, EventLog, EventType
 from hive_agents.optimizer.budget import BudgetExhausted
 from hive_agents.optimizer.proposal import merged
 from hive_agents.optimizer.session import UNNAMED, OptimizerSession, next_data
@@ -18,6 +20,7 @@ from hive_agents.optimizer.space import Edit, changes_from, identity, in_words, 
 from hive_agents.optimizer.trial import Measured, judge_trial
 from hive_agents.workspace import Workspace
 
+_IDS = uuid.UUID("f1d5c9a2-6f6e-5a0d-8f58-3a7f0f0f7b31")
 State = Mapping[str, Any]
 Update = dict[str, Any]
 
@@ -106,6 +109,9 @@ def judge(session: OptimizerSession, state: State) -> Update:
     else:
         fruitless = state.get("fruitless", 0) + 1
         update = {"fruitless": fruitless, "wide": fruitless >= session.settings.patience}
+    new = rows[len(state.get("rows", [])) :]
+    told = ("n", "config", "cause", "train", "validation", "distractors", "verdict")
+    _tell(session, state, EventType.OPTIMIZER_TRIAL, [{name: row[name] for name in told} for row in new])
     stopped = state.get("stopped_by")
     if not stopped and update["fruitless"] >= 2 * session.settings.patience:
         stopped = "patience"
@@ -143,6 +149,9 @@ def certify(session: OptimizerSession, state: State) -> Update:
     from hive_agents.optimizer.certify import certify_on_holdout
 
     certificate, evaluation = certify_on_holdout(session, state["best"]["name"], state["run_id"])
+    _tell(
+        session, state, EventType.OPTIMIZER_CERTIFIED, [{"config": state["best"]["name"], "certificate": certificate}]
+    )
     update: Update = {"certificate": certificate, "evaluation": evaluation}
     if not state["deploy"]:
         update |= {"status": "stopped", "stopped_by": "no_deploy"}
@@ -242,6 +251,17 @@ def _merge(session: OptimizerSession, state: State) -> dict[str, Any] | None:
     edits = [[(change["path"], change["b"]) for change in session.changes(archive[number])] for number in (a, b)]
     edit = merged(*edits)
     return _proposal(next_data(session.baseline, edit), edit)
+
+
+def _tell(session: OptimizerSession, state: State, type: EventType, told: list[dict[str, Any]]) -> None:
+    """In the event log, once for each: a step that is done again tells the same."""
+    at = f"{state['run_id']}/{state['iteration']}"
+    events = [
+        Event(type, state["run_id"], payload=one, id=str(uuid.uuid5(_IDS, f"{at}/{type}/{n}")))
+        for n, one in enumerate(told)
+    ]
+    if events:
+        EventLog(session.workspace).append(events)
 
 
 def _row(

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from hive_agents.database import connect, database_errors
 from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import disk_errors
 from hive_agents.retrieval import generation as store
 from hive_agents.retrieval.analysis import ANALYZER, languages, terms
@@ -60,6 +61,11 @@ class IndexReport:
     seconds: float = 0.0
     warnings: list[Diagnostic] = field(default_factory=list)
 
+    @property
+    def counts(self) -> dict[str, int]:
+        names = ("documents", "chunks", "added", "updated", "deleted", "unchanged", "embedded")
+        return {name: getattr(self, name) for name in names} | {"skipped": len(self.skipped)}
+
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"warnings": [warning.to_json() for warning in self.warnings]}
 
@@ -91,6 +97,8 @@ def build_index(
                 for collection in collections:
                     wanted = Recipe(collection, language, embedder)
                     _Indexer(workspace, connection, report, progress, write_seed).bring_up_to_date(wanted, guarded)
+                if report.added or report.updated or report.deleted:
+                    EventLog.record(connection, [Event(EventType.INDEX_COMPLETED, payload=report.counts)])
         finally:
             connection.close()
     report.seconds = round(time.perf_counter() - started, 3)

@@ -12,6 +12,7 @@ from hive_agents import audit
 from hive_agents.database import connect, database_errors, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.events import Event, EventLog, EventType
 from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.retrieval.active_link import is_inside
 from hive_agents.retrieval.deployed import (
@@ -231,6 +232,10 @@ def _record(
                 previous_version=previous,
                 evaluation=evaluation,
             )
+            if link:
+                kind = EventType.CONFIG_ROLLED_BACK if via == "rollback" else EventType.CONFIG_DEPLOYED
+                told = {"config": stored.name, "version": cursor.lastrowid, "by": by, "decision": decision, "via": via}
+                EventLog.record(connection, [Event(kind, payload=told)])
     version = Version(cursor.lastrowid, *fields, evaluation, previous)
     if link:
         settle(workspace, version)
