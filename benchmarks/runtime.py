@@ -1,0 +1,193 @@
+"""What an agent's run costs beside a bare LangGraph graph, how many go at once, and how soon a killed host is back.
+
+    python benchmarks/runtime.py [--rounds N] [--runs N] [--json FILE]
+
+The agent has three nodes with a scripted model: each sets an output and is accepted. The bare graph has as many steps
+that do nothing, the same checkpointer file and the same durability. Both run in this process, by turns; what carries
+over to another machine is the ratio. Then N queued runs through the dispatcher, the rate of leases, and the time from
+SIGKILL of a host in the middle of its work to the first step that another one does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+
+from hive_agents import Workspace
+from hive_agents.database import connected
+from hive_agents.events import EventBus, EventLog
+from hive_agents.runs import Leases, RunStore
+from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.runtime.checkpoints import async_checkpointer
+from hive_agents.runtime.dispatcher import Dispatcher
+
+NODES = ("read", "weigh", "write")
+STEPS = 5 * len(NODES) + 1  # enter, think, act, judge, leave; then the goal
+HOST = "import sys; from hive_agents.cli.main import main; sys.exit(main(sys.argv[1:]))"
+
+
+class Bare(TypedDict, total=False):
+    n: int
+
+
+def make_workspace(root: Path) -> Workspace:
+    for name in ("collections", "agents", "goals", "documents", "scripts"):
+        (root / name).mkdir(parents=True)
+    nodes = [{"id": name, "system_prompt": f"You {name}.", "output_keys": [f"{name}_out"]} for name in NODES]
+    edges = [{"source": a, "target": b, "on": "success"} for a, b in zip(NODES, NODES[1:], strict=False)]
+    agent = {"id": "worker", "goal": "work", "entry": NODES[0], "nodes": nodes, "edges": edges}
+    (root / "agents" / "worker.json").write_text(json.dumps(agent), encoding="utf-8")
+    (root / "goals" / "work.json").write_text(json.dumps({"id": "work", "name": "Work"}), encoding="utf-8")
+    lines = [
+        {
+            "tool_calls": [{"name": "set_output", "args": {"key": f"{name}_out", "value": "done"}}],
+            "when": {"contains": f"You {name}."},
+            "repeat": True,
+        }
+        for name in NODES
+    ]
+    (root / "scripts" / "work.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    text = '[models]\nembedding = "none"\nchat = ["scripted:scripts/work.jsonl"]\n[runs]\nlease_seconds = 30.0\n'
+    (root / "hive.toml").write_text(text, encoding="utf-8")
+    return Workspace(root)
+
+
+def bare_graph() -> Any:
+    async def nothing(state: Bare) -> Bare:
+        return {"n": state.get("n", 0) + 1}
+
+    builder = StateGraph(Bare)
+    names = [f"n{n}" for n in range(STEPS)]
+    for name in names:
+        builder.add_node(name, nothing)
+    for left, right in zip([START, *names], [*names, END], strict=True):
+        builder.add_edge(left, right)
+    return builder
+
+
+async def beside_bare(place: Workspace, rounds: int) -> dict[str, Any]:
+    taken: dict[str, list[float]] = {"bare": [], "agent": []}
+
+    async def bare(n: int) -> None:
+        async with async_checkpointer(place) as saver:
+            config: Any = {"configurable": {"thread_id": f"bare{n}"}}
+            await bare_graph().compile(checkpointer=saver).ainvoke({"n": 0}, config, durability="sync")
+
+    async def agent(_: int) -> None:
+        result = await AgentRun.start(place, "worker", {}).work()
+        assert result["status"] == "done", result
+
+    for n in range(-1, rounds):
+        for name, run in (("bare", bare), ("agent", agent)) if n % 2 else (("agent", agent), ("bare", bare)):
+            started = time.perf_counter()
+            await run(n)
+            if n >= 0:
+                taken[name].append((time.perf_counter() - started) * 1000)
+    medians = {name: statistics.median(times) for name, times in taken.items()}
+    return {
+        "bare ms": round(medians["bare"], 1),
+        "agent ms": round(medians["agent"], 1),
+        "agent / bare": round(medians["agent"] / medians["bare"], 2),
+    }
+
+
+async def through_dispatcher(place: Workspace, runs: int) -> dict[str, Any]:
+    for _ in range(runs):
+        AgentRun.start(place, "worker", {}, hold=False)
+    started = time.perf_counter()
+    async with EventBus(EventLog(place)) as bus:
+        task = asyncio.create_task(Dispatcher(place, bus).run())
+        while RunStore(place).list(status=["queued", "running"], limit=1):
+            await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    seconds = time.perf_counter() - started
+    assert len(RunStore(place).list(status="done", limit=10_000)) >= runs
+    return {"runs at once": runs, "runs a second": round(runs / seconds, 1)}
+
+
+def leases(place: Workspace) -> dict[str, Any]:
+    found = Leases(place)
+    started, n = time.perf_counter(), 300
+    for number in range(n):
+        lease = found.acquire(f"t{number % 7}", "r1")
+        assert lease is not None
+        lease.release()
+    return {"leases a second": round(n / (time.perf_counter() - started))}
+
+
+def after_a_kill(place: Workspace, runs: int) -> dict[str, Any]:
+    """Kill a host in the middle of its work; the next one's first step, counted from its start and from the kill."""
+
+    def host() -> subprocess.Popen[bytes]:
+        command = [
+            sys.executable,
+            "-c",
+            HOST,
+            "serve",
+            "--headless",
+            "--roles",
+            "runs",
+            "--quiet",
+            "-w",
+            str(place.root),
+        ]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+    def effects() -> int:
+        with connected(place.database) as connection:
+            return int(connection.execute("SELECT count(*) FROM effects WHERE status = 'done'").fetchone()[0])
+
+    def until(count: int) -> None:
+        while effects() <= count:
+            time.sleep(0.005)
+
+    for _ in range(runs):
+        AgentRun.start(place, "worker", {}, hold=False)
+    before = effects()
+    first = host()
+    until(before + runs)  # a third of the work
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    killed, done = time.perf_counter(), effects()
+    second = host()
+    until(done)
+    seconds = time.perf_counter() - killed
+    while RunStore(place).list(status=["queued", "running"], limit=1):
+        time.sleep(0.05)
+    second.terminate()
+    second.wait()
+    failed = len(RunStore(place).list(status=["failed", "stopped"], limit=10_000))
+    return {"s from kill to the next step": round(seconds, 2), "runs not done": failed}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        place = make_workspace(Path(folder) / "workspace")
+        row = asyncio.run(beside_bare(place, given.rounds))
+        row |= asyncio.run(through_dispatcher(place, given.runs))
+        row |= leases(place) | after_a_kill(place, given.runs)
+    print(json.dumps(row, indent=2))
+    if given.json:
+        given.json.write_text(json.dumps(row, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
