@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -46,7 +47,7 @@ def make_workspace(root: Path) -> Workspace:
     for name in ("collections", "agents", "goals", "documents", "scripts"):
         (root / name).mkdir(parents=True)
     nodes = [{"id": name, "system_prompt": f"You {name}.", "output_keys": [f"{name}_out"]} for name in NODES]
-    edges = [{"source": a, "target": b, "on": "success"} for a, b in zip(NODES, NODES[1:], strict=False)]
+    edges = [{"source": a, "target": b, "on": "success"} for a, b in pairwise(NODES)]
     agent = {"id": "worker", "goal": "work", "entry": NODES[0], "nodes": nodes, "edges": edges}
     (root / "agents" / "worker.json").write_text(json.dumps(agent), encoding="utf-8")
     (root / "goals" / "work.json").write_text(json.dumps({"id": "work", "name": "Work"}), encoding="utf-8")

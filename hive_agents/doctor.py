@@ -58,6 +58,8 @@ def examine(workspace: Workspace) -> list[Check]:
         "golden set": _golden,
         "rules": _rules,
         "goals": _goals,
+        "agents": _agents,
+        "triggers": _triggers,
         "permissions": _permissions,
         "audit log": _audit,
         "disk": _disk,
@@ -139,16 +141,34 @@ def _rules(workspace: Workspace) -> Check:
 
 
 def _goals(workspace: Workspace) -> Iterator[Check]:
-    names = goal_ids(workspace)
-    sound = 0
+    yield from _sound("goals", goal_ids(workspace), lambda name: load_goal(workspace, name))
+
+
+def _agents(workspace: Workspace) -> Iterator[Check]:
+    from hive_agents.agents import agent_ids, sound_agent
+    from hive_agents.supervision.health.criteria import stale_criteria
+
+    yield from _sound("agents", agent_ids(workspace), lambda name: sound_agent(workspace, name))
+    yield from (_from_diagnostic("agents", one, "warn") for one in stale_criteria(workspace))
+
+
+def _triggers(workspace: Workspace) -> Iterator[Check]:
+    from hive_agents.triggers import sound_trigger, trigger_ids
+
+    yield from _sound("triggers", trigger_ids(workspace), lambda name: sound_trigger(workspace, name))
+
+
+def _sound(part: str, names: list[str], read: Callable[[str], object]) -> Iterator[Check]:
+    """What reading each of them finds fault with, or how many there are."""
+    faults = 0
     for name in names:
         try:
-            load_goal(workspace, name)
-            sound += 1
+            read(name)
         except HiveError as error:
-            yield from (_from_diagnostic("goals", found) for found in error.diagnostics)
-    if sound == len(names):
-        yield Check("goals", "ok", f"{sound} goals")
+            faults += 1
+            yield from (_from_diagnostic(part, found) for found in error.diagnostics)
+    if not faults:
+        yield Check(part, "ok", f"{len(names)} {part}")
 
 
 def _permissions(workspace: Workspace) -> Iterator[Check]:

@@ -1,0 +1,63 @@
+"""The health judge: observe → detect → (assess) → tell → remember, once a tick and tenant.
+
+It reads the workers' log and tells of what is wrong on the bus. It knows nothing of the queen, and can do nothing to a
+run. A tick that died is simply done again: what it told before is in the log, which takes it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from hive_agents.supervision.health import steps
+from hive_agents.supervision.health.context import JudgeContext
+
+
+class JudgeState(TypedDict, total=False):
+    tenant: str
+    runs: list[dict[str, Any]]  # the health of each
+    changes: list[dict[str, Any]]  # what becomes of tickets
+
+
+Update = dict[str, Any]
+Step = Callable[[JudgeContext, JudgeState], Awaitable[Update]]
+
+STEPS: tuple[Step, ...] = (steps.observe, steps.detect, steps.assess, steps.tell, steps.remember)
+
+
+def node(step: Step) -> Any:
+    """A step of the library as a node."""
+
+    async def run(state: JudgeState, runtime: Runtime[JudgeContext]) -> Update:
+        return await step(runtime.context, state)
+
+    return run
+
+
+def found(state: JudgeState) -> Literal["assess", "tell"]:
+    """A model is asked only about what is wrong now."""
+    return "assess" if any(change["kind"] != "resolved" for change in state["changes"]) else "tell"
+
+
+def worth_remembering(state: JudgeState) -> Literal["remember", "__end__"]:
+    return "remember" if state["changes"] else "__end__"
+
+
+def build() -> StateGraph[JudgeState, JudgeContext, JudgeState, JudgeState]:
+    builder = StateGraph(JudgeState, context_schema=JudgeContext)
+    for step in STEPS:
+        builder.add_node(step.__name__, node(step))
+    builder.add_edge(START, "observe")
+    builder.add_edge("observe", "detect")
+    builder.add_conditional_edges("detect", found)
+    builder.add_edge("assess", "tell")
+    builder.add_conditional_edges("tell", worth_remembering)
+    builder.add_edge("remember", END)
+    return builder
+
+
+graph: CompiledStateGraph[JudgeState, JudgeContext, JudgeState, JudgeState] = build().compile()

@@ -1,0 +1,86 @@
+"""Escalation tickets: what the health judge says about a run, told and known by events alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field, ValidationError
+
+from hive_agents.events.types import Event, EventType
+from hive_agents.formats import Format
+
+Severity = Literal["low", "medium", "high", "critical"]
+Cause = Literal["doom_loop", "stall", "excessive_retries", "repeated_errors", "budget_burn", "crash"]
+
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+CAUSES: tuple[Cause, ...] = get_args(Cause)
+TICKET_EVENTS = (
+    EventType.ESCALATION_OPENED,
+    EventType.ESCALATION_UPDATED,
+    EventType.ESCALATION_RESOLVED,
+    EventType.HEALTH_TICKED,
+)
+"""What `tickets_of` reads: a ticket that only lived on is in no event of its own, but named by the tick."""
+
+
+class EscalationTicket(Format):
+    """What is wrong with a run. There is one open ticket a run and cause.
+
+    `evidence` is for people, one observation a line; times are ISO 8601 in UTC; `ticks` counts how often the judge
+    saw it. `assessment` is a model's view, `resolution` says why it was closed.
+    """
+
+    id: str
+    run_id: str
+    node_id: str | None = None
+    severity: Severity
+    cause: Cause
+    evidence: list[str]
+    first_seen: str
+    last_seen: str
+    ticks: Annotated[int, Field(ge=1)] = 1
+    suggested_action: str
+    tenant: str = "local"
+    agent: str | None = None
+    status: Literal["open", "resolved"] = "open"
+    assessment: str | None = None
+    resolution: str | None = None
+
+
+def worst(*severities: Severity) -> Severity:
+    """
+    >>> worst("medium", "critical", "low")
+    'critical'
+    """
+    return max(severities, key=SEVERITIES.index)
+
+
+def tickets_of(
+    events: Iterable[Event], known: dict[str, EscalationTicket] | None = None
+) -> dict[str, EscalationTicket]:
+    """The tickets by id, open and resolved, as these events leave them; `known` is where earlier events left them.
+
+    Events come oldest first, of `TICKET_EVENTS`; others, and those that hold no ticket, are passed over.
+
+    >>> ticket = EscalationTicket(id="t1", run_id="r1", severity="high", cause="stall", evidence=[], first_seen="a",
+    ...                           last_seen="a", suggested_action="")
+    >>> opened = Event(EventType.ESCALATION_OPENED, "r1", payload=ticket.model_dump())
+    >>> ticked = Event(EventType.HEALTH_TICKED, payload={"tickets": {"t1": 2}}, time="b")
+    >>> found = tickets_of([opened, ticked])["t1"]
+    >>> found.ticks, found.last_seen
+    (2, 'b')
+    """
+    tickets = dict(known or {})
+    for event in events:
+        if event.type == EventType.HEALTH_TICKED:
+            for id, ticks in event.payload.get("tickets", {}).items():
+                if id in tickets:
+                    tickets[id] = tickets[id].model_copy(update={"ticks": ticks, "last_seen": event.time})
+        elif event.type in TICKET_EVENTS:
+            try:
+                ticket = EscalationTicket.model_validate(dict(event.payload))
+            except ValidationError:
+                continue
+            tickets[ticket.id] = ticket
+    return tickets

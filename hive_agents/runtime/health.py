@@ -1,0 +1,129 @@
+"""The health judge at work: a tick every two minutes, and at once where a run fails."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.errors import HiveError
+from hive_agents.events import Bus, Event, EventType
+from hive_agents.llm import Chain, model_names, open_chain
+from hive_agents.memory import ConversationStore
+from hive_agents.runs import RunStore
+from hive_agents.supervision.health import JudgeContext, Ledger, Models, looked_back, watched_tenants
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+ROW_SECONDS = 2.0
+"""A run tells that it failed a moment before its row does."""
+
+PAUSE = 0.5
+"""Seconds between ticks at least: many runs may fail at once."""
+
+_log = logging.getLogger("hive_agents.health")
+
+
+class HealthJudge:
+    """Looks after the runs of all tenants of a workspace; one a workspace is enough, and more do no harm.
+
+    `seconds` between ticks are `judge.tick_seconds` by default. `models` opens the model that assesses, that of the
+    settings by default; without one the fixed rules do alone. Failures of runs in other processes are seen at the
+    next tick.
+    """
+
+    def __init__(
+        self, workspace: Workspace, bus: Bus, *, seconds: float | None = None, models: Models | None = None
+    ) -> None:
+        self.workspace, self.bus = workspace, bus
+        self.seconds = seconds if seconds is not None else workspace.settings.judge.tick_seconds
+        self._models = models or self._configured
+        self._ledger = Ledger(workspace)
+        self._stores: dict[str, ConversationStore] = {}
+        self._failed: set[str] = set()
+        self._woken = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._chain: Chain | None = None
+
+    async def tick(self, now: dt.datetime | None = None) -> None:
+        """Look once, and tell. A tenant's tick that fails is logged, and keeps no other from its own."""
+        async with self._turn:
+            at = now or dt.datetime.now(dt.UTC)
+            try:
+                context = self._context(at)
+                tenants = await asyncio.to_thread(self._tenants, context)
+            except Exception as error:
+                _log.warning("the health judge could not look: %s", _told(error))
+                return
+            for tenant in sorted(tenants):
+                try:
+                    await self._judge(tenant, context)
+                except Exception as error:
+                    _log.warning("a tick of the health judge failed for %s: %s", tenant, _told(error))
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        sub = self.bus.subscribe(self._on_failed, types={EventType.RUN_FAILED}, overflow="drop_oldest")
+        try:
+            while True:
+                await self._rows_of_failed()
+                await self.tick()
+                await asyncio.sleep(min(PAUSE, self.seconds))
+                try:
+                    async with asyncio.timeout(self.seconds):
+                        await self._woken.wait()
+                except TimeoutError:
+                    pass
+        finally:
+            self.bus.unsubscribe(sub)
+
+    async def _judge(self, tenant: str, context: JudgeContext) -> None:
+        from importlib import import_module
+
+        # No checkpointer: a tick that died is simply done again, and what lasts is in the log and in the conversation.
+        graph: Any = import_module("graphs.judge").graph
+        await graph.ainvoke({"tenant": tenant}, context=context)
+
+    def _context(self, now: dt.datetime) -> JudgeContext:
+        return JudgeContext(self.workspace, self.bus.publish, now, self._models, self._ledger, self._stores)
+
+    def _tenants(self, context: JudgeContext) -> set[str]:
+        """Those with something to look at: elsewhere a tick reads no more than this, and writes nothing."""
+        if not self.workspace.database.exists():
+            return set()
+        self._ledger.catch_up()
+        return watched_tenants(self.workspace, looked_back(context)) | {one.tenant for one in self._ledger.open()}
+
+    def _on_failed(self, event: Event) -> None:
+        if event.run_id is not None:
+            self._failed.add(event.run_id)
+            self._woken.set()
+
+    async def _rows_of_failed(self) -> None:
+        failed, self._failed = self._failed, set()
+        self._woken.clear()
+        until = asyncio.get_running_loop().time() + ROW_SECONDS
+        while failed and asyncio.get_running_loop().time() < until:
+            failed = {run_id for run_id in failed if await asyncio.to_thread(self._is_running, run_id)}
+            if failed:
+                await asyncio.sleep(0.05)
+
+    def _is_running(self, run_id: str) -> bool:
+        try:
+            return RunStore(self.workspace).get(run_id).status == "running"
+        except HiveError:
+            return False
+
+    def _configured(self) -> Chain | None:
+        settings = self.workspace.settings
+        names = model_names(settings, "judge")
+        if self._chain is None and names:
+            self._chain = open_chain(names, settings, root=self.workspace.root)
+        return self._chain
+
+
+def _told(error: Exception) -> str:
+    """What went wrong, without what it may quote of a run."""
+    return error.diagnostics[0].code if isinstance(error, HiveError) else type(error).__name__

@@ -1,0 +1,79 @@
+"""A model's view of what was found: it may take a finding more seriously, and do nothing else."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+
+from hive_agents import prompts
+from hive_agents.events import Severity
+from hive_agents.events.tickets import SEVERITIES
+from hive_agents.formats import Format
+from hive_agents.llm import Chain, Message
+from hive_agents.supervision.health.criteria import Criteria
+from hive_agents.supervision.health.tickets import Change
+from hive_agents.workspace import Workspace
+
+MOST = 40
+"""Findings that one call gets; the gravest come first."""
+
+_SHOWN = 1_000
+_TOLD = {"run_id", "agent", "node_id", "cause", "severity", "evidence", "first_seen", "ticks"}
+
+
+class Assessment(Format):
+    ticket: str
+    severity: Severity
+    assessment: str
+
+
+class Assessments(Format):
+    assessments: list[Assessment]
+
+
+async def assess(
+    workspace: Workspace,
+    chain: Chain,
+    criteria: Sequence[Criteria],
+    observations: Sequence[str],
+    changes: Sequence[Change],
+) -> list[Change]:
+    """The same changes, some with a higher severity and an assessment.
+
+    Raises: ModelError; HIVE-105, HIVE-106 for a workspace's own prompt that can't be used.
+    """
+    asked = sorted((one for one in changes if one.kind != "resolved"), key=_gravity, reverse=True)[:MOST]
+    if not asked:
+        return list(changes)
+    prompt = prompts.load(
+        "health_judge",
+        workspace,
+        principles="\n".join(f"- {one}" for one in _principles(criteria)) or "(none)",
+        criteria=_lines([one.for_model() for one in criteria]),
+        observations="\n".join(observations) or "(none)",
+        findings=_lines([{"ticket": one.ticket.id, **one.ticket.model_dump(include=_TOLD)} for one in asked]),
+        fence=f"-----{secrets.token_hex(8)}-----",
+    )
+    result = await chain.complete([Message(role="user", content=prompt)], schema=Assessments)
+    answer = Assessments.model_validate(result.structured or {"assessments": []})
+    said = {one.ticket: one for one in answer.assessments}
+    return [_with(change, said.get(change.ticket.id)) for change in changes]
+
+
+def _with(change: Change, said: Assessment | None) -> Change:
+    if said is None:
+        return change
+    return change.assessed(said.severity, " ".join(said.assessment.split())[:_SHOWN] or None)
+
+
+def _gravity(change: Change) -> tuple[int, int]:
+    return SEVERITIES.index(change.ticket.severity), change.kind == "opened"
+
+
+def _principles(criteria: Sequence[Criteria]) -> list[str]:
+    return list(dict.fromkeys(principle for one in criteria for principle in one.principles))
+
+
+def _lines(values: Sequence[object]) -> str:
+    return "\n".join(json.dumps(value, ensure_ascii=False) for value in values) or "(none)"

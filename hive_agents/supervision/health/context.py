@@ -1,0 +1,47 @@
+"""What a tick of the health judge works with."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from hive_agents.llm import Chain
+from hive_agents.memory import ConversationStore
+from hive_agents.supervision.health.tickets import Ledger, Publish
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+Models = Callable[[], Chain | None]
+"""Opens the judge's model; None where there is none."""
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)
+
+
+@dataclass
+class JudgeContext:
+    """The judge may read the workspace and publish; nothing here can start, steer or stop a run.
+
+    `ledger` and `stores` may be handed on from tick to tick, and save reading the log and conversations again.
+    """
+
+    workspace: Workspace
+    publish: Publish
+    now: dt.datetime = field(default_factory=_now)
+    models: Models | None = None
+    ledger: Ledger | None = None
+    stores: dict[str, ConversationStore] = field(default_factory=dict)
+
+    @cached_property
+    def tickets(self) -> Ledger:
+        return self.ledger if self.ledger is not None else Ledger(self.workspace)
+
+    def store(self, tenant: str) -> ConversationStore:
+        if tenant not in self.stores:
+            self.stores[tenant] = ConversationStore(self.workspace, tenant=tenant)
+        return self.stores[tenant]

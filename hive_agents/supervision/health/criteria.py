@@ -1,0 +1,178 @@
+"""What an agent is measured by: derived from its goal, its prompts and the colony's principles, kept as a file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from hive_agents import jsontext, prompts
+from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.files import atomic_write_text
+from hive_agents.formats import NAME_PATTERN, FileFormat, Format, load
+from hive_agents.goals import load_goal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hive_agents.workspace import Workspace
+
+FOLDER = "agents/criteria"
+PRINCIPLES = "prompts/queen.md"
+_PROMPT = re.compile(r"prompts/(?P<name>[a-z0-9][a-z0-9._-]{0,63})\.md")
+_SHOWN = 4_000
+
+
+class Measured(Format):
+    """A success criterion, a hard constraint, or what a node is judged by."""
+
+    id: str
+    description: str
+
+
+class Phase(Format):
+    node: str
+    prompt: str
+    success_criteria: str | None = None
+
+
+class Criteria(FileFormat):
+    """What the health judge measures an agent by. `sources` are the SHA-256 of what it was derived from, by file."""
+
+    agent: str
+    goal: Measured
+    success_criteria: list[Measured] = []
+    hard_constraints: list[Measured] = []
+    phases: list[Phase] = []
+    principles: list[str] = []
+    sources: dict[str, str] = {}
+
+    def for_model(self) -> dict[str, Any]:
+        """What a prompt shows of it; long prompts are cut."""
+        phases = [one.model_copy(update={"prompt": one.prompt[:_SHOWN]}) for one in self.phases]
+        return self.model_copy(update={"phases": phases}).model_dump(exclude={"principles", "sources"})
+
+
+def align(workspace: Workspace, agent: str) -> Criteria:
+    """Derive an agent's criteria and write them to `agents/criteria/<id>.json`; for `hive agents align ID`.
+
+    Raises: HIVE-107 (exit code 2) for an unknown agent; HIVE-107 for a goal or prompt that isn't there, and what else
+    is wrong with these files; HIVE-403 where it can't be written.
+    """
+    criteria = derive(workspace, agent)
+    text = json.dumps(criteria.model_dump(mode="json"), ensure_ascii=False, indent=2)
+    atomic_write_text(_file(workspace, agent), text + "\n")
+    return criteria
+
+
+def derive(workspace: Workspace, agent: str) -> Criteria:
+    """As `align`, and nothing is written."""
+    file = f"agents/{agent}.json"
+    spec, text = _agent(workspace, agent)
+    goal = load_goal(workspace, spec["goal"])
+    goal_file = f"goals/{goal.id}.json"
+    sources = {file: _hash(text), goal_file: _hash((workspace.root / goal_file).read_text("utf-8"))}
+    phases = []
+    for node in spec["nodes"]:
+        prompt = _text(workspace, str(node["system_prompt"]), sources)
+        phases.append(Phase(node=str(node["id"]), prompt=prompt, success_criteria=node.get("success_criteria")))
+    _text(workspace, str(spec.get("identity") or ""), sources)
+    principles = _principles(workspace)
+    sources[PRINCIPLES] = _hash("\n".join(principles))
+    return Criteria(
+        agent=agent,
+        goal=Measured(id=goal.id, description=goal.description or goal.name),
+        success_criteria=[Measured(id=one.id, description=one.description) for one in goal.success_criteria],
+        hard_constraints=[
+            Measured(id=one.id, description=one.description or one.check or "")
+            for one in goal.constraints
+            if one.constraint_type == "hard"
+        ],
+        phases=phases,
+        principles=principles,
+        sources=sources,
+    )
+
+
+def criteria_of(workspace: Workspace, agent: str) -> Criteria:
+    """The criteria as they were aligned, stale or not; derived anew for an agent that never was.
+
+    Raises: as `derive`, and every diagnostic of level 1 for a file that was damaged.
+    """
+    path = _file(workspace, agent)
+    if not path.is_file():
+        return derive(workspace, agent)
+    return load(Criteria, path.read_bytes(), workspace.relative(path))
+
+
+def stale(workspace: Workspace, agent: str) -> Diagnostic | None:
+    """HIVE-424 (a warning) where the agent was aligned and its goal, prompts or principles changed since.
+
+    An agent that was never aligned isn't stale: its criteria are derived when they are asked for.
+    """
+    path = _file(workspace, agent)
+    if not path.is_file():
+        return None
+    file, fix = workspace.relative(path), f"hive agents align {agent}"
+    try:
+        then, now = criteria_of(workspace, agent).sources, derive(workspace, agent).sources
+    except HiveError as error:
+        why = f"the criteria of {agent} can't be compared: {error.diagnostics[0].message}"
+        return Diagnostic("HIVE-424", why, file, "$", fix, severity="warning")
+    changed = sorted(name for name in {*then, *now} if then.get(name) != now.get(name))
+    if not changed:
+        return None
+    why = f"the criteria of {agent} are older than {', '.join(changed)}"
+    return Diagnostic("HIVE-424", why, file, "sources", fix, severity="warning")
+
+
+def stale_criteria(workspace: Workspace) -> list[Diagnostic]:
+    """HIVE-424 for each agent whose criteria are stale; a check of `hive doctor`."""
+    aligned = sorted(path.stem for path in (workspace.root / FOLDER).glob("*.json"))
+    return [found for agent in aligned if (found := stale(workspace, agent)) is not None]
+
+
+def _file(workspace: Workspace, agent: str) -> Path:
+    return workspace.root / FOLDER / f"{agent}.json"
+
+
+def _agent(workspace: Workspace, agent: str) -> tuple[dict[str, Any], str]:
+    """What this needs of an agent's file, which levels 1 and 2 have much more to say about."""
+    file = f"agents/{agent}.json"
+    known = sorted(path.stem for path in (workspace.root / "agents").glob("*.json"))
+    if agent not in known or not re.match(NAME_PATTERN, agent):
+        guess = closest(agent, known)
+        fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
+        raise HiveError.of("HIVE-107", f'there is no agent "{agent}"', file=file, fix=fix, exit_code=2)
+    text = jsontext.decode((workspace.root / file).read_bytes(), file)
+    spec = jsontext.parse(text, file)
+    nodes = spec.get("nodes") if isinstance(spec, dict) else None
+    sound = isinstance(nodes, list) and all(
+        isinstance(one, dict) and {"id", "system_prompt"} <= one.keys() for one in nodes
+    )
+    if not sound or not isinstance(spec.get("goal"), str):
+        raise HiveError.of("HIVE-104", f"{file} holds no agent", file=file, path="$", fix=f"hive validate {file}")
+    return spec, text
+
+
+def _text(workspace: Workspace, prompt: str, sources: dict[str, str]) -> str:
+    """The prompt as it is written; a file of its own counts as a source."""
+    found = _PROMPT.fullmatch(prompt)
+    if found is None:
+        return prompt
+    text = prompts.template(found["name"], workspace)
+    sources[prompt] = _hash(text)
+    return text
+
+
+def _principles(workspace: Workspace) -> list[str]:
+    """The points under `## Principles` of the queen's prompt, the workspace's own before the bundled one."""
+    text = prompts.template("queen", workspace)
+    found = re.search(r"^## Principles[ \t]*\n(?P<body>.*?)(?=^#{1,2} |\Z)", text, re.MULTILINE | re.DOTALL)
+    points = re.split(r"^(?:[-*]|\d+\.)[ \t]+", found["body"] if found else "", flags=re.MULTILINE)
+    return [" ".join(point.split()) for point in points if point.strip()]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,134 @@
+"""The steps of one tick of the health judge, for one tenant; `graphs/judge.py` says what follows on what."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hive_agents.errors import HiveError
+from hive_agents.llm import Message
+from hive_agents.memory import DataFiles, compact
+from hive_agents.memory.names import memory_folder
+from hive_agents.supervision.health import assess as model
+from hive_agents.supervision.health.context import JudgeContext
+from hive_agents.supervision.health.criteria import Criteria, criteria_of
+from hive_agents.supervision.health.detectors import detect as detected
+from hive_agents.supervision.health.summary import ACTIVE, RECENT_TICKS, WorkerHealth, get_worker_health_summary
+from hive_agents.supervision.health.tickets import Change, emit_escalation_ticket, emit_tick, reconcile, stamp
+
+AGENT = "health_judge"
+"""Who the observations belong to; their conversation is no run's, so it has the judge's name for one."""
+
+REMEMBERED = 10
+_FURTHEST = dt.timedelta(hours=24)
+_log = logging.getLogger("hive_agents.health")
+
+State = Mapping[str, Any]
+Update = dict[str, Any]
+
+
+async def observe(context: JudgeContext, state: State) -> Update:
+    """The runs' health, with that of every run that a ticket is open for."""
+    tenant = state["tenant"]
+
+    def read() -> list[WorkerHealth]:
+        context.tickets.catch_up()
+        also = {ticket.run_id for ticket in context.tickets.of(tenant) if ticket.status == "open"}
+        since = looked_back(context)
+        return get_worker_health_summary(context.workspace, now=context.now, tenant=tenant, since=since, also=also)
+
+    return {"runs": [run.model_dump() for run in await asyncio.to_thread(read)]}
+
+
+async def detect(context: JudgeContext, state: State) -> Update:
+    """What the fixed rules find, and what that makes of the tickets."""
+    runs = [WorkerHealth.model_validate(run) for run in state["runs"]]
+    findings = {run.run_id: detected(run) for run in runs}
+    changes = reconcile(context.tickets.of(state["tenant"]), runs, findings, context.now)
+    return {"changes": [change.model_dump() for change in changes]}
+
+
+async def assess(context: JudgeContext, state: State) -> Update:
+    """A model's view of it, where there is a model. One that fails changes nothing: the rules decide without it."""
+    changes, tenant = _changes(state), state["tenant"]
+    agents = sorted({change.ticket.agent for change in changes if change.kind != "resolved" and change.ticket.agent})
+    try:
+        chain = context.models() if context.models is not None else None
+        if chain is None:
+            return {}
+        criteria = await asyncio.to_thread(_criteria, context, agents)
+        before = await asyncio.to_thread(observations, context, tenant)
+        found = await model.assess(context.workspace, chain, criteria, before, changes)
+    except Exception as error:
+        # Its message may quote what the model said of a run; a log is read by others than tickets.
+        _log.warning("the health judge's model gave no assessment: %s", type(error).__name__)
+        return {}
+    return {"changes": [change.model_dump() for change in found]}
+
+
+async def tell(context: JudgeContext, state: State) -> Update:
+    """Tickets go to the bus only; then the tick itself, where something runs or was found."""
+    changes = _changes(state)
+    for change in changes:
+        if change.kind != "seen":
+            await emit_escalation_ticket(context.publish, change)
+    active = [run["status"] for run in state["runs"] if run["status"] in ACTIVE]
+    if changes or "running" in active:
+        await emit_tick(context.publish, state["tenant"], len(active), changes, context.now)
+    return {}
+
+
+async def remember(context: JudgeContext, state: State) -> Update:
+    """One message a tick with findings, in a conversation that goes on for ever."""
+    changes, tenant = _changes(state), state["tenant"]
+    store, at = context.store(tenant), stamp(context.now)
+
+    def write() -> str:
+        conversation = store.create(AGENT, AGENT, key="observations")
+        said = Message(role="assistant", content=observation(changes, at))
+        store.append(conversation, said, key=f"tick/{at}")
+        return conversation
+
+    files = DataFiles(memory_folder(context.workspace, tenant, AGENT, "judge"))
+    await compact(store, await asyncio.to_thread(write), files)
+    return {}
+
+
+def observation(changes: Sequence[Change], at: str) -> str:
+    """What a tick found, a line a ticket."""
+    lines = [
+        f"- {one.ticket.run_id} {one.ticket.node_id or '-'}: {one.ticket.cause} {one.ticket.severity}, {one.kind}"
+        f" (tick {one.ticket.ticks}): {one.ticket.resolution or '; '.join(one.ticket.evidence)}"
+        for one in changes
+    ]
+    return "\n".join([at, *lines])
+
+
+def observations(context: JudgeContext, tenant: str) -> list[str]:
+    """The latest messages of the tenant's conversation, oldest first; none where there is none yet."""
+    store = context.store(tenant)
+    return [entry.message.content for id in store.of_run(AGENT) for entry in store.messages(id)[-REMEMBERED:]]
+
+
+def looked_back(context: JudgeContext) -> dt.datetime:
+    """From when on failed runs are looked at: since the judge was last here, three ticks at least, a day at most."""
+    ticks = dt.timedelta(seconds=RECENT_TICKS * context.workspace.settings.judge.tick_seconds)
+    since = min(context.now - ticks, context.tickets.last_tick or context.now)
+    return max(since, context.now - max(_FURTHEST, ticks))
+
+
+def _criteria(context: JudgeContext, agents: Sequence[str]) -> list[Criteria]:
+    found = []
+    for agent in agents:
+        try:
+            found.append(criteria_of(context.workspace, agent))
+        except HiveError as error:  # an agent that lives in Python has no file
+            _log.info("no criteria for %s: %s", agent, error.diagnostics[0].code)
+    return found
+
+
+def _changes(state: State) -> list[Change]:
+    return [Change.model_validate(change) for change in state["changes"]]

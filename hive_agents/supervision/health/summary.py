@@ -1,0 +1,191 @@
+"""How the runs are doing: their rows, leases and last events, put into one summary a run."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Collection, Mapping
+from sqlite3 import Connection, Row
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.database import connected
+from hive_agents.formats import Format
+from hive_agents.supervision.health.history import NOTED, History, Loop, Repeated, history
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+GRAPH = "event_loop"
+ACTIVE = ("queued", "running", "waiting", "paused")
+RECENT_TICKS = 3
+"""A run that went wrong is looked at for so many ticks after its end: the judge may have been away."""
+
+LAST_EVENTS = 200
+MOST_RUNS = 1_000
+
+
+class Fault(Format):
+    code: str
+    message: str
+
+
+class WorkerHealth(Format):
+    """One run of an agent, as the detectors see it.
+
+    `verdicts` counts judgements by action; `retries` is how many of the last `judged` ones, at most 10, sent the work
+    back, on `judged_node` at last. `loop` is the pattern of tool calls that goes on now. `idle_seconds` is the time
+    since progress, None for a run that isn't running. `spent` and `limits` are by measure, `shares` spent over limit
+    where there is one. `errors` are those of the last outcomes, the most frequent first. `breaks` counts how often the
+    run broke off since its work last went on. `lost_seconds` is how long ago the lease of a running one ran out, None
+    where somebody holds it or let go of it.
+    """
+
+    run_id: str
+    thread_id: str
+    tenant: str
+    agent: str | None
+    node: str | None
+    status: str
+    ended_at: str | None
+    stopped_by: str | None
+    error: Fault | None
+    steps: int
+    verdicts: dict[str, int]
+    retries: int
+    judged: int
+    feedback: str | None
+    judged_node: str | None
+    loop: Loop | None
+    idle_seconds: float | None
+    spent: dict[str, float]
+    limits: dict[str, float]
+    shares: dict[str, float]
+    errors: list[Repeated]
+    breaks: Repeated | None
+    lost_seconds: float | None
+
+    @property
+    def identical_calls(self) -> int:
+        """How often the same calls were made without a break, 1 where they weren't repeated."""
+        return self.loop.times if self.loop is not None else 1
+
+    @property
+    def active(self) -> bool:
+        return self.status in ACTIVE
+
+
+def get_worker_health_summary(
+    workspace: Workspace,
+    *,
+    now: dt.datetime | None = None,
+    tenant: str | None = None,
+    since: dt.datetime | None = None,
+    also: Collection[str] = (),
+) -> list[WorkerHealth]:
+    """The agents' runs that are under way, those that failed or broke off after `since`, and those of `also`.
+
+    It only reads: one query a table, at most 1,000 runs next to `also`, and the last 200 events of each; none of those
+    that ended before `since`, which is three ticks ago where it isn't given.
+
+    Raises: HIVE-402, HIVE-403, HIVE-407 from the database.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    since = since or now - dt.timedelta(seconds=RECENT_TICKS * workspace.settings.judge.tick_seconds)
+    if not workspace.database.exists():
+        return []
+    with connected(workspace.database) as connection:
+        connection.row_factory = Row
+        rows = _rows(connection, tenant, since, also)
+        looked_at = [row["run_id"] for row in rows if row["status"] in ACTIVE or (row["ended_at"] or "") >= _iso(since)]
+        events = _events(connection, looked_at)
+        ended = _leases_that_ended(connection, now.timestamp())
+    return [_health(row, history(events.get(row["run_id"], [])), ended.get(row["run_id"]), now) for row in rows]
+
+
+def watched_tenants(workspace: Workspace, since: dt.datetime) -> set[str]:
+    """The tenants with runs to look at."""
+    if not workspace.database.exists():
+        return set()
+    query = f"SELECT DISTINCT tenant FROM runs WHERE graph = ? AND ({_LOOKED_AT})"
+    with connected(workspace.database) as connection:
+        return {row[0] for row in connection.execute(query, (GRAPH, *ACTIVE, _iso(since)))}
+
+
+_LOOKED_AT = "status IN (?, ?, ?, ?) OR (status IN ('failed', 'stopped') AND ended_at >= ?)"
+_COLUMNS = (
+    "run_id, thread_id, tenant, agent, node, status, started_at, ended_at, stopped_by, error, steps, tokens, usd,"
+    " CASE WHEN json_valid(input) THEN json_extract(input, '$.limits') END AS limits"
+)
+
+
+def _rows(connection: Connection, tenant: str | None, since: dt.datetime, also: Collection[str]) -> list[Row]:
+    query = (
+        f"WITH also AS (SELECT value FROM json_each(?)) SELECT {_COLUMNS} FROM runs"
+        f" WHERE graph = ? AND (tenant = ? OR ? IS NULL) AND ({_LOOKED_AT} OR run_id IN also)"
+        " ORDER BY run_id IN also DESC, started_at DESC, rowid LIMIT ?"
+    )
+    wanted = json.dumps(sorted(also))
+    values = (wanted, GRAPH, tenant, tenant, *ACTIVE, _iso(since), MOST_RUNS + len(also))
+    return connection.execute(query, values).fetchall()
+
+
+def _events(connection: Connection, run_ids: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """The last events of each run, oldest first."""
+    types = [str(type) for type in NOTED]
+    # The inner query takes the newest from the index by run, however many there are.
+    query = (
+        "SELECT e.type, e.time, e.node_id, e.run_id, e.payload FROM json_each(?) AS run JOIN events AS e ON e.seq IN ("
+        f"SELECT seq FROM events WHERE run_id = run.value AND events.type IN ({', '.join('?' * len(types))})"
+        " ORDER BY seq DESC LIMIT ?) ORDER BY e.seq"
+    )
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in connection.execute(query, (json.dumps(run_ids), *types, LAST_EVENTS)):
+        found.setdefault(row["run_id"], []).append({**row, "payload": json.loads(row["payload"])})
+    return found
+
+
+def _leases_that_ended(connection: Connection, now: float) -> dict[str, float]:
+    """Seconds ago, by run. A lease that was let go of has no time, and is nobody's fault."""
+    query = "SELECT run_id, expires_at FROM leases WHERE expires_at > 0 AND expires_at <= ?"
+    return {row[0]: now - row[1] for row in connection.execute(query, (now,))}
+
+
+def _health(row: Row, past: History, lost_seconds: float | None, now: dt.datetime) -> WorkerHealth:
+    running = row["status"] == "running"
+    spent = {"steps": float(row["steps"]), "tokens": float(row["tokens"]), "usd": float(row["usd"])}
+    given = _object(row["limits"])
+    limits = {measure: float(given[measure]) for measure in spent if given.get(measure)}
+    # What has told its end is no longer idle, though its row may not say so yet.
+    progress = past.progress or row["started_at"]
+    idle = max(0.0, (now - dt.datetime.fromisoformat(progress)).total_seconds())
+    error = _object(row["error"])
+    return WorkerHealth(
+        **{name: row[name] for name in ("run_id", "thread_id", "tenant", "agent", "node", "status")},
+        **{name: row[name] for name in ("ended_at", "stopped_by", "steps")},
+        error=Fault(code=str(error["code"]), message=str(error["message"])) if "message" in error else None,
+        verdicts=past.verdicts,
+        retries=past.retries,
+        judged=past.judged,
+        feedback=past.feedback,
+        judged_node=past.judged_node,
+        loop=past.loop,
+        idle_seconds=idle if running and not past.ending else None,
+        spent=spent,
+        limits=limits,
+        shares={measure: spent[measure] / limit for measure, limit in limits.items()},
+        errors=past.errors,
+        breaks=past.breaks,
+        lost_seconds=lost_seconds if running else None,
+    )
+
+
+def _object(text: str | None) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _iso(moment: dt.datetime) -> str:
+    return moment.astimezone(dt.UTC).isoformat(timespec="seconds")
