@@ -14,6 +14,7 @@ KINDS = {
     "goal": ("hive_agents.goals", "Goal"),
     "rule": ("hive_agents.judging.rules", "EvaluationRule"),
     "agent": ("hive_agents.agents.spec", "AgentSpec"),
+    "trigger": ("hive_agents.triggers.spec", "TriggerFile"),
     "access": ("hive_agents.access.grants", "AccessFile"),
     "settings": ("hive_agents.settings", "Settings"),
 }

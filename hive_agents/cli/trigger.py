@@ -1,0 +1,221 @@
+"""`hive trigger`: what starts agents by itself: schedules, webhooks and event streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, one_line, open_workspace
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    from rich.table import Table
+
+    from hive_agents.triggers import TriggerSpec
+    from hive_agents.workspace import Workspace
+
+app = typer.Typer(help="Triggers: add, list, remove and fire them.", no_args_is_help=True)
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A trigger of triggers/*.json.")]
+SHOWN = ("id", "type", "agent", "enabled", "next_at", "last_at", "missed", "last_run_id")
+
+
+@app.command("add")
+def add(
+    id: Annotated[str, typer.Argument(metavar="ID|FILE.json", help="A new id, or a file with the whole trigger.")],
+    agent: Annotated[str | None, typer.Option("--agent", help="The agent to start.")] = None,
+    cron: Annotated[str | None, typer.Option("--cron", metavar='"0 2 * * *"', help="A schedule.")] = None,
+    timezone: Annotated[str | None, typer.Option("--timezone", metavar="TZ", help="Of --cron (default: UTC).")] = None,
+    every: Annotated[int | None, typer.Option("--every", metavar="SECONDS", help="An interval.")] = None,
+    webhook: Annotated[bool, typer.Option("--webhook", help="Signed HTTP requests; needs --secret-ref.")] = False,
+    sse: Annotated[str | None, typer.Option("--sse", metavar="URL", help="Events of a stream.")] = None,
+    secret_ref: Annotated[str | None, typer.Option("--secret-ref", metavar="REF", help="credential:NAME.")] = None,
+    input_from: Annotated[str | None, typer.Option("--input-from", metavar="PATH", help="As $.body.issue.")] = None,
+    input_key: Annotated[str | None, typer.Option("--input-key", metavar="KEY", help="The input it is.")] = None,
+    input: Annotated[str | None, typer.Option("--input", metavar="JSON", help="Constant inputs.")] = None,
+    missed: Annotated[str | None, typer.Option("--missed", help="skip or once (default: skip).")] = None,
+    run_as: Annotated[str | None, typer.Option("--run-as", metavar="SERVICE", help="Default: service:ID.")] = None,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Write it down, and start nothing yet.")] = False,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Add a trigger: a schedule, an interval, a webhook or an event stream."""
+    from hive_agents.triggers import TriggerStore, write_trigger
+
+    place = open_workspace(workspace)
+    kinds = {"cron": cron is not None, "interval": every is not None, "webhook": webhook, "sse": sse is not None}
+    options = {
+        "agent": agent,
+        "schedule": cron,
+        "timezone": timezone,
+        "every_seconds": every,
+        "url": sse,
+        "secret_ref": secret_ref,
+        "input_from": input_from,
+        "input_key": input_key,
+        "input": _input(input),
+        "missed": missed,
+        "run_as": run_as,
+        "enabled": False if disabled else None,
+    }
+    given = {key: value for key, value in options.items() if value is not None}
+    spec = _from_file(Path(id), bool(given) or any(kinds.values())) if id.endswith(".json") else _made(id, kinds, given)
+    file = write_trigger(place, spec)
+    TriggerStore(place).begin(spec, _now())
+    row = _row(place, spec)
+    told = f"wrote {file}" + (f"; it ticks next at {row['next_at']}" if row["next_at"] else "")
+    Surface(json, quiet).show({"file": file, "trigger": row}, told)
+
+
+@app.command("list")
+def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """The triggers, and what is wrong with those that aren't sound."""
+    from hive_agents.triggers import all_triggers
+
+    surface, place = Surface(json, quiet), open_workspace(workspace)
+    sound, faulty = all_triggers(place)
+    rows = [_row(place, spec) for spec in sound]
+    found = [diagnostic for error in faulty.values() for diagnostic in error.diagnostics]
+    value: dict[str, Any] = {"triggers": rows}
+    if found:
+        value["diagnostics"] = [diagnostic.to_json() for diagnostic in found]
+    if not json:
+        surface.warn(found)
+    empty = f"{count(len(faulty), 'faulty trigger')} only" if faulty else "no triggers yet: hive trigger add"
+    surface.show(value, _table(rows) if rows else empty)
+
+
+@app.command("remove")
+def remove(
+    id: IdArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
+) -> None:
+    """Remove a trigger and what is remembered of it; its runs stay."""
+    from hive_agents.triggers import TriggerStore, remove_trigger
+
+    place = open_workspace(workspace)
+    file = remove_trigger(place, id)
+    TriggerStore(place).forget(id)
+    Surface(json, quiet).show({"id": id, "removed": True}, f"removed {file}")
+
+
+@app.command("fire")
+def fire(
+    id: IdArgument,
+    input: Annotated[
+        str | None, typer.Option("--input", metavar="JSON", help="Inputs over the trigger's constant ones.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Start a trigger's run now, enabled or not; its schedule goes on as before."""
+    import asyncio
+    import uuid
+
+    from hive_agents.runtime.firing import fire as start
+    from hive_agents.triggers import TriggerStore, key_of, sound_trigger
+
+    place = open_workspace(workspace)
+    spec, now = sound_trigger(place, id), _now()
+    key = key_of(id, f"manual-{uuid.uuid4().hex}")
+    inputs = {**spec.input, **(_input(input) or {})}
+    run_id = asyncio.run(start(place, spec, inputs, key=key, scheduled=now.isoformat()))
+    store = TriggerStore(place)
+    store.begin(spec, now)
+    store.fired(id, run_id)
+    told = f"{run_id} is queued; `hive serve --headless` or `hive run --resume {run_id}` runs it"
+    Surface(json, quiet).show({"run_id": run_id, "status": "queued", "trigger": id, "key": key}, told)
+
+
+def _made(id: str, kinds: dict[str, bool], given: dict[str, Any]) -> TriggerSpec:
+    """Raises: HIVE-409 without just one kind, every fault of level 1; exit code 2."""
+    from json import dumps
+
+    from hive_agents.errors import HiveError
+    from hive_agents.triggers import parse_trigger
+
+    chosen = [kind for kind, wanted in kinds.items() if wanted]
+    if len(chosen) != 1:
+        fix = 'give one of --cron "0 2 * * *", --every SECONDS, --webhook --secret-ref REF and --sse URL'
+        raise HiveError.of("HIVE-409", "a trigger is of one kind", fix=fix, exit_code=2)
+    if "agent" not in given:
+        raise HiveError.of("HIVE-409", "a trigger starts an agent", fix="name it: --agent AGENT", exit_code=2)
+    try:
+        return parse_trigger(dumps({"id": id, "type": chosen[0], **given}), f"triggers/{one_line(id)}.json")
+    except HiveError as error:
+        raise HiveError(error.diagnostics, exit_code=2) from None
+
+
+def _from_file(path: Path, options: bool) -> TriggerSpec:
+    from hive_agents import jsontext
+    from hive_agents.errors import HiveError
+    from hive_agents.triggers import parse_trigger
+
+    if options:
+        fix = "write it into the file"
+        raise HiveError.of("HIVE-409", "a file has the whole trigger: no other option goes with it", fix=fix)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        why = f"{path} cannot be read: {error.strerror}"
+        raise HiveError.of("HIVE-107", why, file=str(path), path="$", fix="name a file", exit_code=2) from None
+    return parse_trigger(jsontext.decode(data, str(path)), str(path))
+
+
+def _input(text: str | None) -> dict[str, Any] | None:
+    """Raises: HIVE-101, HIVE-104 (exit code 2)."""
+    from hive_agents import jsontext
+    from hive_agents.errors import HiveError
+
+    if text is None:
+        return None
+    try:
+        value = jsontext.parse(text, "--input")
+    except HiveError as error:
+        raise HiveError(error.diagnostics, exit_code=2) from None
+    if not isinstance(value, dict):
+        fix = """write --input '{"topic": "bees"}'"""
+        raise HiveError.of("HIVE-104", "the input is no JSON object", file="--input", path="$", fix=fix, exit_code=2)
+    return value
+
+
+def _row(place: Workspace, spec: TriggerSpec) -> dict[str, Any]:
+    from hive_agents.triggers import TriggerStore, is_scheduled, next_tick
+
+    state, now, next_at = TriggerStore(place).get(spec.id), _now(), None
+    known = state is not None and state.digest == spec.digest
+    if spec.enabled and is_scheduled(spec):
+        since = state.since if state is not None and known else now
+        seen = state.seen_until if state is not None and known else now
+        next_at = next_tick(spec, max(seen, now), since=since)
+    return {
+        "id": spec.id,
+        "type": spec.type,
+        "agent": spec.agent,
+        "enabled": spec.enabled,
+        "next_at": next_at.isoformat() if next_at else None,
+        "last_at": state.last_at.isoformat() if state is not None and state.last_at else None,
+        "missed": state.missed if state is not None else 0,
+        "last_run_id": state.last_run_id if state is not None else None,
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in SHOWN:
+        table.add_column(name.removesuffix("_id").replace("_", " "), no_wrap=name in ("id", "type"), overflow="fold")
+    for row in rows:
+        told = {**row, "enabled": "yes" if row["enabled"] else "no"}
+        table.add_row(*("–" if told[name] is None else str(told[name]) for name in SHOWN))
+    return table
+
+
+def _now() -> dt.datetime:
+    import datetime as dt
+
+    return dt.datetime.now(dt.UTC)

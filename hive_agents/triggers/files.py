@@ -1,0 +1,142 @@
+"""The files of `triggers/`: read, checked, written and removed."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hive_agents import jsontext
+from hive_agents.credentials import is_reference
+from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
+from hive_agents.files import atomic_write_text, disk_errors
+from hive_agents.formats import load_value
+from hive_agents.goals import json_files
+from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookTrigger
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+FOLDER = "triggers"
+
+
+def trigger_ids(workspace: Workspace) -> list[str]:
+    return sorted(path.stem for path in json_files(workspace, FOLDER)[0])
+
+
+def load_trigger(workspace: Workspace, id: str) -> TriggerSpec:
+    """The trigger in `triggers/<id>.json`, which level 1 finds no fault with; `check_trigger` knows more.
+
+    Raises: HIVE-107 (exit code 2) without such a file, else every fault of it (HIVE-101 to HIVE-113).
+    """
+    return _read(workspace, id)[0]
+
+
+def sound_trigger(workspace: Workspace, id: str) -> TriggerSpec:
+    """As `load_trigger`. Raises: also what level 2 finds."""
+    spec, text = _read(workspace, id)
+    found = check_trigger(spec, workspace, file=f"{FOLDER}/{id}.json", text=text)
+    if has_errors(found):
+        raise HiveError(found, exit_code=1)
+    return spec
+
+
+def all_triggers(workspace: Workspace) -> tuple[list[TriggerSpec], dict[str, HiveError]]:
+    """The sound ones, by id, and by name what is wrong with each of the others."""
+    sound: list[TriggerSpec] = []
+    faulty = {str(found.file): HiveError([found]) for found in json_files(workspace, FOLDER)[1]}
+    for id in trigger_ids(workspace):
+        try:
+            sound.append(sound_trigger(workspace, id))
+        except HiveError as error:
+            faulty[id] = error
+    return sound, faulty
+
+
+def parse_trigger(text: str, file: str) -> TriggerSpec:
+    """Raises: every fault of level 1."""
+    value = jsontext.parse(text, file)
+    kind = value.get("type") if isinstance(value, dict) else None
+    named = kind.lower() if isinstance(kind, str) else None
+    if isinstance(value, dict) and named not in CLASSES:
+        raise HiveError([_no_type(value, file, text)])
+    return load_value(CLASSES[named or "cron"], value, file, text)
+
+
+def check_trigger(
+    spec: TriggerSpec, workspace: Workspace, *, file: str | None = None, text: str | None = None
+) -> list[Diagnostic]:
+    """What level 2 says: its agent has to be there, and its secret has to be a reference. `text` gives lines."""
+    file = file or f"{FOLDER}/{spec.id}.json"
+    found = []
+    agents = [path.stem for path in json_files(workspace, "agents")[0]]
+    if spec.agent not in agents:
+        guess = closest(spec.agent, agents)
+        fix = f'did you mean "{guess}"?' if guess else f"write agents/{spec.agent}.json"
+        line = jsontext.line_of(text, ["agent"]) if text else None
+        found.append(Diagnostic("HIVE-107", f'there is no agent "{spec.agent}"', file, "agent", fix, line))
+    secret = spec.secret_ref if isinstance(spec, WebhookTrigger | SseTrigger) else None
+    if secret is not None and not is_reference(secret):
+        # What stands there may be the secret itself: no message shows it.
+        fix = "store it with `hive credentials set NAME`, and write credential:NAME"
+        line = jsontext.line_of(text, ["secret_ref"]) if text else None
+        found.append(Diagnostic("HIVE-105", "that is no reference to a secret", file, "secret_ref", fix, line))
+    return found
+
+
+def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
+    """Write `triggers/<id>.json` and return its name.
+
+    Raises: HIVE-111 (exit code 2) where there is one, every error that `check_trigger` finds.
+    """
+    file = f"{FOLDER}/{spec.id}.json"
+    if spec.id in trigger_ids(workspace):
+        fix = f"use another id, edit {file}, or `hive trigger remove {spec.id}` first"
+        raise HiveError.of("HIVE-111", f'there is a trigger "{spec.id}"', file=file, path="id", fix=fix, exit_code=2)
+    found = check_trigger(spec, workspace, file=file)
+    if has_errors(found):
+        raise HiveError(found, exit_code=1)
+    atomic_write_text(workspace.root / file, json.dumps(spec.to_json(), ensure_ascii=False, indent=2) + "\n")
+    return file
+
+
+def remove_trigger(workspace: Workspace, id: str) -> str:
+    """Remove `triggers/<id>.json` and return its name. Raises: HIVE-107 (exit code 2)."""
+    _require_known(workspace, id)
+    file = f"{FOLDER}/{id}.json"
+    with disk_errors(workspace.root / file):
+        (workspace.root / file).unlink(missing_ok=True)
+    return file
+
+
+def _read(workspace: Workspace, id: str) -> tuple[TriggerSpec, str]:
+    _require_known(workspace, id)
+    file = f"{FOLDER}/{id}.json"
+    try:
+        text = jsontext.decode((workspace.root / file).read_bytes(), file)
+    except OSError as error:
+        why = f"{file} cannot be read: {error.strerror}"
+        raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+    spec = parse_trigger(text, file)
+    if spec.id != id:
+        raise HiveError.of(
+            "HIVE-113", f'the trigger in {file} calls itself "{spec.id}"', file=file, path="id",
+            line=jsontext.line_of(text, ["id"]), fix=f'write "id": "{id}", or rename the file',
+        )  # fmt: skip
+    return spec, text
+
+
+def _require_known(workspace: Workspace, id: str) -> None:
+    known = trigger_ids(workspace)
+    if id not in known:
+        guess = closest(id, known)
+        fix = f'did you mean "{guess}"?' if guess else "`hive trigger list` names those there are"
+        raise HiveError.of("HIVE-107", "there is no trigger of that name", file=FOLDER, path=id, fix=fix, exit_code=2)
+
+
+def _no_type(value: dict[str, Any], file: str, text: str) -> Diagnostic:
+    if "type" not in value:
+        return Diagnostic("HIVE-106", '"type" is missing', file, "type", f"add it: {', '.join(CLASSES)}", 1)
+    guess = closest(str(value["type"]), CLASSES)
+    fix = f'did you mean "{guess}"?' if guess else f"use one of {', '.join(CLASSES)}"
+    shown = str(value["type"])[:40]
+    return Diagnostic("HIVE-105", f'there is no type "{shown}"', file, "type", fix, jsontext.line_of(text, ["type"]))

@@ -1,0 +1,38 @@
+"""What triggers need from whoever starts runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from hive_agents.errors import HiveError
+    from hive_agents.triggers.spec import TriggerSpec
+
+_OF_INPUT = {"HIVE-103", "HIVE-104", "HIVE-105", "HIVE-106"}
+
+
+class Fire(Protocol):
+    """Starts a run of the trigger's agent and returns its id; `hive_agents.runtime.firing.fire` does.
+
+    A `key` that a run has already starts nothing and gives that run. `scheduled` is the moment it was due, in UTC.
+
+    Raises: HiveError; `is_refusal` tells an input that the agent will never take from a fault that may pass.
+    """
+
+    async def __call__(self, spec: TriggerSpec, input: dict[str, Any], *, key: str, scheduled: str) -> str | None: ...
+
+
+def key_of(trigger: str, occasion: str) -> str:
+    """
+    >>> key_of("nightly", "2026-03-29T01:00:00+00:00")
+    'trigger/nightly/2026-03-29T01:00:00+00:00'
+    """
+    return f"trigger/{trigger}/{occasion}"
+
+
+def is_refusal(error: HiveError) -> bool:
+    """Whether the same input would be refused again: it doesn't fit the agent, or its key has another run."""
+    return all(
+        found.code == "HIVE-409" or (found.code in _OF_INPUT and found.file in ("input", "body", "data"))
+        for found in error.diagnostics
+    )

@@ -1,0 +1,155 @@
+"""Triggers as data: what starts an agent's runs, with what input, and as whom."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal, TypeGuard
+
+from pydantic import AfterValidator, Field, RootModel
+
+from hive_agents.access import is_name
+from hive_agents.formats import AnyCase, FileFormat, Name
+from hive_agents.triggers.payload import parse_path
+from hive_agents.triggers.schedule import Cron, zone
+
+YEAR_SECONDS = 366 * 86_400
+
+
+def _schedule(text: str) -> str:
+    Cron.parse(text)
+    return text
+
+
+def _timezone(name: str) -> str:
+    zone(name)
+    return name
+
+
+def _path(text: str) -> str:
+    parse_path(text)
+    return text
+
+
+def _printable(name: str) -> str:
+    if not is_name(name):
+        raise ValueError("a name is printable, at most 256 characters, without commas")
+    return name
+
+
+def _url(text: str) -> str:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(text)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and text.isprintable() and " " not in text
+        known_user = parts.username is not None or parts.password is not None
+        _ = parts.port
+    except ValueError:
+        fits, known_user = False, False
+    if not fits:
+        raise ValueError("use an http or https URL")
+    if known_user:
+        raise ValueError('a URL with a user or password shows it to all readers of the file: use "secret_ref"')
+    return text
+
+
+InputPath = Annotated[str, AfterValidator(_path)]
+
+
+class Trigger(FileFormat):
+    """What every trigger says.
+
+    `input` are constant inputs of the agent; what comes with an event is laid over them. `run_as` names the service
+    that the run works for, `service:<id>` by default. `missed` says what becomes of a schedule's ticks that passed
+    while nothing was there to see them: "skip" starts nothing, "once" starts one run for all of them.
+    """
+
+    id: Name
+    agent: Name
+    input: dict[str, Any] = {}
+    missed: Annotated[Literal["skip", "once"], AnyCase] = "skip"
+    run_as: Annotated[str, AfterValidator(_printable)] | None = None
+    enabled: bool = True
+
+    @property
+    def service(self) -> str:
+        return self.run_as or f"service:{self.id}"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the file says; its white space doesn't matter."""
+        text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `triggers/<id>.json`."""
+        value = self.model_dump(mode="json", exclude_none=True)
+        return {key: value[key] for key in sorted(value, key=lambda key: key not in ("id", "type"))}
+
+
+class CronTrigger(Trigger):
+    """Five fields (minute, hour, day, month, weekday), read in `timezone`.
+
+    >>> CronTrigger(id="nightly", type="cron", schedule="0 2 * * *", agent="digest").timezone
+    'UTC'
+    """
+
+    type: Annotated[Literal["cron"], AnyCase]
+    schedule: Annotated[str, AfterValidator(_schedule)]
+    timezone: Annotated[str, AfterValidator(_timezone)] = "UTC"
+
+
+class IntervalTrigger(Trigger):
+    """A tick every so many seconds, counted from when the trigger was first seen."""
+
+    type: Annotated[Literal["interval"], AnyCase]
+    every_seconds: Annotated[int, Field(ge=1, le=YEAR_SECONDS)]
+
+
+class EventTrigger(Trigger):
+    """Takes its input from an event: `input_from` selects an object, whose keys are inputs of the agent.
+
+    With `input_key` what is selected is the value of that one input, an object or not.
+    """
+
+    input_key: str | None = None
+
+
+class WebhookTrigger(EventTrigger):
+    """A signed HTTP request; `input_from` selects from `{"body", "id"}`."""
+
+    type: Annotated[Literal["webhook"], AnyCase]
+    secret_ref: str
+    input_from: InputPath = "$.body"
+
+
+class SseTrigger(EventTrigger):
+    """Each event of a stream, or each of those named `event`; `input_from` selects from `{"data", "event", "id"}`.
+
+    The secret is sent as a bearer token.
+    """
+
+    type: Annotated[Literal["sse"], AnyCase]
+    url: Annotated[str, AfterValidator(_url)]
+    event: str | None = None
+    secret_ref: str | None = None
+    input_from: InputPath = "$.data"
+
+
+TriggerSpec = CronTrigger | IntervalTrigger | WebhookTrigger | SseTrigger
+ScheduledSpec = CronTrigger | IntervalTrigger
+CLASSES: dict[str, type[CronTrigger] | type[IntervalTrigger] | type[WebhookTrigger] | type[SseTrigger]] = {
+    "cron": CronTrigger,
+    "interval": IntervalTrigger,
+    "webhook": WebhookTrigger,
+    "sse": SseTrigger,
+}
+
+
+class TriggerFile(RootModel[TriggerSpec]):
+    """Any trigger, for the JSON Schema."""
+
+
+def is_scheduled(spec: TriggerSpec) -> TypeGuard[ScheduledSpec]:
+    return isinstance(spec, CronTrigger | IntervalTrigger)

@@ -1,0 +1,147 @@
+"""What is remembered of each trigger: since when it is watched, when it fired last, what it missed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from sqlite3 import Connection, Row
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.database import connected, transaction
+from hive_agents.events import Event, EventLog, EventType
+
+if TYPE_CHECKING:
+    from hive_agents.triggers.schedule import Ticks
+    from hive_agents.triggers.spec import TriggerSpec
+    from hive_agents.workspace import Workspace
+
+_IDS = uuid.UUID("6f6f0a37-0f5e-5d0c-9a57-7f3c2b1c9e44")
+ID_DAY = dt.timedelta(hours=24)
+
+
+def iso(moment: dt.datetime) -> str:
+    """UTC, as the database, events and keys have it."""
+    return moment.astimezone(dt.UTC).isoformat()
+
+
+@dataclass(frozen=True)
+class TriggerState:
+    """`since` is when this version of the file was first seen; `last_at` the last tick or event that was dealt with."""
+
+    id: str
+    digest: str
+    since: dt.datetime
+    last_at: dt.datetime | None = None
+    missed: int = 0
+    last_event_id: str | None = None
+    last_run_id: str | None = None
+
+    @property
+    def seen_until(self) -> dt.datetime:
+        """No tick up to here is looked at again."""
+        return max(self.since, self.last_at or self.since)
+
+
+class TriggerStore:
+    """The table `triggers` of a workspace; any process may write it.
+
+    Methods raise HIVE-402 when the database is locked, HIVE-403 when it can't be written, HIVE-407 when it is damaged.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+
+    def get(self, id: str) -> TriggerState | None:
+        with self._connection() as connection:
+            return _state(connection, id)
+
+    def begin(self, spec: TriggerSpec, now: dt.datetime) -> TriggerState:
+        """The trigger's state; one that is new, or whose file says something new, is watched from now on."""
+        with self._connection() as connection:
+            found = _state(connection, spec.id)
+            if found is None or found.digest != spec.digest:
+                with transaction(connection):
+                    connection.execute(
+                        "INSERT INTO triggers (id, hash, since) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE"
+                        " SET hash = excluded.hash, since = excluded.since WHERE hash != excluded.hash",
+                        (spec.id, spec.digest, iso(now)),
+                    )
+                found = _state(connection, spec.id)
+            assert found is not None
+            return found
+
+    def ticked(
+        self, state: TriggerState, last: dt.datetime, missed: Ticks, run_id: str | None, *, policy: str, tenant: str
+    ) -> bool:
+        """Remember that every tick up to `last` was dealt with, and tell of those missed, in one transaction.
+
+        False where another process did so first, or the file changed meanwhile: nothing is counted twice.
+        """
+        values = (iso(last), missed.count, run_id, state.id, state.digest, state.last_at and iso(state.last_at))
+        with self._connection() as connection, transaction(connection):
+            changed = connection.execute(
+                "UPDATE triggers SET last_at = ?, missed = missed + ?, last_run_id = coalesce(?, last_run_id)"
+                " WHERE id = ? AND hash = ? AND last_at IS ?",
+                values,
+            )
+            if changed.rowcount == 1 and missed.count:
+                EventLog.record(connection, [_told(state, missed, policy, tenant)])
+            return changed.rowcount == 1
+
+    def fired(self, id: str, run_id: str | None, *, at: dt.datetime | None = None, event_id: str | None = None) -> None:
+        """Remember a run that no schedule started; without one it was an event that the agent can't take.
+
+        Without `at` a schedule's ticks stay as they are: that is for a person who fires it by hand.
+        """
+        with self._connection() as connection, transaction(connection):
+            connection.execute(
+                "UPDATE triggers SET last_at = coalesce(?, last_at), last_run_id = coalesce(?, last_run_id),"
+                " last_event_id = coalesce(?, last_event_id) WHERE id = ?",
+                (iso(at) if at else None, run_id, event_id, id),
+            )
+
+    def forget(self, id: str) -> None:
+        with self._connection() as connection, transaction(connection):
+            connection.execute("DELETE FROM triggers WHERE id = ?", (id,))
+
+    def key_of(self, tenant: str, key: str, now: dt.datetime) -> tuple[str, str | None]:
+        """(the key to start a run with, the run that has it already).
+
+        An id counts as the same for 24 hours after its run was started; later it is somebody's new one.
+        """
+        query, first = "SELECT run_id, started_at FROM runs WHERE tenant = ? AND key = ?", key
+        with self._connection() as connection:
+            while (found := connection.execute(query, (tenant, key)).fetchone()) is not None:
+                if now - dt.datetime.fromisoformat(found["started_at"]) < ID_DAY:
+                    return key, str(found["run_id"])
+                key = f"{first}#{found['run_id']}"
+        return key, None
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        with connected(self.workspace.database) as connection:
+            connection.row_factory = Row
+            yield connection
+
+
+def _state(connection: Connection, id: str) -> TriggerState | None:
+    found = connection.execute("SELECT * FROM triggers WHERE id = ?", (id,)).fetchone()
+    if found is None:
+        return None
+    value: dict[str, Any] = dict(found)
+    since = dt.datetime.fromisoformat(value.pop("since"))
+    last_at = value.pop("last_at")
+    last = dt.datetime.fromisoformat(last_at) if last_at else None
+    return TriggerState(digest=value.pop("hash"), since=since, last_at=last, **value)
+
+
+def _told(state: TriggerState, missed: Ticks, policy: str, tenant: str) -> Event:
+    assert missed.first is not None
+    assert missed.last is not None
+    span = {"first": iso(missed.first), "last": iso(missed.last)}
+    id = str(uuid.uuid5(_IDS, f"missed/{state.id}/{span['first']}/{span['last']}"))
+    payload = {"trigger": state.id, "count": missed.count, **span, "policy": policy}
+    return Event(EventType.TRIGGER_MISSED, tenant=tenant, payload=payload, id=id)
