@@ -203,14 +203,16 @@ def agent_ids(workspace: Workspace) -> list[str]:
 def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> AgentSpec:
     """What `name` in a node's `sub_agents` means: a node of `agent`, as an agent of this node alone, or an agent.
 
-    Raises: HIVE-107, and what `load_agent` raises.
+    Raises: HIVE-107, and what `serving_agent` raises.
     """
     own = {node.id: node for node in agent.nodes}
     if name in own:
         changes = {"id": name, "entry": name, "nodes": [own[name]], "edges": [], "pause_nodes": []}
         return agent.model_copy(update=changes)
     if workspace is not None and name in agent_ids(workspace):
-        return load_agent(workspace, name)
+        from hive_agents.agents.versions import serving_agent  # which reads agents by this module
+
+        return serving_agent(workspace, name)[0]
     guess = closest(name, [*own, *(agent_ids(workspace) if workspace is not None else ())])
     fix = f'did you mean "{guess}"?' if guess else "name a node of this agent, or a file of agents/"
     raise HiveError.of("HIVE-107", f'there is no sub-agent "{name}"', file=f"agents/{agent.id}.json", fix=fix)

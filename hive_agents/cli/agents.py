@@ -1,11 +1,13 @@
-"""`hive agents`: the agents of a workspace, and what is wrong with them."""
+"""`hive agents`: the agents of a workspace, which version of each serves, and what is wrong with them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from hive_agents.cli import agents_versions
+from hive_agents.cli.agents_versions import AgentArgument, require_known
 from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace
 
 if TYPE_CHECKING:
@@ -13,22 +15,30 @@ if TYPE_CHECKING:
     from hive_agents.errors import Diagnostic
     from hive_agents.workspace import Workspace
 
-app = typer.Typer(help="Agents: list, show and check them.", no_args_is_help=True)
-AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
+app = typer.Typer(help="Agents: list, show and check them, and let them evolve.", no_args_is_help=True)
+for _command in (
+    agents_versions.propose,
+    agents_versions.deploy,
+    agents_versions.rollback,
+    agents_versions.history,
+    agents_versions.align,
+):
+    app.command()(_command)
 
 
 @app.command("list")
 def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """The agents of the workspace."""
-    from hive_agents.agents import agent_ids
+    from hive_agents.agents import versions
     from hive_agents.agents.topology import sub_agent_nodes
 
-    place = open_workspace(workspace)
+    place, surface = open_workspace(workspace), Surface(json, quiet)
     rows, lines = [], []
-    for id in agent_ids(place):
-        agent, found = _checked(place, id)
+    for id in versions.known_agents(place):
+        agent, deployed, found = _serving(place, id)
         ok = not any(one.severity == "error" for one in found)
-        row: dict[str, Any] = {"id": id, "ok": ok}
+        told = versions.warnings(place, id) if deployed else []
+        row: dict[str, Any] = {"id": id, "ok": ok, "deployed": deployed, "edited": _edited(told)}
         if agent is not None:
             row |= {
                 "version": agent.version,
@@ -40,44 +50,50 @@ def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: Qu
                 "capability": str(agent.capability),
             }
         rows.append(row)
+        surface.warn(told)
         if agent is not None and ok:
             aside = sub_agent_nodes(agent)
-            lines.append(f"{id}: {' → '.join(node.id for node in agent.nodes if node.id not in aside)}")
+            version = f" (version {agent.version})" if deployed else ""
+            lines.append(f"{id}{version}: {' → '.join(node.id for node in agent.nodes if node.id not in aside)}")
         else:
             lines.append(f"{id}: {count(len(found), 'fault')}, see hive agents validate {id}")
-    Surface(json, quiet).show({"agents": rows}, *(lines or ["no agents yet: write agents/ID.json"]))
+    surface.show({"agents": rows}, *(lines or ["no agents yet: write agents/ID.json"]))
 
 
 @app.command("show")
 def show(
     agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
 ) -> None:
-    """An agent: its nodes, what they take and make, and where the work goes."""
-    from hive_agents.agents import load_agent
+    """An agent as it serves: its nodes, what they take and make, and where the work goes."""
+    from hive_agents.agents import versions
 
-    place = open_workspace(workspace)
-    _require_known(place, agent)
-    spec = load_agent(place, agent)
+    place, surface = open_workspace(workspace), Surface(json, quiet)
+    require_known(place, agent)
+    spec, row = versions.serving_agent(place, agent)
+    told = versions.warnings(place, agent)
+    surface.warn(told)
     lines = [f"{spec.id}, version {spec.version}, for the goal {spec.goal}; begins with {spec.entry}"]
+    lines.append(f"  deployed {row.at[:16]} by {row.by}" if row is not None else "  its file serves: never deployed")
     for node in spec.nodes:
         lines.append(f"  {node.id}: {', '.join(node.input_keys) or '()'} → {', '.join(node.output_keys) or '()'}")
         if node.sub_agents:
             lines.append(f"    delegates to {', '.join(node.sub_agents)}")
         for edge in spec.edges_from(node.id):
             lines.append(f"    {f'if {edge.condition}' if edge.condition else edge.on} → {edge.target}")
-    Surface(json, quiet).show({"agent": spec.to_json()}, *lines)
+    deployed = row.to_json(active=True) if row is not None else None
+    surface.show({"agent": spec.to_json(), "deployed": deployed, "edited": _edited(told)}, *lines)
 
 
 @app.command("validate")
 def validate(
     agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
 ) -> None:
-    """Check an agent: syntax, and whether every name leads somewhere and every input has a source."""
+    """Check an agent's file: syntax, and whether every name leads somewhere and every input has a source."""
     from hive_agents.errors import has_errors
 
     surface = Surface(json, quiet)
     place = open_workspace(workspace)
-    _require_known(place, agent)
+    require_known(place, agent)
     _, found = _checked(place, agent)
     ok = not has_errors(found)
     if not json:
@@ -87,8 +103,24 @@ def validate(
     raise typer.Exit(0 if ok else 1)
 
 
+def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Diagnostic]]:
+    """The agent that serves, None where none can be read, whether it was deployed, and what both levels say of it."""
+    from hive_agents.agents import check_agent
+    from hive_agents.agents.versions import serving_agent
+    from hive_agents.errors import HiveError
+
+    try:
+        agent, row = serving_agent(place, id)
+    except HiveError as error:
+        return None, False, error.diagnostics
+    if row is not None:
+        return agent, True, check_agent(agent, place)
+    found = _checked(place, id)
+    return found[0], False, found[1]
+
+
 def _checked(place: Workspace, id: str) -> tuple[AgentSpec | None, list[Diagnostic]]:
-    """The agent, None where level 1 can't read it, and what both levels say."""
+    """The agent of the file, None where level 1 can't read it, and what both levels say."""
     from hive_agents.agents import check_agent
     from hive_agents.agents.spec import read_agent
     from hive_agents.errors import HiveError
@@ -100,13 +132,6 @@ def _checked(place: Workspace, id: str) -> tuple[AgentSpec | None, list[Diagnost
     return agent, check_agent(agent, place, file=f"agents/{id}.json", text=text)
 
 
-def _require_known(place: Workspace, id: str) -> None:
-    """Raises: HIVE-107 with exit code 2."""
-    from hive_agents.agents import agent_ids
-    from hive_agents.errors import HiveError, closest
-
-    known = agent_ids(place)
-    if id not in known:
-        guess = closest(id, known)
-        fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
-        raise HiveError.of("HIVE-107", f'there is no agent "{id}"', file=f"agents/{id}.json", fix=fix, exit_code=2)
+def _edited(told: list[Diagnostic]) -> bool:
+    """Whether the file is not what serves."""
+    return any(one.code == "HIVE-404" for one in told)

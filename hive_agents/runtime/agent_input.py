@@ -9,8 +9,9 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from hive_agents.access import Principal
-from hive_agents.agents import AgentSpec, ToolRegistry, agent_ids, check_agent, sound_agent
+from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, sound_agent
 from hive_agents.agents.guards import Limits
+from hive_agents.agents.versions import known_agents, serving_agent, versions
 from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
 from hive_agents.formats import Format
 from hive_agents.goals import Goal
@@ -19,16 +20,24 @@ from hive_agents.workspace import Workspace
 
 
 def read_agent(workspace: Workspace, agent: AgentSpec | str, tools: ToolRegistry, goal: Goal | None) -> AgentSpec:
-    """Raises: HIVE-107 (exit code 2) for an unknown id, every diagnostic of levels 1 and 2 for a faulty agent."""
+    """The agent, or the one of that id that serves: its deployed version, before its first deployment the file.
+
+    Raises: HIVE-107 (exit code 2) for an unknown id, every diagnostic of levels 1 and 2 for a faulty agent, HIVE-413
+    where nobody vouches for what was deployed.
+    """
+    named: dict[str, Any] = {"tools": tools.all_names, "sub_agent_tools": tools.sub_agents_only}
     if isinstance(agent, str):
-        if agent not in agent_ids(workspace):
-            guess = closest(agent, agent_ids(workspace))
+        known = known_agents(workspace)
+        if agent not in known:
+            guess = closest(agent, known)
             fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
             raise HiveError.of(
                 "HIVE-107", f'there is no agent "{agent}"', file=f"agents/{agent}.json", fix=fix, exit_code=2
             )
-        return sound_agent(workspace, agent, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
-    found = check_agent(agent, workspace, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
+        if not versions(workspace, agent):
+            return sound_agent(workspace, agent, **named)
+        agent, goal = serving_agent(workspace, agent)[0], None
+    found = check_agent(agent, workspace, **named)
     if goal is not None:
         found = [one for one in found if one.path != "goal"]
     if has_errors(found):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hive_agents import audit
@@ -14,6 +15,7 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval import StoredConfig
 from hive_agents.retrieval.deployed import find_active
 from hive_agents.runs import RunRow, RunStore
+from hive_agents.runtime import agent_deploy
 from hive_agents.runtime.agent_resume import resume_decided, waits_for
 from hive_agents.runtime.judge_requests import ANSWERED, EFFECTS, carried_out, overtaken_because
 from hive_agents.runtime.override import file_once
@@ -21,6 +23,52 @@ from hive_agents.runtime.recheck import recheck_for
 from hive_agents.verification.approved import deploy_approved, deployed_for, stale_because
 from hive_agents.verification.deploy import Deployment
 from hive_agents.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Deployable:
+    """What requests of kind `deploy` may make serve.
+
+    `made` is what a request made serve before, None where nothing; `stale` says why its figures hold no more, "" where
+    they do; `deploy` makes it serve, once; `again` is the command that measures anew.
+    """
+
+    made: Callable[[Workspace, ApprovalRequest], Any]
+    stale: Callable[[Workspace, ApprovalRequest], str]
+    deploy: Callable[[Workspace, ApprovalRequest], dict[str, Any]]
+    again: Callable[[ApprovalRequest], str]
+
+
+def _config_deployed(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
+    version = deploy_approved(workspace, request.id, request.context, request.decisions[-1].model_dump())
+    return {"deployed": version.name, "version": version.id}
+
+
+def _config_again(request: ApprovalRequest) -> str:
+    return "hive optimize" if request.run_id else f"hive deploy {request.context['config']} --override"
+
+
+def _agent_deployed(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
+    row = agent_deploy.deploy_approved(workspace, request)
+    return {"deployed": f"version {row.version} of {row.agent}", "version": row.version}
+
+
+CONFIG = Deployable(
+    made=lambda workspace, request: deployed_for(workspace, request.id),
+    stale=lambda workspace, request: stale_because(workspace, request.context),
+    deploy=_config_deployed,
+    again=_config_again,
+)
+AGENT = Deployable(
+    made=agent_deploy.deployed_for,
+    stale=lambda workspace, request: agent_deploy.stale_because(workspace, request.context),
+    deploy=_agent_deployed,
+    again=agent_deploy.again,
+)
+
+
+def _deployable(request: ApprovalRequest) -> Deployable:
+    return AGENT if "agent" in request.context else CONFIG
 
 
 def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deployment, reason: str, by: str) -> str:
@@ -89,8 +137,7 @@ def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 3
         if run is not None:
             store.record_outcome(request.id, _resumed(workspace, run, wait))
         elif request.status == "approved":
-            version = _deployed(store, request)
-            store.record_outcome(request.id, {"deployed": version.name, "version": version.id})
+            store.record_outcome(request.id, _deployed(store, request))
         run = _run(workspace, request)
     if _has_effect(request):
         store.record_outcome(request.id, carried_out(workspace, request))
@@ -139,16 +186,17 @@ def _require_open_subject(store: ApprovalStore, request: ApprovalRequest) -> Non
 
 def _require_current(store: ApprovalStore, request: ApprovalRequest) -> None:
     """Raises: HIVE-307, after the request was superseded and its run told so."""
-    if deployed_for(store.workspace, request.id) is not None:
+    kind = _deployable(request)
+    if kind.made(store.workspace, request) is not None:
         return
-    why = stale_because(store.workspace, request.context)
+    why = kind.stale(store.workspace, request)
     if why:
         _close(store, request, why)
 
 
-def _deployed(store: ApprovalStore, request: ApprovalRequest) -> Any:
+def _deployed(store: ApprovalStore, request: ApprovalRequest) -> dict[str, Any]:
     try:
-        return deploy_approved(store.workspace, request.id, request.context, request.decisions[-1].model_dump())
+        return _deployable(request).deploy(store.workspace, request)
     except HiveError as error:
         if error.diagnostics[0].code == "HIVE-307":
             _close(store, request, error.diagnostics[0].message)
@@ -158,8 +206,8 @@ def _deployed(store: ApprovalStore, request: ApprovalRequest) -> Any:
 def _close(store: ApprovalStore, request: ApprovalRequest, why: str) -> None:
     closed = store.supersede(request.id, why)
     carry_out(store.workspace, closed)
-    again = "hive optimize" if request.run_id else f"hive deploy {request.context['config']} --override"
-    raise refused("HIVE-307", f"{request.id} is superseded: {why} since it was measured", f"measure again: `{again}`")
+    fix = f"measure again: `{_deployable(request).again(request)}`"
+    raise refused("HIVE-307", f"{request.id} is superseded: {why} since it was measured", fix)
 
 
 def _resumed(workspace: Workspace, run: RunRow, wait: float) -> dict[str, Any]:

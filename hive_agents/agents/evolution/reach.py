@@ -1,0 +1,76 @@
+"""What a new version of an agent may do that the one before could not: a reader should see it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from hive_agents.agents.spec import AgentSpec, NodeSpec
+from hive_agents.agents.tool import Decision, Tool
+from hive_agents.agents.tools import strictest
+from hive_agents.agents.verify import FILE_TOOLS
+
+_RANK: Mapping[Decision, int] = {"deny": 0, "ask": 1, "allow": 2}
+RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/model")
+"""Where a difference is shown first."""
+
+
+def more_than(before: AgentSpec, after: AgentSpec, tools: Mapping[str, Tool]) -> list[str]:
+    """Each thing in words: looser rules, new tools with effects, fewer questions to people, less judgement.
+
+    `tools` are those that there are, by name. Empty where the new version may do nothing more.
+    """
+    return [*_tools(before, after, tools), *_nodes(before, after), *_whole(before, after)]
+
+
+def _tools(before: AgentSpec, after: AgentSpec, tools: Mapping[str, Tool]) -> Iterator[str]:
+    for name in sorted({tool for node in after.nodes for tool in node.tools} | set(FILE_TOOLS)):
+        tool = tools.get(name)
+        effect = tool.side_effect if tool is not None else "write"
+        old, new = (_decision(agent, name, tool) for agent in (before, after))
+        if old is None and effect == "read":
+            continue  # a new tool that only reads is seen in the difference
+        if _RANK[new or "deny"] > _RANK[old or "deny"]:
+            yield f"{name} ({effect}): {old or 'not used'} -> {new}"
+    for node in after.nodes:
+        known = next((one for one in before.nodes if one.id == node.id), None)
+        for name in node.tools:
+            if (
+                known is not None
+                and name not in known.tools
+                and (name not in tools or tools[name].side_effect != "read")
+            ):
+                yield f"{node.id} may use {name}"
+
+
+def _decision(agent: AgentSpec, name: str, tool: Tool | None) -> Decision | None:
+    """What the agent's rules say of a tool; None where no node has it."""
+    if name in FILE_TOOLS:  # every node has them, and "*" is not about them
+        return strictest([[rule for rule in agent.tool_policy if rule.match != "*"]], name, "allow")
+    if not any(name in node.tools for node in agent.nodes):
+        return None
+    return strictest([agent.tool_policy], name, tool.policy if tool is not None else "ask")
+
+
+def _nodes(before: AgentSpec, after: AgentSpec) -> Iterator[str]:
+    known = {node.id: node for node in before.nodes}
+    for node in after.nodes:
+        old = known.get(node.id)
+        for name in sorted(set(node.sub_agents) - set(old.sub_agents if old is not None else ())):
+            yield f"{node.id} may delegate to {name}"
+        if old is None:
+            continue
+        if _asks(before, old) and not _asks(after, node):
+            yield f"{node.id} begins without asking a person"
+        if (old.judge, old.success_criteria) != (None, None) and (node.judge, node.success_criteria) == (None, None):
+            yield f"nobody judges {node.id} any more"
+
+
+def _asks(agent: AgentSpec, node: NodeSpec) -> bool:
+    return node.requires_approval or node.pause_before or node.id in agent.pause_nodes
+
+
+def _whole(before: AgentSpec, after: AgentSpec) -> Iterator[str]:
+    if after.capability.rank > before.capability.rank:
+        yield f"capability: {before.capability} -> {after.capability}"
+    if after.model != before.model:
+        yield f"model: {before.model or 'the settings name it'} -> {after.model or 'the settings name it'}"

@@ -1,0 +1,215 @@
+"""`hive agents propose|deploy|rollback|history|align`: how an agent gets a new version, and goes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import (
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    count,
+    one_line,
+    open_workspace,
+    styled,
+)
+
+if TYPE_CHECKING:
+    from hive_agents.runtime.agent_deploy import AgentDeployment
+    from hive_agents.workspace import Workspace
+
+AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
+ReasonOption = Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")]
+AsOption = Annotated[str | None, typer.Option("--as", metavar="USER", help="Who asks (default: the local user).")]
+_STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
+
+
+def propose(
+    agent: AgentArgument,
+    patch: Annotated[
+        str | None,
+        typer.Option(
+            "--patch", metavar="FILE", help="JSON patch of what serves, or an object to merge; - reads stdin."
+        ),
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="NEW.json", help="The whole new agent in place of a patch.")
+    ] = None,
+    reason: ReasonOption = None,
+    by: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Propose a new version: it is checked and written down, and serves nobody until it is deployed."""
+    from hive_agents.agents.evolution import proposals
+    from hive_agents.cli.answering import read_patch
+    from hive_agents.errors import HiveError
+    from hive_agents.runtime.decider import requester_for
+
+    if (patch is None) == (file is None):
+        raise HiveError.of("HIVE-409", "say what changes", fix="give --patch FILE, or --file NEW.json", exit_code=2)
+    if not (reason and reason.strip()):
+        raise HiveError.of("HIVE-409", "a proposal needs a reason", fix='add --reason "…"', exit_code=2)
+    place = open_workspace(workspace)
+    require_known(place, agent)
+    change = read_patch(patch) if patch is not None else _whole(file)
+    who = requester_for(place, as_user=by)
+    made = proposals.propose(place, agent, change, by=who, reason=reason)
+    value = {"agent": agent, "version": made.version, "file": made.file, "diagnostics": [], "diff": made.patch}
+    lines = [f"version {made.version} of {agent} is proposed: {made.file}"]
+    lines += [one_line(f"  {step['op']} {step['path']}") for step in made.patch]
+    Surface(json, quiet).show(value, *lines, f"hive agents deploy {agent} --version {made.version} measures it")
+
+
+def deploy(
+    agent: AgentArgument,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="A proposed version (default: the agent's file).")
+    ] = None,
+    reason: ReasonOption = None,
+    by: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run its goal's eval cases beside what serves, and ask another person to let it serve, unless it is blocked."""
+    from hive_agents.runtime import agent_deploy
+    from hive_agents.runtime.decider import requester_for
+
+    place, surface = open_workspace(workspace), Surface(json, quiet)
+    require_known(place, agent)
+    who = requester_for(place, as_user=by)
+    with surface.progress() as progress:
+        outcome = agent_deploy.deploy(
+            place,
+            agent,
+            by=who,
+            version=version,
+            reason=reason,
+            principal=_principal(place, by),
+            progress=progress,
+        )
+    surface.show(outcome.to_json(), *_parts(agent, outcome))
+    raise typer.Exit(1 if outcome.verdict.decision == "blocked" else 0)
+
+
+def rollback(
+    agent: AgentArgument,
+    reason: ReasonOption = None,
+    by: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Serve the version before again; run it again to go further back."""
+    from hive_agents.agents import versions
+    from hive_agents.runtime.decider import holds_token, requester_for
+
+    place = open_workspace(workspace)
+    require_known(place, agent)
+    authn = "token" if holds_token() else "local"
+    row, before = versions.rollback(place, agent, requester_for(place, as_user=by), reason=reason, authn=authn)
+    value = {"agent": agent, "deployed": row.version, "previous": before.version}
+    Surface(json, quiet).show(value, f"version {row.version} of {agent} serves again (before: {before.version})")
+
+
+def history(
+    agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
+) -> None:
+    """Every deployment of an agent, newest first, with what was measured."""
+    from rich.table import Table
+
+    from hive_agents.agents import versions
+
+    place, surface = open_workspace(workspace), Surface(json, quiet)
+    require_known(place, agent)
+    rows = [row.to_json(active=n == 0) for n, row in enumerate(versions.versions(place, agent))]
+    surface.warn(versions.warnings(place, agent))
+    table = Table()
+    for name in ("", "id", "version", "at", "by", "via", "decision", "cases"):
+        table.add_column(name, no_wrap=name != "by", overflow="fold")
+    for row in rows:
+        side = row["evaluation"].get("candidate")
+        cases = f"{side['passed']}/{row['evaluation']['n']}" if side else "–"
+        told = (row["id"], row["version"], row["at"][:16].replace("T", " "), row["by"], row["via"], row["decision"])
+        table.add_row("●" if row["active"] else "", *map(one_line, told), cases)
+    surface.show({"versions": rows}, table if rows else f"{agent} was never deployed: its file serves")
+
+
+def align(
+    agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
+) -> None:
+    """Derive anew what the health judge measures an agent by: its goal, its prompts, the queen's principles."""
+    from hive_agents.supervision.health.criteria import align as aligned
+
+    place = open_workspace(workspace)
+    criteria = aligned(place, agent)
+    value = {"agent": agent, "criteria": criteria.model_dump(mode="json")}
+    Surface(json, quiet).show(value, f"{agent} is aligned with {count(len(criteria.sources), 'source')}")
+
+
+def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
+    """The decision with its figures, as lines."""
+    verdict, figures = outcome.verdict, outcome.verdict.evaluation
+    word = "PASSED" if verdict.decision == "first" else verdict.decision.upper()
+    lines: list[Any] = [styled(word, f"bold {_STYLES[verdict.decision]}") + f" {agent}"]
+    lines += [one_line(f"  {reason['code']}: {reason['message']}") for reason in verdict.reasons]
+    new, old = figures.get("candidate"), figures.get("current")
+    if new is not None and figures["n"]:
+        told = f"{old['passed']} -> {new['passed']}" if old is not None else str(new["passed"])
+        lines.append(f"  {told} of {count(figures['n'], 'eval case')} passed")
+    if new is not None and old is not None and figures["n"]:
+        lines.append(
+            f"  {figures['wins']} won, {figures['losses']} lost, {figures['ties']} tied;"
+            f" p = {figures['p_value']:.4f} against {figures['alpha']:.4f} ({figures['test']})"
+        )
+        lines.append(f"  tokens {old['tokens']} -> {new['tokens']}")
+    if outcome.deployed is not None:
+        before = f" (before: {outcome.previous})" if outcome.previous else ""
+        lines.append(f"version {outcome.deployed} serves{before}")
+    elif outcome.approval_id is not None:
+        lines.append(f"it waits for another person: hive approvals show {outcome.approval_id}")
+    return lines
+
+
+def _whole(file: Path | None) -> Any:
+    from hive_agents.agents import AgentSpec
+    from hive_agents.cli.answering import read_patch
+    from hive_agents.errors import HiveError
+    from hive_agents.formats import load_value
+
+    try:
+        return load_value(AgentSpec, read_patch(str(file)), str(file))
+    except HiveError as error:
+        raise HiveError(error.diagnostics, exit_code=error.exit_code if error.exit_code == 2 else 1) from None
+
+
+def _principal(place: Workspace, by: str | None) -> Any:
+    """For whom the cases are rehearsed; for nobody no documents are found."""
+    import os
+    from contextlib import suppress
+
+    from hive_agents.access import principal_for
+    from hive_agents.errors import HiveError
+
+    known = by or os.environ.get("HIVE_TOKEN", "").strip() or place.settings.access.mode == "open"
+    with suppress(HiveError):  # one who may ask for a deployment need not be a reader of documents
+        return principal_for(place, by, os.environ) if known else None
+    return None
+
+
+def require_known(place: Workspace, id: str) -> None:
+    """Raises: HIVE-107 with exit code 2."""
+    from hive_agents.agents.versions import known_agents
+    from hive_agents.errors import HiveError, closest
+
+    known = known_agents(place)
+    if id not in known:
+        guess = closest(id, known)
+        fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
+        raise HiveError.of("HIVE-107", f'there is no agent "{id}"', file=f"agents/{id}.json", fix=fix, exit_code=2)

@@ -1,0 +1,272 @@
+"""Deploy a version of an agent: measured, asked for, approved by somebody else, and then it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from hive_agents.agents import AgentSpec, ToolRegistry, sound_agent
+from hive_agents.agents.evolution.proposals import Proposal, candidate_of, find_proposal, propose
+from hive_agents.agents.evolution.reach import RISKY, more_than
+from hive_agents.agents.evolution.texts import agent_hash, difference, format_hash, inlined
+from hive_agents.agents.evolution.verdict import Decision, Verdict
+from hive_agents.agents.spec import load_agent
+from hive_agents.agents.versions import VersionRow, follow, record, served_text, versions
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Diff, Filing
+from hive_agents.errors import HiveError
+from hive_agents.goals import load_goal
+from hive_agents.runtime.agent_gate import Stage, measure
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.access import Principal
+    from hive_agents.llm import Chain, Role
+
+
+@dataclass(frozen=True)
+class AgentDeployment:
+    """What came of a deploy: `deployed` is the version that serves by it, None where a person has to agree first."""
+
+    verdict: Decision
+    deployed: int | None
+    previous: int | None
+    approval_id: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "decision": self.verdict.decision,
+            "reasons": list(self.verdict.reasons),
+            "deployed": self.deployed,
+            "previous": self.previous,
+            "evaluation": self.verdict.evaluation,
+            "approval_id": self.approval_id,
+        }
+
+
+def deploy(
+    workspace: Workspace,
+    id: str,
+    *,
+    by: str,
+    version: int | None = None,
+    reason: str | None = None,
+    principal: Principal | None = None,
+    tools: ToolRegistry | None = None,
+    models: Callable[[AgentSpec], Callable[[Role], Chain]] | None = None,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> AgentDeployment:
+    """Measure a proposed version, by default the agent's file, and ask a person to let it serve unless it is blocked.
+
+    An agent's first deployment is its file as it is; it asks nobody. Asked again for the same, the request is the
+    same, and nothing is measured again while it waits. The cases are rehearsed for `principal`.
+
+    What serves already is told as it was deployed, to a caller that died before it knew.
+
+    Raises: all that levels 1 and 2 say; HIVE-409 for an unknown proposal and one that a person refused; HIVE-307 for
+    a proposal that something else overtook; HIVE-401 without a model.
+    """
+    tools = tools if tools is not None else _bundled(workspace)
+    stage = Stage(workspace, tools, principal, models, progress)
+    served = versions(workspace, id)
+    if version is None and not served:
+        return _first(stage, id, by, reason)
+    if version is None:
+        changed = sound_agent(workspace, id, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
+        if agent_hash(inlined(changed, workspace)) == served[0].hash:
+            return _as_before(served)
+        proposal = propose(workspace, id, changed, by=by, reason=reason or f"agents/{id}.json as it is", tools=tools)
+    elif served and served[0].version == version:
+        return _as_before(served)
+    else:
+        proposal = find_proposal(workspace, id, version)
+    return _proposed(stage, proposal, served[0] if served else None)
+
+
+def deployed_for(workspace: Workspace, request: ApprovalRequest) -> VersionRow | None:
+    """The version that an approval made serve, though another one may by now."""
+    made = versions(workspace, request.context["agent"])
+    return next((one for one in made if one.evaluation.get("approval_id") == request.id), None)
+
+
+def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:
+    """Why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's."""
+    try:
+        base = served_text(workspace, context["agent"])
+        if agent_hash(base) != context["base_hash"]:
+            return "another version was deployed"
+        if format_hash(load_goal(workspace, base.goal)) != context["goal_hash"]:
+            return "the goal was edited"
+        if _sub_agents(workspace, base) != context["sub_agents"]["current"]:
+            return "a sub-agent was changed"
+        candidate = candidate_of(base, find_proposal(workspace, context["agent"], context["version"]))
+        if _sub_agents(workspace, candidate) != context["sub_agents"]["candidate"]:
+            return "a sub-agent was changed"
+    except HiveError as error:
+        return error.diagnostics[0].message
+    return "" if agent_hash(candidate) == context["hash"] else "the proposal was edited"
+
+
+def deploy_approved(workspace: Workspace, request: ApprovalRequest) -> VersionRow:
+    """Let the version of an approved request serve, once.
+
+    Raises: HIVE-307 where anything that its figures rest on has changed.
+    """
+    context = request.context
+    with workspace.exclusive("deploying an agent"):
+        made = deployed_for(workspace, request)
+        if made is not None:
+            if made == versions(workspace, made.agent)[0]:  # killed before the file followed
+                follow(workspace, made, context["base_hash"])
+            return made
+        why = stale_because(workspace, context)
+        base = served_text(workspace, context["agent"]) if not why else None
+        if base is None:
+            raise _stale(context, why)
+        if not versions(workspace, base.id):  # what a rollback returns to
+            told: dict[str, Any] = {"decision": "first", "via": "deploy", "by": request.requester}
+            why = "served before the first deployment"
+            record(workspace, base, **told, reason=why, evaluation={"goal_hash": context["goal_hash"]})
+        decision = request.decisions[-1]
+        return record(
+            workspace,
+            candidate_of(base, find_proposal(workspace, base.id, context["version"])),
+            decision=context["evaluation"]["decision"],
+            via="approval",
+            by=decision.by,
+            authn=decision.authn,
+            reason=decision.reason or context["reason"],
+            evaluation=context["evaluation"] | {"goal_hash": context["goal_hash"], "approval_id": request.id},
+        )
+
+
+def _first(stage: Stage, id: str, by: str, reason: str | None) -> AgentDeployment:
+    workspace, tools = stage.workspace, stage.tools
+    named = sound_agent(workspace, id, tools=tools.all_names, sub_agent_tools=tools.sub_agents_only)
+    agent, goal = inlined(named, workspace), load_goal(workspace, named.goal)
+    verdict = measure(stage, goal, agent, None)
+    if verdict.decision != "first":
+        return AgentDeployment(verdict, None, None)
+    with workspace.exclusive("deploying an agent"):
+        now = inlined(load_agent(workspace, id), workspace)
+        edited = agent_hash(now) != agent_hash(agent) or format_hash(load_goal(workspace, goal.id)) != format_hash(goal)
+        if edited or versions(workspace, id):
+            raise _stale({"agent": id}, "the agent or its goal was changed" if edited else "it was deployed")
+        evaluation = verdict.evaluation | {"goal_hash": format_hash(goal)}
+        told: dict[str, Any] = {"decision": "first", "via": "deploy", "by": by, "reason": reason}
+        row = record(workspace, agent, **told, evaluation=evaluation)
+    return AgentDeployment(verdict, row.version, None)
+
+
+def _as_before(served: Sequence[VersionRow]) -> AgentDeployment:
+    row = served[0]
+    decision: Verdict = row.decision if row.decision in get_args(Verdict) else "first"  # type: ignore[assignment]
+    verdict = Decision(decision, row.evaluation.get("reasons", []), row.evaluation)
+    return AgentDeployment(verdict, row.version, served[1].version if len(served) > 1 else None)
+
+
+def _proposed(stage: Stage, proposal: Proposal, served: VersionRow | None) -> AgentDeployment:
+    workspace = stage.workspace
+    base = served_text(workspace, proposal.agent)
+    candidate, goal = candidate_of(base, proposal), load_goal(workspace, base.goal)
+    previous = served.version if served is not None else None
+    bound = {
+        "agent": proposal.agent,
+        "version": proposal.version,
+        "hash": agent_hash(candidate),
+        "base_hash": proposal.base_hash,
+        "goal_hash": format_hash(goal),
+        "sub_agents": {"current": _sub_agents(workspace, base), "candidate": _sub_agents(workspace, candidate)},
+    }
+    earlier = _requests(workspace, bound)
+    waiting = next((one for one in earlier if one.status == "pending"), None)
+    if waiting is None:
+        verdict = measure(stage, goal, candidate, base)
+        if verdict.decision == "blocked":
+            return AgentDeployment(verdict, None, previous)
+        filing = _filing(stage, proposal, bound, base, candidate, verdict, served)
+        with workspace.exclusive("asking for a deployment"):
+            earlier = _requests(workspace, bound)
+            waiting = next((one for one in earlier if one.status == "pending"), None)
+            if waiting is None:
+                key = f"agent-version:{proposal.agent}:{proposal.version}:{len(earlier) + 1}"
+                waiting = ApprovalStore(workspace).file(filing.model_copy(update={"idempotency_key": key}))
+    return AgentDeployment(_measured(waiting), None, previous, waiting.id)
+
+
+def _filing(
+    stage: Stage,
+    proposal: Proposal,
+    bound: Mapping[str, Any],
+    base: AgentSpec,
+    candidate: AgentSpec,
+    verdict: Decision,
+    served: VersionRow | None,
+) -> Filing:
+    """What a reader should see first stands first: what more it may do, and whether its exam was changed."""
+    named = stage.tools.view(sub_agent=True)
+    more = more_than(base, candidate, {name: named[name] for name in named.names})
+    if served is not None and served.evaluation.get("goal_hash") != bound["goal_hash"]:
+        more.append(f"its goal was edited since version {served.version} was deployed")
+    steps = sorted(difference(base, candidate), key=lambda step: not step["path"].startswith(RISKY))
+    evaluation = verdict.evaluation | {"decision": verdict.decision, "reasons": list(verdict.reasons)}
+    return Filing(
+        kind="deploy",
+        title=f"let version {proposal.version} of {proposal.agent} serve: {verdict.decision}",
+        requester=proposal.by,
+        on_behalf_of=proposal.on_behalf_of,
+        context={
+            "more": more,
+            **bound,
+            "reason": proposal.reason,
+            "proposal": proposal.file,
+            "evaluation": evaluation,
+        },
+        diff=Diff(json_patch=steps, before_hash=bound["base_hash"], after_hash=bound["hash"]),
+        risk="high" if more or verdict.decision == "inconclusive" else "medium",
+        approvers=Approvers(exclude_requester=True),
+    )
+
+
+def _requests(workspace: Workspace, bound: Mapping[str, Any]) -> list[ApprovalRequest]:
+    """Those for the same version that rest on the same. Raises: HIVE-409 where a person refused one."""
+    found = [
+        one
+        for one in ApprovalStore(workspace).list()
+        if one.kind == "deploy" and all(one.context.get(name) == value for name, value in bound.items())
+    ]
+    refused = next((one for one in found if one.status == "rejected"), None)
+    if refused is not None:
+        why = f"version {bound['version']} of {bound['agent']} was refused: {refused.id}"
+        fix = f"propose something else; `hive approvals show {refused.id}` says why"
+        raise HiveError.of("HIVE-409", why, fix=fix, exit_code=1)
+    return found
+
+
+def _measured(request: ApprovalRequest) -> Decision:
+    evaluation = dict(request.context["evaluation"])
+    return Decision(evaluation["decision"], evaluation["reasons"], evaluation)
+
+
+def _sub_agents(workspace: Workspace, agent: AgentSpec) -> dict[str, str]:
+    """The identities of the workspace's agents that this one delegates to, by id."""
+    own = {node.id for node in agent.nodes}
+    names = {name for node in agent.nodes for name in node.sub_agents} - own
+    return {name: agent_hash(served_text(workspace, name)) for name in sorted(names)}
+
+
+def _stale(context: Mapping[str, Any], why: str) -> HiveError:
+    fix = "run the command again: it measures against what is there now"
+    file = f"agents/{context['agent']}.json"
+    return HiveError.of("HIVE-307", why, file=file, path="$", fix=fix, exit_code=1)
+
+
+def _bundled(workspace: Workspace) -> ToolRegistry:
+    from hive_agents.agents.bundled import bundled_tools
+
+    return bundled_tools(workspace)
+
+
+def again(request: ApprovalRequest) -> str:
+    """The command that measures a superseded request's version anew."""
+    return f"hive agents deploy {request.context['agent']} --version {request.context['version']}"
