@@ -6,14 +6,19 @@ import asyncio
 import socket
 from collections.abc import Collection
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from urllib.parse import SplitResult, urlsplit
 
 from hive_agents.errors import HiveError
 
 PORTS = {"http": 80, "https": 443}
-_NAT64 = IPv6Network("64:ff9b::/96")
-"""An IPv4 address is hidden in each of these."""
+# Not every release of Python knows them: relays of 6to4, examples, local translations, segment routing.
+_UNLISTED = "192.0.0.0/24 192.88.99.0/24 100::/63 2001::/23 3fff::/20 5f00::/16 64:ff9b:1::/48 fec0::/10"
+_CLOSED = tuple(map(ip_network, _UNLISTED.split()))
+_TAILS = tuple(map(IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
+"""The last 32 bits of an address in one of these are an IPv4 address: it is where the way leads."""
+_6TO4 = IPv6Network("2002::/16")
+_ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 @dataclass(frozen=True)
@@ -63,14 +68,16 @@ def is_public(address: str) -> bool:
         found = ip_address(address.partition("%")[0])
     except ValueError:
         return False
+    if any(found in network for network in _CLOSED):
+        return False
     if isinstance(found, IPv6Address):
-        hidden = found.ipv4_mapped or found.sixtofour or (found.teredo[1] if found.teredo else None)
-        if found in _NAT64:
-            hidden = IPv4Address(int(found) & 0xFFFFFFFF)
-        if found.is_site_local or (hidden is not None and not is_public(str(hidden))):
+        number = int(found)
+        if any(found in network for network in _TAILS):
+            return is_public(str(IPv4Address(number & 0xFFFFFFFF)))
+        if found in _6TO4 and not is_public(str(IPv4Address(number >> 80 & 0xFFFFFFFF))):
             return False
-        if found.ipv4_mapped is not None or found in _NAT64:
-            return True
+        if number >> 32 & 0xFFFFFFFF in _ISATAP and not is_public(str(IPv4Address(number & 0xFFFFFFFF))):
+            return False
     return found.is_global and not found.is_multicast and not found.is_reserved
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hive_agents.agents.tool import SideEffect
 from hive_agents.agents.work import NodeWork
 from hive_agents.approvals import ApprovalRequest, Filing
 
@@ -19,21 +20,20 @@ class Pending(Exception):
         self.requests = requests
 
 
-def tool_call(work: NodeWork, key: str, name: str, arguments: Mapping[str, Any]) -> Filing:
-    """May this tool be called so? An edit changes the arguments."""
-    tool = work.tools[name]
+def tool_call(
+    work: NodeWork, key: str, name: str, arguments: Mapping[str, Any], parameters: Mapping[str, Any], effect: SideEffect
+) -> Filing:
+    """May this tool be called so? An edit changes the arguments, as the tool's `parameters` allow."""
     policy = [rule.model_dump() for rule in work.agent.tool_policy]
     context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "policy": policy}
-    fields: dict[str, Any] = {
+    fields: dict[str, Any] = _asked(work, key) | {
         "kind": "tool_call",
         "title": f"{work.agent.id} wants to call {name}",
-        "requester": f"agent:{work.agent.id}",
         "context": context,
-        "risk": "low" if tool.side_effect == "read" else "medium",
-        "idempotency_key": f"run:{work.session.run_id}:{key}",
+        "risk": "low" if effect == "read" else "medium",
     }
     try:
-        return Filing(**fields, allowed_decisions=["approve", "edit", "reject"], args_schema=dict(tool.parameters))
+        return Filing(**fields, allowed_decisions=["approve", "edit", "reject"], args_schema=dict(parameters))
     except ValidationError:  # a schema with parts that an edit can't be held to
         return Filing(**fields, allowed_decisions=["approve", "reject"])
 
@@ -43,11 +43,10 @@ def question(work: NodeWork, key: str, text: str, options: list[str]) -> Filing:
     return Filing(
         kind="question",
         title=text[:200] or "a question",
-        requester=f"agent:{work.agent.id}",
         context=context,
         allowed_decisions=["respond", "reject"],
         risk="low",
-        idempotency_key=f"run:{work.session.run_id}:{key}",
+        **_asked(work, key),
     )
 
 
@@ -57,10 +56,9 @@ def permission(work: NodeWork) -> Filing:
     return Filing(
         kind="question",
         title=f"may {work.agent.id} begin with {work.node.id}?",
-        requester=f"agent:{work.agent.id}",
         context=context,
         allowed_decisions=["approve", "reject", "respond"],
-        idempotency_key=f"run:{work.session.run_id}:{work.key}/begin",
+        **_asked(work, f"{work.key}/begin"),
     )
 
 
@@ -70,3 +68,12 @@ def words_of(request: ApprovalRequest) -> str:
         return request.note or f"the request is {request.status}"
     last = request.decisions[-1]
     return last.message or last.reason or f"{last.by} {request.status} it"
+
+
+def _asked(work: NodeWork, key: str) -> dict[str, Any]:
+    """Who asks, for whom, and what makes it the same request when the step is done again."""
+    return {
+        "requester": f"agent:{work.agent.id}",
+        "on_behalf_of": work.session.user,
+        "idempotency_key": f"run:{work.session.run_id}:{key}",
+    }

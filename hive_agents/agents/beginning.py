@@ -6,6 +6,7 @@ import json
 
 from hive_agents.agents.ends import End
 from hive_agents.agents.synthetic import synthetic_tools
+from hive_agents.agents.telling import summariser
 from hive_agents.agents.work import NodeWork
 from hive_agents.memory import ContextHandoff, transition_marker
 from hive_agents.memory.values import cut
@@ -51,5 +52,6 @@ async def _handed(work: NodeWork, end: End) -> str:
         target=work.node.id,
         outputs={key: values.get(key) for key in end["outputs"]},
         files=[file.name for file in work.files.list()],
+        summarise=summariser(work, f"{work.key_of(end)}/handoff") if work.agent.mode == "isolated" else None,
     )
     return handoff.to_text()

@@ -9,8 +9,9 @@ from typing import Any
 from hive_agents.agents import asking, synthetic
 from hive_agents.agents.asking import Pending
 from hive_agents.agents.effects import Done
+from hive_agents.agents.guards import fingerprint
 from hive_agents.agents.sub_agents import delegated, report
-from hive_agents.agents.tool import ToolContext
+from hive_agents.agents.tool import SideEffect, ToolContext
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.work import NodeWork
 from hive_agents.approvals import Filing
@@ -36,12 +37,13 @@ async def answer(work: NodeWork, key: str, call: ToolCall) -> Delivery:
     """
     effects = work.session.effects
     found = effects.find(key)
+    named = {"tool": call.name, "call": key, "fingerprint": fingerprint([call])}
     if found is None:
-        await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, tool=call.name, call=key)
+        await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, **named)
         found = await _carried_out(work, key, call)
     type = EventType.TOOL_FAILED if found["is_error"] else EventType.TOOL_COMPLETED
     told = {"error": found["content"][:300]} if found["is_error"] else {"chars": len(found["content"])}
-    await work.session.emit(type, key, work.node.id, tool=call.name, call=key, **told)
+    await work.session.emit(type, key, work.node.id, **named, **told)
     return Delivery(found["content"], found["is_error"], found["pointer"])
 
 
@@ -69,7 +71,9 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall) -> Any:
     if name == synthetic.REPORT:
         return await _recorded(work, key, name, await _reported(work, key, arguments))
     if name in FILE_TOOLS and synthetic.decision(work, name) == "ask":
-        permitted = await _permitted(work, synthetic.permission(work, key, name, arguments))
+        effect: SideEffect = "write" if name in synthetic.WRITING else "read"
+        parameters = synthetic.file_parameters(name)
+        permitted = await _permitted(work, asking.tool_call(work, key, name, arguments, parameters, effect))
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
         arguments = permitted
@@ -121,7 +125,9 @@ async def _edited(work: NodeWork, key: str, arguments: dict[str, Any], again: bo
 async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
     approved = False
     if not work.tools.check(name, arguments) and work.tools.decide(name) == "ask":
-        permitted = await _permitted(work, asking.tool_call(work, key, name, arguments))
+        tool = work.tools[name]
+        filing = asking.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect)
+        permitted = await _permitted(work, filing)
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
         approved, arguments = True, permitted

@@ -107,9 +107,11 @@ def propose_config(
     require_sound(workspace, stored)
     with workspace.exclusive("proposing a config"):
         path = workspace.configs / f"{name}.json"
-        if path.exists() or path.is_symlink():
+        if not path.exists() and not path.is_symlink():
+            atomic_write_text(path, stored.text)
+        # A process that died before its result was recorded comes again, and finds its own file.
+        elif path.is_symlink() or path.read_bytes() != stored.text.encode():
             raise HiveError.of("HIVE-111", f'there is a config "{name}" already', file=file, fix="choose another name")
-        atomic_write_text(path, stored.text)
     return _told({"config": name, "parent": base.name, "file": file, "changes": changes})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hive_agents.agents.asking import words_of
 from hive_agents.agents.effects import Done
-from hive_agents.agents.ends import End, Update, Verdict, fault
+from hive_agents.agents.ends import End, Update, Verdict, fault, spent
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.session import AgentSession
 from hive_agents.events import EventType
@@ -23,9 +23,22 @@ ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 
 async def conclude(session: AgentSession, ends: Sequence[End], verdicts: Sequence[Verdict]) -> Update:
     """`outcome` where the run is over, `asked` where a person decides, else one verdict more with where to go on."""
-    lost = next((end for end in ends if end["status"] == "failed" and not end["targets"]), None)
-    if lost is not None:
-        return {"outcome": {"status": "failed", "error": lost["error"]}, "asked": []}
+    found = await _concluded(session, ends, verdicts)
+    if found.get("outcome", {}).get("status") == "failed":
+        await asyncio.to_thread(session.withdraw, "the run has failed")
+    return found
+
+
+def lost(ends: Sequence[End]) -> End | None:
+    """The end that fails the run: one for which the budget left no room, whatever other branches came to."""
+    failed = [end for end in ends if end["status"] == "failed" and not end["targets"]]
+    return next((end for end in failed if spent(end["error"])), failed[0] if failed else None)
+
+
+async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Sequence[Verdict]) -> Update:
+    failed = lost(ends)
+    if failed is not None:
+        return {"outcome": {"status": "failed", "error": failed["error"]}, "asked": []}
     n = len(verdicts) + 1
     key = f"GOAL#{n}"
     try:

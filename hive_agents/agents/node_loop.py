@@ -22,11 +22,12 @@ from hive_agents.agents.node_judge import Found, judgment_of, recorded, verdict
 from hive_agents.agents.routing import NoWay, targets
 from hive_agents.agents.stuck import stuck
 from hive_agents.agents.synthetic import synthetic_tools
+from hive_agents.agents.telling import hear, missed, turn_messages
 from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
 from hive_agents.llm import Message, ModelError, ToolCall
-from hive_agents.memory import Entry, compact, estimate_tokens
+from hive_agents.memory import Entry
 from hive_agents.memory.values import cut
 
 State = Mapping[str, Any]
@@ -59,23 +60,25 @@ async def think(work: NodeWork, state: State) -> Update:
     session, node = work.session, work.node
     iteration = state["iteration"] + 1
     key = f"{work.key}/{iteration}"
-    _hear(work)
     tools = [*work.tools.for_model(), *synthetic_tools(work)]
+    messages: list[Message] = []
+    read = 0
 
     async def do(_: bool) -> Done:
-        prompt = work.prompt()
-        size = estimate_tokens(prompt) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
-        await compact(session.store, work.conversation, work.files, prompt_tokens=size)
         await session.emit(EventType.MODEL_STARTED, key, node.id, iteration=iteration)
-        messages = [Message(role="system", content=prompt), *session.store.view(work.conversation)]
         try:
             said = await streamed(session.models("chat"), messages, tools, lambda text: _listen(work, text))
         except ModelError as error:
             return Done({"error": str(error)[:500], "kind": error.kind}, error.usage)
-        told = [call.model_dump() for call in _named(said.tool_calls, iteration)]
-        return Done({"text": said.text, "calls": told, "model": said.model}, said.usage)
+        made = [call.model_dump() for call in _named(said.tool_calls, iteration)]
+        return Done({"text": said.text, "calls": made, "model": said.model, "read": read}, said.usage)
 
     try:
+        if session.effects.find(f"{key}/model") is None:
+            hear(work)
+            read = session.store.pointer(work.conversation)["cursor"]
+            # Not a part of the turn's effect: a summary counts before it is asked whether there is room for the turn.
+            messages += await turn_messages(work, key, tools)
         found = await session.effects.once(
             f"{key}/model", "model", session.models("chat").name, do, node=node.id, steps=1
         )
@@ -90,8 +93,8 @@ async def think(work: NodeWork, state: State) -> Update:
     made = [ToolCall.model_validate(call) for call in found["calls"]]
     session.store.append(work.conversation, Message(role="assistant", content=found["text"], tool_calls=made), key=key)
     if not work.shared and not work.delegated and found["text"].strip():
-        told = Message(role="assistant", content=f"[{node.id}]: {found['text']}")
-        session.store.append(session.conversation, told, key=f"mirror:{key}")
+        mirrored = Message(role="assistant", content=f"[{node.id}]: {found['text']}")
+        session.store.append(session.conversation, mirrored, key=f"mirror:{key}")
     await session.emit(EventType.MODEL_COMPLETED, key, node.id, iteration=iteration, calls=len(made))
     for measure in session.effects.budget.nearly():
         spent = session.effects.budget.to_json()
@@ -156,7 +159,13 @@ async def judge(work: NodeWork, state: State) -> Update:
             return answered
         action, feedback = "retry", answered
     if action == "accept":
-        return {"next": "leave", "error": None}
+        words = missed(work, session.effects.find(f"{key}/model")["read"])
+        if not words or iteration >= node.max_iterations:
+            return {"next": "leave", "error": None}
+        if work.shared:  # where they stand before the turn that didn't know them
+            told_late = Message(role="user", content=f"[Said meanwhile]: {words}")
+            session.store.append(work.conversation, told_late, key=f"{key}/feedback")
+        return {"next": "think"}
     if found.get("fault"):
         return {"next": "leave", "error": found["fault"]}
     if action == "retry":
@@ -248,16 +257,6 @@ async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Upda
     if request.status == "responded":
         return asking.words_of(request)
     return _fail("rejected", f"{node.id} was not accepted: {asking.words_of(request)}")
-
-
-def _hear(work: NodeWork) -> None:
-    """Words that people said to the agent since, into the conversation that this node reads."""
-    store, session = work.session.store, work.session
-    if work.shared or work.delegated:
-        return
-    for entry in store.messages(session.conversation):
-        if entry.key.startswith("person:") and store.find(work.conversation, entry.key) is None:
-            store.append(work.conversation, entry.message, key=entry.key)
 
 
 def _listen(work: NodeWork, text: str) -> None:

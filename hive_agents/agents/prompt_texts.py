@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from hive_agents import prompts
 from hive_agents.agents.spec import AgentSpec, NodeSpec
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, closest
+from hive_agents.memory.values import cut
+from hive_agents.resources import bundled
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -19,6 +21,9 @@ VARIABLES = frozenset({"agent", "goal", "inputs", "outputs", "today", "fence"})
 """What every prompt may ask for, next to the node's input keys."""
 
 _FILE = re.compile(r"prompts/(?P<name>[a-z0-9][a-z0-9._-]{0,63})\.md")
+_PATH = re.compile(r"[\w.:~-]+\.md|[\w.:~-]*[/\\][\w.:~/\\-]*")
+"""What somebody writes who means a file: one word with a folder or the ending of one."""
+_OUTSIDE = re.compile(r"^[/\\~]|^[A-Za-z]:|(?:^|[/\\])\.\.(?:[/\\]|$)")
 # Every repetition has an end: a prompt may be long, and nothing in it may take the time of its square.
 _SECRETS = {
     "a reference to a credential": r"\b(?:credential|keyring|aws|env):[A-Za-z0-9_]",
@@ -44,31 +49,45 @@ class PromptText:
     file: str | None = None
 
 
-def file_of(prompt: str) -> str | None:
+@dataclass(frozen=True)
+class UnreadPrompt:
+    """Why the prompt that the agent names at `path` can't be read."""
+
+    path: tuple[str | int, ...]
+    error: HiveError
+
+
+def file_of(prompt: str, workspace: Workspace | None) -> str | None:
     """The name of the prompt's file, None for a text.
 
-    >>> file_of("prompts/collect.md"), file_of("Collect."), file_of("prompts/../x.md")
-    ('collect', None, None)
+    Raises: HIVE-107 for what looks like a file and is none, HIVE-114 where it would lie outside of prompts/.
+
+    >>> file_of("prompts/judge.md", None), file_of("Judge the work.", None)
+    ('judge', None)
     """
-    found = _FILE.fullmatch(prompt)
-    return found["name"] if found else None
-
-
-def text_of(prompt: str, workspace: Workspace | None) -> str:
-    """The prompt as it is written. Raises: HIVE-107 for a file that is not there."""
-    name = file_of(prompt)
-    return prompt if name is None else prompts.template(name, workspace)
+    if not _PATH.fullmatch(prompt) or secrets_in(prompt):
+        return None
+    found, known = _FILE.fullmatch(prompt), _names(workspace)
+    if found is not None and found["name"] in known:
+        return found["name"]
+    shown = cut(prompt, 80)
+    if _OUTSIDE.search(prompt):
+        fix = "name a file that lies in prompts/, as prompts/NAME.md"
+        raise HiveError.of("HIVE-114", f'the prompt "{shown}" leads outside prompts/', fix=fix)
+    guess = closest(re.split(r"[/\\]", prompt)[-1].removesuffix(".md"), known)
+    fix = f'did you mean "prompts/{guess}.md"?' if guess else "write that file, or a prompt of several words"
+    raise HiveError.of("HIVE-107", f'there is no prompt "{shown}"', fix=fix)
 
 
 def filled(prompt: str, workspace: Workspace | None, **variables: str) -> str:
     """The prompt with its variables filled in, each once: a `$` in a value stays as it is.
 
-    Raises: HIVE-107 for a file that is not there, HIVE-106 for a variable that was not given, HIVE-105 for a stray `$`.
+    Raises: as `file_of`, HIVE-106 for a variable that was not given, HIVE-105 for a stray `$`.
 
     >>> filled("Write about $topic.", None, topic="$bees")
     'Write about $bees.'
     """
-    name = file_of(prompt)
+    name = file_of(prompt, workspace)
     if name is not None:
         return prompts.load(name, workspace, **variables)
     for missing in undeclared(PromptText((), prompt, frozenset(variables))):
@@ -85,16 +104,22 @@ def declared(node: NodeSpec) -> frozenset[str]:
     return VARIABLES | set(node.input_keys)
 
 
-def prompt_texts(agent: AgentSpec, workspace: Workspace | None) -> Iterator[PromptText | HiveError]:
+def prompt_texts(agent: AgentSpec, workspace: Workspace | None) -> Iterator[PromptText | UnreadPrompt]:
     """Each prompt of the agent, or why it can't be read."""
     named: list[tuple[tuple[str | int, ...], str, frozenset[str]]] = [(("identity",), agent.identity, VARIABLES)]
     named += [(("nodes", n, "system_prompt"), node.system_prompt, declared(node)) for n, node in enumerate(agent.nodes)]
     for path, prompt, variables in named:
-        name = file_of(prompt)
         try:
-            yield PromptText(path, text_of(prompt, workspace), variables, f"prompts/{name}.md" if name else None)
+            name = file_of(prompt, workspace)
+            text = prompt if name is None else prompts.template(name, workspace)
+            yield PromptText(path, text, variables, f"prompts/{name}.md" if name else None)
         except HiveError as error:
-            yield error
+            yield UnreadPrompt(path, error)
+
+
+def _names(workspace: Workspace | None) -> list[str]:
+    folders = [bundled("prompts"), *([] if workspace is None else [workspace.root / "prompts"])]
+    return sorted({path.stem for folder in folders for path in folder.glob("*.md") if path.is_file()})
 
 
 def undeclared(prompt: PromptText) -> list[str]:

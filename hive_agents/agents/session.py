@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +15,7 @@ from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
+from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
 from hive_agents.goals import Goal
 from hive_agents.judging.verdict import FeedbackContext, Judgment
@@ -63,6 +65,7 @@ class AgentSession:
     principal: Principal | None = None
     on_text: Callable[[str, str], object] | None = None
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_CALLS))
+    summaries: asyncio.Lock = field(default_factory=asyncio.Lock)
     delegations: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_SUB_AGENTS))
 
     @property
@@ -113,6 +116,14 @@ class AgentSession:
 
     def request(self, id: str) -> ApprovalRequest:
         return ApprovalStore(self.workspace).get(id)
+
+    def withdraw(self, why: str) -> None:
+        """Close the run's requests that nobody needs to answer any more."""
+        store = ApprovalStore(self.workspace)
+        for request in store.list("pending", tenant=self.tenant):
+            if request.run_id == self.run_id:
+                with suppress(HiveError):  # somebody answers it at this very moment
+                    store.supersede(request.id, why)
 
 
 def _plain(value: Any) -> Any:

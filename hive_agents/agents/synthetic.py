@@ -11,7 +11,6 @@ from hive_agents.agents.tool import Decision
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.work import NodeWork
-from hive_agents.approvals import Filing
 from hive_agents.errors import HiveError
 from hive_agents.llm.json_schema import faults
 from hive_agents.memory import ToolResult
@@ -110,25 +109,9 @@ def decision(work: NodeWork, name: str) -> Decision:
     return strictest([[rule for rule in policy if rule.match != "*"] for policy in policies], name, "allow")
 
 
-def permission(work: NodeWork, key: str, name: str, arguments: Mapping[str, Any]) -> Filing:
-    """May this file tool be called so? An edit changes the arguments."""
-    policy = [rule.model_dump() for rule in work.agent.tool_policy]
-    return Filing(
-        kind="tool_call",
-        title=f"{work.agent.id} wants to call {name}",
-        requester=f"agent:{work.agent.id}",
-        context={
-            "agent": work.agent.id,
-            "node": work.node.id,
-            "tool": name,
-            "args": dict(arguments),
-            "policy": policy,
-        },
-        allowed_decisions=["approve", "edit", "reject"],
-        args_schema=_tool(name, *_FILES[name]).parameters,
-        risk="medium" if name in WRITING else "low",
-        idempotency_key=f"run:{work.session.run_id}:{key}",
-    )
+def file_parameters(name: str) -> dict[str, Any]:
+    """The schema of a file tool's arguments."""
+    return _tool(name, *_FILES[name]).parameters
 
 
 def _digest(text: str) -> str:

@@ -169,32 +169,43 @@ async def _called(
 ) -> Any:
     given = model.model_validate(dict(arguments))
     values = {key: getattr(given, key) for key in type(given).model_fields} | dict.fromkeys(contexts, context)
-    if inspect.iscoroutinefunction(function if inspect.isroutine(function) else type(function).__call__):
-        return await function(**values, **secrets)
-    return await _beside(partial(function, **values, **secrets))
+    return await answered(function, **values, **secrets)
 
 
-async def _beside(call: Callable[[], Any]) -> Any:
-    """Blocking code in a thread of its own: one that hangs must not hold up those that a pool would share."""
+async def answered(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """What a function returns, also one that awaits.
+
+    Blocking code gets a thread of its own: one that hangs must not hold up those that a pool would share.
+    """
+    if any(inspect.iscoroutinefunction(one) for one in (function, type(function).__call__)):
+        return await function(*args, **named)
 
     def work() -> Any:
         try:
-            return call()
+            return function(*args, **named)
         except StopIteration as error:  # which no future can carry
             raise RuntimeError("the tool raised StopIteration") from error
 
-    return await in_thread(work)
+    found = await in_thread(work)
+    return await found if inspect.isawaitable(found) else found
 
 
 async def _invoked(tool: Any, arguments: Mapping[str, Any], _: ToolContext, __: Mapping[str, Secret]) -> Any:
-    if getattr(tool, "func", None) is not None and getattr(tool, "coroutine", None) is None:
-        return await _beside(partial(tool.invoke, dict(arguments)))
+    if _blocks(tool):
+        return await answered(tool.invoke, dict(arguments))
     return await tool.ainvoke(dict(arguments))
 
 
+def _blocks(tool: Any) -> bool:
+    """Whether a LangChain tool has blocking code alone: its `ainvoke` would share a pool with all others."""
+    if hasattr(tool, "func") and hasattr(tool, "coroutine"):
+        return tool.func is not None and tool.coroutine is None
+    inherited = getattr(type(tool), "_arun", None)
+    return getattr(inherited, "__module__", "").startswith("langchain_core.") and hasattr(tool, "invoke")
+
+
 async def _remote(call: Any, name: str, arguments: Mapping[str, Any], _: ToolContext, __: Mapping[str, Secret]) -> Any:
-    found = call(name, dict(arguments))
-    return await found if inspect.isawaitable(found) else found
+    return await answered(call, name, dict(arguments))
 
 
 def _langchain_schema(tool: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from hive_agents import jsontext
 from hive_agents.agents import topology
 from hive_agents.agents.judges import judge_names
-from hive_agents.agents.prompt_texts import prompt_texts, secrets_in, undeclared
+from hive_agents.agents.prompt_texts import UnreadPrompt, prompt_texts, secrets_in, undeclared
 from hive_agents.agents.spec import AgentSpec, NodeSpec, agent_ids, find_sub_agent, read_agent
 from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
 from hive_agents.goals import goal_ids, load_goal
@@ -201,8 +201,10 @@ class _Checks:
             path = ("nodes", number, "success_criteria")
             yield from self._secrets(node.success_criteria or "", None, path)
         for prompt in prompt_texts(self._agent, self._workspace):
-            if isinstance(prompt, HiveError):
-                yield from prompt.diagnostics
+            if isinstance(prompt, UnreadPrompt):
+                for fault in prompt.error.diagnostics:
+                    placed = self._fault(fault.code, fault.message, *prompt.path, fix=fault.fix or "")
+                    yield placed if fault.file is None else fault
                 continue
             yield from self._secrets(prompt.text, prompt.file, prompt.path)
             for name in undeclared(prompt):

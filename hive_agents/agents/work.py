@@ -99,6 +99,10 @@ class NodeWork:
         reach = self.policies if self.policies is not None else self.session.tools
         return reach.view(names, policy=self.agent.tool_policy, sub_agent=self.delegated)
 
+    def key_of(self, end: End) -> str:
+        """Where another visit of the same agent stands in the ledger."""
+        return f"{self.key.removesuffix(f'{self.node.id}#{self.visit}')}{end['node']}#{end['visit']}"
+
     @property
     def led_here(self) -> list[End]:
         return led_here(self.ends, self.node.id)

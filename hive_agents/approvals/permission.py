@@ -46,7 +46,7 @@ def require_permitted(
     if verb not in request.allowed_decisions:
         allowed = ", ".join(request.allowed_decisions)
         raise refused("HIVE-415", f"{request.id} can't be decided by {verb}", f"it allows: {allowed}")
-    if request.approvers.exclude_requester and same_person(by, request.requester):
+    if request.approvers.exclude_requester and request.asked_for_by(by):
         raise refused("HIVE-415", f"{by} asked for {request.id}", "another person must decide it: four eyes")
     if not by.startswith("user:"):
         raise refused("HIVE-415", f"{by} is no person", "only people decide requests")

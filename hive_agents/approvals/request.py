@@ -33,7 +33,7 @@ OWN_TENANT = "local"
 
 
 class Approvers(Format):
-    """`min` different people have to agree; with `exclude_requester` none of them is who asked."""
+    """`min` different people have to agree; with `exclude_requester` none of them is who asked, or had it asked."""
 
     min: Annotated[int, Field(ge=1)] = 1
     exclude_requester: bool = False
@@ -71,13 +71,14 @@ class Delegation(Format):
 class Filing(Format):
     """What is asked, and who may answer how. `context` holds all that a person needs to decide.
 
-    `context["args"]` are what an edit changes, as `args_schema` allows. Rules and judgements may be decided
-    in bulk by their `context["rule_id"]`.
+    `on_behalf_of` is the person whom an agent that asks works for. `context["args"]` are what an edit changes, as
+    `args_schema` allows. Rules and judgements may be decided in bulk by their `context["rule_id"]`.
     """
 
     kind: Kind
     title: str
     requester: str
+    on_behalf_of: str | None = None
     tenant: str = OWN_TENANT
     context: dict[str, Any] = {}
     signals: list[dict[str, Any]] = []
@@ -91,10 +92,10 @@ class Filing(Format):
     run_id: str | None = None
     thread_id: str | None = None
 
-    @field_validator("requester")
+    @field_validator("requester", "on_behalf_of")
     @classmethod
-    def _known_person(cls, requester: str) -> str:
-        return asked_by(requester)
+    def _known_person(cls, name: str | None) -> str | None:
+        return None if name is None else asked_by(name)
 
     @field_validator("args_schema")
     @classmethod
@@ -116,11 +117,17 @@ class Filing(Format):
             return self.idempotency_key
         return f"run:{self.run_id}:{self.kind}" if self.run_id is not None else None
 
+    def asked_for_by(self, name: str) -> bool:
+        """Whether this person asked, or an agent did that works for them."""
+        return any(same_person(name, one) for one in (self.requester, self.on_behalf_of) if one is not None)
+
     @property
     def hash(self) -> str:
         """The identity of what would be approved, and by whom it may be."""
         names = ("kind", "title", "requester", "tenant", "context", "signals", "diff", "risk", "allowed_decisions")
         value = self.model_dump(mode="json", include={*names, "args_schema", "approvers", "run_id", "thread_id"})
+        if self.on_behalf_of is not None:
+            value["on_behalf_of"] = self.on_behalf_of
         text = json.dumps(value, ensure_ascii=False, sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 

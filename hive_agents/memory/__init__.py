@@ -7,7 +7,7 @@ Conversations, outputs and the data buffer are rows of `.hive/hive.db`; tool res
 from hive_agents.memory.accumulator import OutputAccumulator
 from hive_agents.memory.adapt import AgentMemory
 from hive_agents.memory.buffer import DataBuffer, Scope
-from hive_agents.memory.compaction import Compaction, compact
+from hive_agents.memory.compaction import Compaction, Summarise, compact
 from hive_agents.memory.conversation import ConversationStore
 from hive_agents.memory.data_files import DataFile, DataFiles, Page
 from hive_agents.memory.entries import ConversationPointer, Entry
@@ -34,6 +34,7 @@ __all__ = [
     "Phase",
     "Scope",
     "Spillover",
+    "Summarise",
     "ToolResult",
     "build_prompt",
     "compact",

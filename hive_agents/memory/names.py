@@ -57,10 +57,24 @@ def folder_name(name: str) -> str:
 
 
 def run_folder(workspace: Workspace, run_id: str) -> Path:
-    """`.hive/runs/<run_id>`, where a run's tool results and files are; made when something is written."""
-    return workspace.state / "runs" / folder_name(run_id)
+    """`.hive/runs/<run_id>`, where a run's tool results and files are; made when something is written.
+
+    Raises: HIVE-114 where a link on the way may lead elsewhere.
+    """
+    return _below(workspace, "runs", folder_name(run_id))
 
 
 def memory_folder(workspace: Workspace, tenant: str, agent_id: str, user: str) -> Path:
-    """`.hive/memory/<tenant>/<agent>/<user>`."""
-    return workspace.state / "memory" / folder_name(tenant) / folder_name(agent_id) / folder_name(user)
+    """`.hive/memory/<tenant>/<agent>/<user>`. Raises: HIVE-114 as `run_folder`."""
+    return _below(workspace, "memory", *map(folder_name, (tenant, agent_id, user)))
+
+
+def _below(workspace: Workspace, *names: str) -> Path:
+    folder = workspace.state
+    for name in names:
+        folder = folder / name
+        if folder.is_symlink():
+            shown = workspace.relative(folder)
+            fix = "replace the link by a folder"
+            raise HiveError.of("HIVE-114", f"{shown} is a link, which may lead out of .hive/", file=shown, fix=fix)
+    return folder

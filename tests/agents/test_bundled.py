@@ -155,6 +155,17 @@ async def test_the_holdout_is_not_shown(place: Workspace) -> None:
         assert "holdout" not in (await call(place, name, **names)).content
 
 
+async def test_a_proposal_that_was_written_before_a_crash_is_the_same_proposal(place: Workspace) -> None:
+    proposed = {"name": "short", "changes": {"retrieval": {"top_k": 1}}, "reason": "Less noise."}
+    first, again = [await call(place, "propose_config", **proposed) for _ in range(2)]
+    assert (first, again.is_error) == (again, False)
+    other = await call(place, "propose_config", **proposed | {"reason": "Other words."})
+    assert "HIVE-111" in other.content
+    (place.configs / "linked.json").symlink_to(place.configs / "short.json")
+    linked = await call(place, "propose_config", **proposed | {"name": "linked"})
+    assert linked.is_error
+
+
 @pytest.mark.parametrize("name", ["../words", "/etc/passwd", "configs/words.json", "active", "words", "A"])
 async def test_a_proposal_writes_a_new_file_of_configs_only(place: Workspace, name: str) -> None:
     before = sorted(place.root.rglob("*.json"))

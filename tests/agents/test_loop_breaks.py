@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.effects import Effects
-from hive_agents.agents.guards import Limits
+from hive_agents.agents.ends import End, fault
+from hive_agents.agents.goal_judge import lost
+from hive_agents.agents.guards import Limits, fingerprint
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import ModelError
+from hive_agents.llm import ModelError, ToolCall
 from hive_agents.memory import DataFiles, run_folder
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.workspace import Workspace
@@ -212,3 +215,63 @@ def test_tools_that_hang_leave_the_run_its_threads(place: Workspace, monkeypatch
     finally:
         free.set()
     assert sum("gave no result within" in one for one in words(run)) == 2
+
+
+def test_a_budget_that_is_used_up_decides_whatever_other_branches_came_to() -> None:
+    ends = [
+        End(node=name, visit=1, status="failed", outputs=[], targets=[], conversation="c", error=fault(code, why, why))
+        for name, code, why in (("a", "HIVE-422", "stalled"), ("b", "HIVE-423", "tokens"), ("c", "HIVE-422", "prompt"))
+    ]
+    assert lost(ends) == ends[1]
+    assert lost(ends[2:]) == ends[2]
+    assert lost([]) is None
+
+
+def test_nobody_is_asked_any_more_when_the_run_has_failed(place: Workspace) -> None:
+    """One call of the turn waits for a person, another finds the budget used up."""
+    registry = ToolRegistry()
+
+    def page() -> str:
+        """A page."""
+        return "page"
+
+    registry.register(page)
+    calls = [("ask_user", {"question": "Which?"}), ("page", {}), ("page", {})]
+    run = start(place, one(node={"tools": ["page"]}), said(calls), tools=registry, limits=Limits(tool_calls=1))
+    ended = run.go()
+    assert (ended["status"], ended["stopped_by"], ended["approval_ids"]) == ("failed", "tool_calls", [])
+    (request,) = ApprovalStore(place).list()
+    assert (request.status, request.note) == ("superseded", "the run has failed")
+
+
+@pytest.mark.parametrize("link", ["", "own"], ids=["all runs", "one run"])
+def test_a_runs_folder_is_no_link(place: Workspace, tmp_path: Path, link: str) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    run = start(place, one(), said([SAVE], ITEMS))
+    runs = place.state / "runs"
+    folder = runs / run.run_id if link else runs
+    folder.parent.mkdir(exist_ok=True)
+    folder.symlink_to(outside, target_is_directory=True)
+    ended = run.go()
+    assert (ended["status"], ended["error"]["code"]) == ("failed", "HIVE-114")
+    assert not [path for path in outside.rglob("*") if path.is_file()]
+
+
+def test_events_show_which_calls_are_the_same(place: Workspace) -> None:
+    """The order of arguments doesn't count; a refused call is one, too."""
+    registry = ToolRegistry()
+
+    def page(n: int, size: int = 1) -> str:
+        """A page."""
+        return "page"
+
+    registry.register(page)
+    calls = [("page", {"n": 1, "size": 2}), ("page", {"size": 2.0, "n": 1}), ("page", {"n": 2}), ("nowhere", {})]
+    run = start(place, one(node={"tools": ["page"]}), said(calls, ITEMS), tools=registry)
+    assert run.go()["status"] == "done"
+    told = {one.payload["call"]: one.payload for one in events(place, run, "tool.completed", "tool.failed")}
+    prints = [told[f"collect#1/1/{n}"]["fingerprint"] for n in range(4)]
+    assert prints[0] == fingerprint([ToolCall(name="page", args={"n": 1, "size": 2})])
+    assert prints[0] == prints[1]
+    assert len(set(prints)) == 3

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents.access import Principal
 from hive_agents.agents import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.runtime.agent_run import AgentRun
@@ -74,6 +75,19 @@ def test_ask_waits_for_a_person_and_runs_once_when_approved(place: Workspace, de
     assert any("one is enough" in one for one in words(run))
     assert len(ApprovalStore(place).list()) == 2
     assert len(events(place, run, "approval.requested")) == 2
+
+
+def test_a_request_names_the_person_whom_the_run_works_for(place: Workspace) -> None:
+    post = Post()
+    nodes = node("collect", output_keys=["items"], tools=["mail"], requires_approval=True)
+    spec = agent(nodes, tool_policy=[{"match": "*", "decision": "ask"}])
+    model = said([MAIL, ("ask_user", {"question": "Which?"})], ITEMS)
+    run = start(place, spec, model, tools=post.registry, principal=Principal("local", "dana"))
+    (begin,) = asked(place, run.go())
+    decide(place, begin, "approve")
+    found = [begin, *asked(place, run.go())]
+    assert {one.kind for one in found} == {"question", "tool_call"}
+    assert {(one.requester, one.on_behalf_of) for one in found} == {("agent:digest", "user:dana")}
 
 
 def test_an_edited_call_runs_with_the_persons_arguments(place: Workspace) -> None:

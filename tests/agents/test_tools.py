@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import pytest
+from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as langchain_tool
 from pydantic import BaseModel, Field
 
@@ -119,6 +122,48 @@ async def test_langchain_tools_and_mcp_tools_are_called_alike(context: ToolConte
     assert await tools.call("echo", {"text": "hi"}, context) == ToolResult("echo: hi")
     assert await tools.call("echo", {"text": "bad"}, context) == ToolResult("echo: bad", is_error=True)
     assert (await tools.call("double", {"n": "4"}, context)).is_error
+
+
+class Waits(BaseTool):
+    """A LangChain tool with blocking code alone, which ends as soon as the event loop goes on."""
+
+    name: str = "waits"
+    description: str = "Waits."
+    free: threading.Event = Field(default_factory=threading.Event)
+
+    def _run(self, n: int = 1) -> str:
+        return f"{self.free.wait(10)} in {threading.current_thread().name}"
+
+
+@pytest.mark.parametrize("kind", ["LangChain", "MCP"])
+async def test_blocking_tools_of_others_leave_the_event_loop_alone(context: ToolContext, kind: str) -> None:
+    waits = Waits()
+
+    @dataclass
+    class Listed:
+        name: str = "waits"
+        description: str = "Waits."
+        inputSchema: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+    tools = ToolRegistry()
+    if kind == "MCP":
+        tools.register(Listed(), call=lambda name, arguments: waits._run(), policy="allow")
+    else:
+        tools.register(waits, policy="allow")
+    calling = asyncio.create_task(tools.call("waits", {}, context))
+    asyncio.get_running_loop().call_later(0.01, waits.free.set)
+    assert await calling == ToolResult("True in hive-model")
+
+
+async def test_a_function_that_gives_something_to_await_is_awaited(context: ToolContext) -> None:
+    async def later(n: int) -> str:
+        return f"{n} later"
+
+    def soon(n: int) -> Any:
+        """Later."""
+        return later(n)
+
+    assert await registry(soon).call("soon", {"n": 1}, context) == ToolResult("1 later")
 
 
 @pytest.mark.parametrize(

@@ -131,15 +131,30 @@ def test_a_registered_judge_is_known(place: Workspace) -> None:
     assert not shown(place, node("a", judge="strict"))
 
 
-@pytest.mark.parametrize("prompt", ["prompts/missing.md", "prompts/judge.mdx.md"])
+@pytest.mark.parametrize(
+    "prompt", ["prompts/colect.md", "collect.md", "prompts/sub/collect.md", "./prompts/collect", "prompts\\collect.md"]
+)
 def test_a_prompt_that_is_not_there_is_named(place: Workspace, prompt: str) -> None:
-    assert shown(place, node("a", system_prompt=prompt)) == ["HIVE-107 $"]
+    """What looks like a file is never sent as a text."""
+    write_json(place, "prompts/collect.md", "Collect.")
+    (told,) = found(place, agent_json(node("a", system_prompt=prompt)))
+    assert (told.code, told.path, told.fix) == (
+        "HIVE-107",
+        "nodes[0].system_prompt",
+        'did you mean "prompts/collect.md"?',
+    )
+    assert shown(place, node("a"), identity=prompt) == ["HIVE-107 identity"]
 
 
-def test_a_path_that_leaves_the_prompts_is_no_file(place: Workspace) -> None:
-    """It is a text like any other, and nothing is read."""
+@pytest.mark.parametrize("prompt", ["prompts/../secret.md", "../secret.md", "/etc/passwd", "~/x.md", "C:\\x.md"])
+def test_a_prompt_outside_of_the_prompts_is_refused(place: Workspace, prompt: str) -> None:
     write_json(place, "secret.md", "$undeclared")
-    assert not shown(place, node("a", system_prompt="prompts/../secret.md"), identity="../secret.md")
+    assert shown(place, node("a", system_prompt=prompt)) == ["HIVE-114 nodes[0].system_prompt"]
+
+
+@pytest.mark.parametrize("prompt", ["Collect.", "Read/write the file.", "$agent/$today", "..", ""])
+def test_a_text_is_no_file(place: Workspace, prompt: str) -> None:
+    assert not shown(place, node("a", system_prompt=prompt))
 
 
 def test_faults_of_a_prompt_file_are_told_there(place: Workspace) -> None:

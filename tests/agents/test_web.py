@@ -165,11 +165,27 @@ async def test_the_address_that_was_looked_at_is_the_one_to_connect_to() -> None
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "address", ["224.0.0.1", "0.0.0.0", "100.64.0.1", "2002:7f00:1::", "fec0::1", "fe80::1%eth0", "x"]
-)
+PRIVATE = """
+    224.0.0.1 0.0.0.0 100.64.0.1 10.0.0.1 127.0.0.1 169.254.169.254 172.16.0.1 192.168.1.1 198.18.0.1 203.0.113.1
+    240.0.0.1 255.255.255.255 192.0.0.9 192.88.99.1
+    ::1 :: fec0::1 fe80::1%eth0 fd00::1 ff02::1 2001:db8::1 3fff::1 3fff:fff::1 100::1 100:0:0:1::1 5f00::1
+    ::ffff:127.0.0.1 ::ffff:169.254.169.254 ::127.0.0.1 ::ffff:0:10.0.0.1
+    64:ff9b::7f00:1 64:ff9b::169.254.169.254 64:ff9b:1::7f00:1 64:ff9b:1::5db8:d822
+    2002:7f00:1:: 2002:a9fe:a9fe::1 2002:c0a8:101::1 2001:0:4136:e378:8000:63bf:80ff:fffe
+    2606:4700::5efe:10.0.0.1 2606:4700::200:5efe:10.0.0.1
+    x 1.2.3 01.2.3.4 2130706433
+""".split()
+PUBLIC = "93.184.216.34 2606:4700::1111 ::ffff:93.184.216.34 64:ff9b::93.184.216.34 2002:5db8:d822::1".split()
+
+
+@pytest.mark.parametrize("address", PRIVATE)
 def test_addresses_that_are_no_public_ones(address: str) -> None:
     assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_addresses_of_the_web(address: str) -> None:
+    assert is_public(address)
 
 
 async def test_search_needs_a_provider(context: ToolContext) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from hive_agents.approvals import ApprovalStore, Approvers
+from hive_agents.database import connect
 from hive_agents.workspace import Workspace
 from tests.approvals.asking import filing, refused
 
@@ -95,3 +97,27 @@ def test_a_delegate_decides_in_place_of_who_delegated(place: Workspace) -> None:
     with refused("HIVE-415"):
         approvals.delegate(request.id, by="finn", to="eve")
     assert approvals.decide(request.id, "approve", by="finn").status == "approved"
+
+
+@pytest.mark.parametrize("starter", DANAS)
+def test_whom_an_agent_works_for_asks_as_much_as_the_agent(place: Workspace, starter: str) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(on_behalf_of=starter, approvers=Approvers(exclude_requester=True)))
+    with refused("HIVE-415"):
+        approvals.decide(request.id, "approve", by="dana")
+    with refused("HIVE-415"):
+        approvals.delegate(request.id, by="eve", to="dana")
+    assert approvals.decide(request.id, "approve", by="eve").status == "approved"
+
+
+def test_who_is_worked_for_decides_where_four_eyes_are_not_asked_for(place: Workspace) -> None:
+    request = ApprovalStore(place).file(filing(kind="question", on_behalf_of="user:dana"))
+    assert ApprovalStore(place).decide(request.id, "approve", by="dana").status == "approved"
+
+
+def test_whom_an_agent_works_for_cannot_be_taken_out_of_the_row(place: Workspace) -> None:
+    request = ApprovalStore(place).file(filing(on_behalf_of="dana", approvers=Approvers(exclude_requester=True)))
+    with closing(connect(place.database)) as connection:
+        connection.execute("UPDATE approvals SET request = json_remove(request, '$.on_behalf_of')")
+    with refused("HIVE-413"):
+        ApprovalStore(place).decide(request.id, "approve", by="dana")

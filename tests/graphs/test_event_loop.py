@@ -147,12 +147,15 @@ def test_isolated_nodes_get_a_handoff_and_the_agents_conversation_mirrors_them(p
         mode="isolated",
         edges=[edge("a", "b")],
     )
-    model = by_node(a=["I found bees.", [sets("x", "bees")]], b=["Written.", [sets("y", "text")]])
+    plans = {"a": ["I found bees.", [sets("x", "bees")]], "b": ["Written.", [sets("y", "text")]]}
+    model = by_node(**plans, other=["Bees were found."])
     run = start(place, spec, model)
     assert run.go()["status"] == "done"
-    begun = model.prompts[2]
+    assert "I found bees." in model.prompts[2][0].content
+    begun = model.prompts[3]
     assert [message.role for message in begun] == ["system", "user"]
-    assert "I found bees." in begun[1].content
+    assert "Bees were found." in begun[1].content
+    assert "I found bees." not in begun[1].content
     assert "- x: bees" in begun[1].content
     assert {"[a]: I found bees.", "[b]: Written."} <= {one for n in range(3) for one in words(run, n)}
 
