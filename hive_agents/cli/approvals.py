@@ -96,9 +96,10 @@ def show(
         raise HiveError.of("HIVE-409", f"there is no approval request {request}", fix=fix)
     found = reader.shown(found)
     surface.warn(warnings)
+    whom = f" for {found.on_behalf_of}" if found.on_behalf_of else ""
     lines = [
         f"  {found.id}, version {found.version}, {found.status}; {found.kind} of {found.tenant}, risk {found.risk}",
-        f"  asked by {found.requester} at {found.created_at}; due {found.due_at or 'never'}",
+        f"  asked by {found.requester}{whom} at {found.created_at}; due {found.due_at or 'never'}",
         f"  decide with: {', '.join(found.allowed_decisions)}; {found.remaining_approvals} approval(s) missing"
         + (", not the requester's" if found.approvers.exclude_requester else ""),
     ]

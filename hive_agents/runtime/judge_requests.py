@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -17,6 +18,7 @@ from hive_agents.judging.drift import DriftState
 from hive_agents.judging.learning import LearnedRule, RuleBook
 from hive_agents.judging.metrics import CalibrationMetrics
 from hive_agents.judging.thresholds import apply_threshold, awaiting, refuse_thresholds, threshold_for
+from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace
 
 ANSWERED = ("approved", "edited", "rejected", "responded")
@@ -81,6 +83,7 @@ def ask_for_judgment(
         kind="judgment",
         title=title or f"accept the result for {decision.goal_id or decision.goal_type}?",
         requester="service:judge",
+        on_behalf_of=_starter(workspace, decision.run_id),
         tenant=decision.tenant,
         context={
             "decision_id": decision.id,
@@ -97,6 +100,13 @@ def ask_for_judgment(
         thread_id=thread_id,
     )
     return _filed_once(workspace, filing, f"judgment:{decision.id}").id
+
+
+def _starter(workspace: Workspace, run_id: str) -> str | None:
+    """Whom the judged run works for; None where there is no run in the store."""
+    with suppress(HiveError):
+        return f"user:{RunStore(workspace).get(run_id).user}"
+    return None
 
 
 def open_drift_ticket(workspace: Workspace, state: DriftState, by: str) -> str:

@@ -301,7 +301,7 @@ def test_what_the_agent_stands_on_may_fail_and_the_run_is_resumed(place: Workspa
         """A page."""
         asked.append(context)
         if not context.again:
-            in_the_way(context.run_id).mkdir()
+            in_the_way(context.run_id).mkdir(parents=True)
         return "the page"
 
     def in_the_way(run_id: str) -> Path:
