@@ -1,0 +1,121 @@
+"""The queen: hear → (ticket or decision: decide → act) | (message: think ⇄ act, or answer) → say.
+
+Her effects are written down in her ledger before and after they happen, and each of them may be repeated, so the graph
+needs no checkpoints: what was killed is begun again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal, TypedDict
+
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import Runtime
+
+from hive_agents.events.tickets import EscalationTicket
+from hive_agents.llm import Message, ModelError
+from hive_agents.supervision.queen.session import QueenSession
+
+
+class QueenState(TypedDict, total=False):
+    ticket: dict[str, Any]  # one of these three comes in
+    approval_id: str
+    text: str
+    keys: list[str]  # of her ledger: what is to be done
+    turns: list[dict[str, Any]]  # a model's calls, and their results
+    calls: int
+    fault: str | None  # why a model gave no answer
+    done: list[dict[str, Any]]
+    reply: dict[str, Any]
+
+
+Update = dict[str, Any]
+
+
+async def hear(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
+    if "text" in state:
+        await asyncio.to_thread(runtime.context.memory.heard, state["text"])
+    return {"calls": 0, "turns": [], "fault": None}
+
+
+async def decide(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
+    session = runtime.context
+    if "approval_id" in state:
+        return {"keys": await asyncio.to_thread(session.rulings.decide, state["approval_id"])}
+    known = EscalationTicket.model_validate(state["ticket"])
+    ticket = await asyncio.to_thread(session.escalations.current, known)
+    due = await asyncio.to_thread(session.escalations.is_due, ticket)
+    words = await session.words_for(ticket) if due and ticket.status == "open" and ticket.severity != "low" else ""
+    return {"keys": await asyncio.to_thread(session.escalations.decide, ticket, words)}
+
+
+async def act(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
+    session = runtime.context
+    if "text" in state:
+        turn = Message.model_validate(state["turns"][-1])
+        results = await session.act(state["text"], turn)
+        turns = [*state["turns"], *(one.model_dump() for one in results)]
+        return {"turns": turns, "calls": state["calls"] + len(results)}
+    hand = session.rulings if "approval_id" in state else session.escalations
+    return {"done": [one for key in state["keys"] for one in await asyncio.to_thread(hand.act, key)]}
+
+
+async def think(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
+    turns = [Message.model_validate(one) for one in state["turns"]]
+    try:
+        turn = await runtime.context.think(turns, state["calls"])
+    except ModelError as error:
+        return {"fault": error.message}
+    return {"turns": [*state["turns"], turn.model_dump()]}
+
+
+async def answer(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
+    await runtime.context.answer(state["text"], state["fault"])
+    return {}
+
+
+async def say(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
+    """What comes of it; a message's answer is remembered."""
+    session = runtime.context
+    if "text" not in state:
+        return {"reply": {"actions": state["done"]}}
+    if not session.reply.lines:
+        session.conclude(Message.model_validate(state["turns"][-1]))
+    reply = session.reply
+    told = session.colony.hide(reply.text)
+    await asyncio.to_thread(session.memory.said, told, reply.runs, reply.asked)
+    return {"reply": {"answer": told, "runs": reply.runs, "actions": reply.actions, "usage": session.usage()}}
+
+
+def heard(state: QueenState, runtime: Runtime[QueenSession]) -> Literal["decide", "think", "answer"]:
+    if "text" not in state:
+        return "decide"
+    return "think" if runtime.context.chain is not None else "answer"
+
+
+def thought(state: QueenState) -> Literal["act", "answer", "say"]:
+    if state["fault"] is not None:
+        return "answer"
+    return "act" if state["turns"][-1]["tool_calls"] else "say"
+
+
+def acted(state: QueenState) -> Literal["think", "say"]:
+    return "think" if "text" in state else "say"
+
+
+def build() -> StateGraph[QueenState, QueenSession, QueenState, QueenState]:
+    builder = StateGraph(QueenState, context_schema=QueenSession)
+    for node in (hear, decide, think, act, answer, say):
+        builder.add_node(node.__name__, node)
+    builder.add_edge(START, "hear")
+    builder.add_conditional_edges("hear", heard)
+    builder.add_edge("decide", "act")
+    builder.add_conditional_edges("think", thought)
+    builder.add_conditional_edges("act", acted)
+    builder.add_edge("answer", "say")
+    builder.add_edge("say", END)
+    return builder
+
+
+graph: CompiledStateGraph[QueenState, QueenSession, QueenState, QueenState] = build().compile()

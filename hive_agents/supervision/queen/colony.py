@@ -1,0 +1,204 @@
+"""What the queen can see and do, always in the scope of whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hive_agents import runs
+from hive_agents.approvals import ApprovalStore, Filing
+from hive_agents.credentials import CredentialStore
+from hive_agents.errors import HiveError
+from hive_agents.events import Event, EventLog, EventType
+from hive_agents.events.tickets import SEVERITIES, EscalationTicket, tickets_of
+from hive_agents.memory import DataBuffer
+from hive_agents.supervision.queen.ledger import Entry, Ledger
+from hive_agents.supervision.queen.scope import QUEEN, Scope
+from hive_agents.supervision.queen.workers import Worker
+
+if TYPE_CHECKING:
+    from hive_agents.access import Principal
+    from hive_agents.approvals import ApprovalRequest
+    from hive_agents.memory import Scope as BufferScope
+    from hive_agents.runs import RunRow
+    from hive_agents.workspace import Workspace
+
+ACTIVE = ("queued", "running", "waiting", "paused")
+ESCALATIONS = (EventType.ESCALATION_OPENED, EventType.ESCALATION_UPDATED, EventType.ESCALATION_RESOLVED)
+FORWARDED = "approve lets the run go on, reject stops it, respond tells it your words"
+MOST = 1000
+"""How many runs are looked at, newest first."""
+
+Start = Callable[[str, dict[str, Any], "Principal | None"], Awaitable[str]]
+"""(agent, inputs, whom it works for) -> the id of the queued run."""
+Propose = Callable[[str, list[dict[str, Any]], str, str], Awaitable[str]]
+"""(agent, JSON patch, for whom, reason) -> the file of the proposal."""
+
+
+class Colony:
+    """The colony as `principal` may see and change it; without one, as her own policy does.
+
+    Readers see their own runs and what belongs to them; operators and admins those of their tenant; the workspace's
+    owner all. Whoever sees a run may change it. Requests are filed here, and never decided.
+
+    `hide` takes secrets out of a text: whatever runs wrote comes through it, before anybody shortens it.
+
+    Raises, in every method: HIVE-409 (exit code 2) for what doesn't exist in this scope, HIVE-415 for what needs
+    another role; HIVE-402, HIVE-403 and HIVE-407 from the database.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        principal: Principal | None,
+        *,
+        start: Start | None = None,
+        propose: Propose | None = None,
+        workers: Callable[[], Sequence[Worker]] = tuple,
+        hide: Callable[[str], str] = str,
+    ) -> None:
+        self.workspace, self.principal, self.scope = workspace, principal, Scope(principal)
+        self.workers, self.hide = workers, hide
+        self._start, self._propose = start, propose
+        self._store = runs.RunStore(workspace)
+
+    # What she sees
+
+    def runs(self, status: str | Sequence[str] | None = None, limit: int = MOST) -> list[RunRow]:
+        """Newest first."""
+        found = self._store.list(status=status, tenant=self.scope.tenant, user=self.scope.user, limit=limit)
+        return [self._clean(row) for row in found]
+
+    def run(self, run_id: str) -> RunRow:
+        """A run that exists elsewhere is as unknown as one that never was."""
+        try:
+            row = self._store.get(run_id)
+        except HiveError as error:
+            if error.diagnostics[0].code != "HIVE-409":
+                raise
+        else:
+            if self.scope.sees(row):
+                return self._clean(row)
+        # Never a guess at a run of somebody else.
+        raise _unknown(f"there is no run {run_id} that you may see", "ask what is running")
+
+    def log(self, run_id: str, limit: int = 20) -> list[Event]:
+        """The last events of a run, oldest first."""
+        found = EventLog(self.workspace).replay(run_id=self.run(run_id).run_id)[-limit:]
+        return [replace(event, payload=self.shown(dict(event.payload))) for event in found]
+
+    def tickets(self, *, resolved: bool = False) -> list[EscalationTicket]:
+        """The tickets that are open, the gravest first; with `resolved` all of them."""
+        found = tickets_of(EventLog(self.workspace).replay(types=ESCALATIONS, tenant=self.scope.tenant)).values()
+        mine = {row.run_id for row in self.runs()} if self.scope.user is not None else None
+        kept = [one for one in found if (resolved or one.status == "open") and (mine is None or one.run_id in mine)]
+        return sorted(map(self.clean, kept), key=lambda one: (-SEVERITIES.index(one.severity), one.first_seen))
+
+    def ticket(self, ticket_id: str) -> EscalationTicket:
+        for one in self.tickets(resolved=True):
+            if one.id == ticket_id:
+                return one
+        raise _unknown(f"there is no ticket {ticket_id} that you may see", "ask for the tickets")
+
+    def waiting(self) -> list[ApprovalRequest]:
+        """The requests that wait for a person; a reader's are those of their own runs."""
+        scope = self.scope
+        found = ApprovalStore(self.workspace).list("pending", tenant=scope.tenant)
+        if not scope.operates and not (scope.principal is not None and "approver" in scope.principal.roles):
+            mine = {row.run_id for row in self.runs()}
+            found = [one for one in found if one.run_id in mine or one.context.get("run_id") in mine]
+        return [one.model_copy(update={"title": self.hide(one.title)}) for one in found]
+
+    def actions(self, limit: int = 10) -> list[Entry]:
+        """What she did of her own accord, newest first."""
+        mine = {row.run_id for row in self.runs()} if self.scope.user is not None else None
+        found = Ledger(self.workspace).newest(tenant=self.scope.tenant)
+        return [one for one in found if mine is None or one.run_id in mine][:limit]
+
+    def credentials(self) -> list[str]:
+        """References, such as `credential:mail`, for admins; a value is never read here."""
+        self._require(self.scope.administers, "the names of credentials", "an admin")
+        return [f"credential:{name}" for name in CredentialStore(self.workspace).names()]
+
+    def value(self, run_id: str, key: str, scope: BufferScope = "execution") -> Any:
+        """A value of the data buffer as a run of the asker's sees it; None where there is none."""
+        return self.shown(self._buffer(run_id, scope).read(key, scope))
+
+    # What she does
+
+    def pause(self, run_id: str) -> RunRow:
+        return runs.pause(self.workspace, self.run(run_id).run_id, self.scope.by)
+
+    def resume(self, run_id: str) -> RunRow:
+        return runs.resume(self.workspace, self.run(run_id).run_id, self.scope.by)
+
+    def stop(self, run_id: str) -> RunRow:
+        return runs.stop(self.workspace, self.run(run_id).run_id, self.scope.by)
+
+    def steer(self, run_id: str, words: str, *, key: str | None = None) -> RunRow:
+        """Words into the worker's conversation, read before its next turn; with a `key` they are said once."""
+        row = self.run(run_id)
+        runs.say(self.workspace, row.run_id, words, key=key)
+        return row
+
+    async def start(self, agent: str, input: dict[str, Any]) -> RunRow:
+        """A queued run that works for the asker; operators and admins may."""
+        self._require(self.scope.operates and self._start is not None, "to start an agent", "an operator")
+        assert self._start is not None
+        return self.run(await self._start(agent, input, self.principal))
+
+    def write(self, run_id: str, key: str, value: Any, scope: BufferScope = "execution") -> int:
+        """Set a value of the data buffer; returns its version. More than one run's own takes an operator."""
+        return self._buffer(run_id, scope).write(key, value, scope)
+
+    def forward(self, ticket_id: str, question: str) -> ApprovalRequest:
+        """Ask a person about a ticket, once for each question; whoever may decide requests answers."""
+        ticket = self.ticket(ticket_id)
+        asked = {"ticket_id": ticket.id, "run_id": ticket.run_id, "cause": ticket.cause, "question": question}
+        filing = Filing(
+            kind="ticket",
+            title=f"{ticket.agent or 'a run'}: {question}",
+            requester=QUEEN,
+            tenant=ticket.tenant,
+            context=asked | {"asked_by": self.scope.by, "answers": FORWARDED},
+            allowed_decisions=["approve", "reject", "respond"],
+            idempotency_key=f"queen/{ticket.id}/{self.scope.by}/{question}",
+        )
+        return ApprovalStore(self.workspace).file(filing)
+
+    async def propose(self, agent: str, patch: list[dict[str, Any]], reason: str) -> str:
+        """Propose a new version of an agent, as a JSON patch; the gate and a person decide on it. The file's name."""
+        self._require(self.scope.operates and self._propose is not None, "to propose a version", "an operator")
+        assert self._propose is not None
+        return await self._propose(agent, patch, self.scope.by, reason)
+
+    def shown(self, value: Any) -> Any:
+        """JSON data without secrets in its texts."""
+        if isinstance(value, dict):
+            return {key: self.shown(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.shown(inner) for inner in value]
+        return self.hide(value) if isinstance(value, str) else value
+
+    def clean(self, ticket: EscalationTicket) -> EscalationTicket:
+        """The ticket without secrets in what it quotes."""
+        quoted = ("evidence", "suggested_action", "assessment", "resolution")
+        return ticket.model_copy(update={name: self.shown(getattr(ticket, name)) for name in quoted})
+
+    def _clean(self, row: RunRow) -> RunRow:
+        error = row.summary["error"]
+        return row if error is None else replace(row, summary=row.summary | {"error": self.shown(error)})
+
+    def _buffer(self, run_id: str, scope: BufferScope) -> DataBuffer:
+        row = self.run(run_id)
+        self._require(scope == "execution" or self.scope.operates, f"values of the scope {scope}", "an operator")
+        return DataBuffer(self.workspace, tenant=row.tenant, run_id=row.run_id, stream_id=row.thread_id)
+
+    def _require(self, allowed: bool, what: str, who: str) -> None:
+        if not allowed:
+            raise HiveError.of("HIVE-415", f"{what}: not in your scope", fix=f"it takes {who}", exit_code=1)
+
+
+def _unknown(message: str, fix: str) -> HiveError:
+    return HiveError.of("HIVE-409", message, fix=fix, exit_code=2)

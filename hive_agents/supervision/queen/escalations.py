@@ -1,0 +1,159 @@
+"""A ticket becomes actions: decided once for each severity, carried out in steps that may be repeated."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from hive_agents.approvals import ApprovalStore, Filing
+from hive_agents.errors import HiveError
+from hive_agents.events import EventLog
+from hive_agents.events.tickets import EscalationTicket, tickets_of
+from hive_agents.runs import ENDED
+from hive_agents.supervision.queen.colony import ESCALATIONS, Colony
+from hive_agents.supervision.queen.ledger import Entry, Ledger
+from hive_agents.supervision.queen.policy import actions_for, grade, rises
+from hive_agents.supervision.queen.scope import QUEEN
+from hive_agents.supervision.queen.wording import one_line
+
+EVIDENCE = 8
+_ANSWERS = {
+    "paused": "approve lets the run go on, reject stops it, respond tells it your words and lets it go on",
+    "stopped": "approve lets the run go on, reject leaves it stopped, respond tells it your words and lets it go on",
+    "over": "the run has ended: any answer closes this",
+}
+
+
+class Escalations:
+    """Her policy at work, in every tenant. What she decides is written down before she acts, each step after it."""
+
+    def __init__(self, colony: Colony, ledger: Ledger) -> None:
+        self.colony, self.ledger = colony, ledger
+
+    def current(self, ticket: EscalationTicket) -> EscalationTicket:
+        """The ticket as the log has it by now: who comes late acts on how it stands, not on how it stood."""
+        told = EventLog(self.colony.workspace).replay(types=ESCALATIONS, run_id=ticket.run_id)
+        return self.colony.clean(tickets_of(told).get(ticket.id, ticket))
+
+    def is_due(self, ticket: EscalationTicket) -> bool:
+        """Whether it asks for something that she hasn't decided on yet."""
+        known = [_grade_of(entry) for entry in self.ledger.of_ticket(ticket.id)]
+        wanted = grade(ticket)
+        return wanted not in known and (wanted == "resolved" or rises(wanted, known))
+
+    def decide(self, ticket: EscalationTicket, words: str = "") -> list[str]:
+        """The keys of what is to be done: what was left unfinished, and what is due; `words` are a model's."""
+        if self.is_due(ticket):
+            row = self._row(ticket.run_id)
+            actions = ("note",) if grade(ticket) == "resolved" else actions_for(ticket.severity, row and row.status)
+            told = ticket.model_dump(mode="json")
+            told["evidence"] = [self._shown(one) for one in ticket.evidence[:EVIDENCE]]
+            told["suggested_action"] = self._shown(ticket.suggested_action)
+            self.ledger.begin(
+                f"{ticket.id}/{grade(ticket)}",
+                "+".join(actions),
+                tenant=row.tenant if row is not None else ticket.tenant,
+                run_id=ticket.run_id,
+                ticket_id=ticket.id,
+                detail={"ticket": told, "words": self._shown(words), "done": []},
+            )
+        return [entry.key for entry in self.ledger.of_ticket(ticket.id) if entry.status == "begun"]
+
+    def act(self, key: str) -> list[dict[str, Any]]:
+        """Carry out what was decided, from where it was left; returns {action, run_id, status} of each step."""
+        entry = self.ledger.find(key)
+        if entry is None or entry.status == "done":
+            return []
+        made = []
+        for action in entry.action.split("+"):
+            if action not in entry.detail["done"]:
+                entry = getattr(self, f"_{action}")(entry)
+                entry = self.ledger.note(entry, done=[*entry.detail["done"], action])
+                row = self._row(entry.run_id or "")
+                made.append({"action": action, "run_id": entry.run_id, "status": row.status if row else "gone"})
+        self.ledger.note(entry, "done")
+        return made
+
+    def _note(self, entry: Entry) -> Entry:
+        return entry
+
+    def _steer(self, entry: Entry) -> Entry:
+        told = entry.detail["ticket"]
+        cause = told["cause"].replace("_", " ")
+        lines = [f"From the queen: the health judge sees {cause}.", *(f"- {one}" for one in told["evidence"])]
+        lines += [f"Suggested: {told['suggested_action']}"] if told["suggested_action"] else []
+        lines += [entry.detail["words"]] if entry.detail["words"] else []
+        with _over():
+            self.colony.steer(entry.run_id or "", "\n".join(lines), key=f"queen/{entry.key}")
+        return entry
+
+    def _pause(self, entry: Entry) -> Entry:
+        return self._rest(entry, "pause")
+
+    def _stop(self, entry: Entry) -> Entry:
+        return self._rest(entry, "stop")
+
+    def _rest(self, entry: Entry, verb: str) -> Entry:
+        with _over():
+            getattr(self.colony, verb)(entry.run_id or "")
+            return self.ledger.note(entry, state={"pause": "paused", "stop": "stopped"}[verb])
+        return entry
+
+    def _ask(self, entry: Entry) -> Entry:
+        if "state" not in entry.detail:
+            row = self._row(entry.run_id or "")
+            resting = row is not None and row.status not in ENDED
+            # Written down first: the same filing must not come with another content when she is killed here.
+            entry = self.ledger.note(entry, state="stopped" if resting else "over")
+        store = ApprovalStore(self.colony.workspace)
+        request = store.file(_filing(entry))
+        for earlier in self.ledger.of_ticket(entry.ticket_id or ""):
+            asked = earlier.detail.get("approval_id")
+            if asked is not None and asked != request.id and store.get(asked).status == "pending":
+                with suppress(HiveError):  # it is being answered: then the answer counts
+                    store.supersede(asked, f"the ticket rose: see {request.id}")
+        return self.ledger.note(entry, approval_id=request.id)
+
+    def _row(self, run_id: str) -> Any:
+        with _over():
+            return self.colony.run(run_id)
+        return None
+
+    def _shown(self, text: str | None) -> str:
+        return one_line(self.colony.hide(text or ""), 500)
+
+
+class _over(suppress):
+    """Let pass that a run is over or gone, HIVE-409, and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__(HiveError)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        passed = super().__exit__(kind, error, trace)
+        return bool(passed and error.diagnostics[0].code == "HIVE-409")
+
+
+def _grade_of(entry: Entry) -> str:
+    return entry.key.rsplit("/", 1)[1]
+
+
+def _filing(entry: Entry) -> Filing:
+    told, state = entry.detail["ticket"], entry.detail["state"]
+    cause = told["cause"].replace("_", " ")
+    done = "has ended" if state == "over" else f"is {state}"
+    names = ("agent", "node_id", "severity", "cause", "evidence", "suggested_action", "first_seen", "last_seen")
+    context = {name: told[name] for name in names}
+    context |= {"ticket_id": entry.ticket_id, "run_id": entry.run_id, "state": state, "answers": _ANSWERS[state]}
+    context |= {"comment": entry.detail["words"]} if entry.detail["words"] else {}
+    return Filing(
+        kind="ticket",
+        title=f"{one_line(told['agent'] or 'a run', 60)}: {cause}, {told['severity']}; run {entry.run_id} {done}",
+        requester=QUEEN,
+        tenant=entry.tenant,
+        # Not the run's own request: a run that waits for one of its own goes on by itself when it is decided.
+        context=context,
+        risk="high" if told["severity"] == "critical" else "medium",
+        allowed_decisions=["approve", "reject", "respond"],
+        idempotency_key=f"queen/{entry.key}",
+    )

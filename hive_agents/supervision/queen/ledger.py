@@ -1,0 +1,101 @@
+"""What she did of her own accord: a row for each ticket and severity, written before and after she acts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from sqlite3 import Connection, Row
+from typing import TYPE_CHECKING, Any, Literal
+
+from hive_agents import audit
+from hive_agents.database import connected
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+Status = Literal["begun", "done"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`detail` holds what she acts on, as it was when she decided, and how far she is."""
+
+    key: str
+    at: str
+    ticket_id: str | None
+    tenant: str
+    run_id: str | None
+    action: str
+    status: Status
+    detail: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """The row of a list."""
+        names = ("key", "at", "ticket_id", "tenant", "run_id", "action", "status")
+        return {name: getattr(self, name) for name in names} | {"approval_id": self.detail.get("approval_id")}
+
+
+class Ledger:
+    """The table `queen_actions`. Methods raise HIVE-402, HIVE-403 and HIVE-407 from the database."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+
+    def begin(
+        self,
+        key: str,
+        action: str,
+        *,
+        tenant: str,
+        run_id: str | None,
+        ticket_id: str | None,
+        detail: Mapping[str, Any],
+    ) -> Entry:
+        """Write down what is about to be done; what was begun under that key before stands."""
+        row = (key, audit.now(), ticket_id, tenant, run_id, action, "begun", json.dumps(detail))
+        with self._connection() as connection:
+            connection.execute("INSERT INTO queen_actions VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
+            return _entry(connection.execute("SELECT * FROM queen_actions WHERE key = ?", (key,)).fetchone())
+
+    def find(self, key: str) -> Entry | None:
+        found = self._select("key = ?", key)
+        return found[0] if found else None
+
+    def note(self, entry: Entry, status: Status | None = None, **detail: Any) -> Entry:
+        """How far she is with it."""
+        after = entry.detail | detail
+        with self._connection() as connection:
+            update = "UPDATE queen_actions SET status = ?, detail = ? WHERE key = ?"
+            connection.execute(update, (status or entry.status, json.dumps(after), entry.key))
+        return self._select("key = ?", entry.key)[0]
+
+    def of_ticket(self, ticket_id: str) -> Sequence[Entry]:
+        """Oldest first."""
+        return self._select("ticket_id = ?", ticket_id)
+
+    def unfinished(self, run_id: str | None = None) -> Sequence[Entry]:
+        """What was begun and not done, oldest first; of one run, or of all."""
+        where = "status = 'begun'"
+        return self._select(where) if run_id is None else self._select(f"{where} AND run_id = ?", run_id)
+
+    def newest(self, tenant: str | None = None, limit: int = 100) -> Sequence[Entry]:
+        """Newest first."""
+        found = self._select("1") if tenant is None else self._select("tenant = ?", tenant)
+        return found[: -limit - 1 : -1]
+
+    def _select(self, where: str, *values: Any) -> list[Entry]:
+        with self._connection() as connection:
+            found = connection.execute(f"SELECT * FROM queen_actions WHERE {where} ORDER BY rowid", values)
+            return [_entry(row) for row in found]
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        with connected(self.workspace.database) as connection:
+            connection.row_factory = Row
+            yield connection
+
+
+def _entry(row: Row) -> Entry:
+    return Entry(**{**dict(row), "detail": json.loads(row["detail"])})

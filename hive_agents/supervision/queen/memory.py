@@ -1,0 +1,48 @@
+"""What she remembers of one asker: what was said, the runs last spoken of, and what she asked back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.llm import Message
+from hive_agents.memory import ConversationStore
+
+if TYPE_CHECKING:
+    from hive_agents.access import Principal
+    from hive_agents.workspace import Workspace
+
+AGENT = "queen"
+LAST = 12
+"""How many messages before this one a model is shown."""
+
+
+class Memory:
+    """Her conversation with one person, in that person's tenant; no other person is ever told of it."""
+
+    def __init__(self, workspace: Workspace, principal: Principal) -> None:
+        self._store = ConversationStore(workspace, tenant=principal.tenant)
+        self._id = self._store.create(AGENT, f"{AGENT}:{principal.user}", key=AGENT)
+
+    def heard(self, text: str) -> None:
+        self._store.append(self._id, Message(role="user", content=text))
+
+    def said(self, text: str, runs: list[str], asked: dict[str, Any] | None) -> None:
+        """Her answer, the runs that it speaks of, and the question {verb, options, words} that it ends with."""
+        self._store.append(self._id, Message(role="assistant", content=text))
+        if runs:
+            self._store.set_output(self._id, "runs", runs)
+        self._store.set_output(self._id, "asked", asked)
+
+    @property
+    def runs(self) -> list[str]:
+        found = self._store.outputs(self._id).get("runs", [])
+        return [str(one) for one in found]
+
+    @property
+    def asked(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self._store.outputs(self._id).get("asked")
+        return found
+
+    def recent(self) -> list[Message]:
+        """The last messages, oldest first, the one just heard included."""
+        return [entry.message for entry in self._store.messages(self._id)[-LAST - 1 :]]

@@ -1,0 +1,54 @@
+"""What a ticket makes the queen do, without a model: the least that its severity asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from hive_agents.events.tickets import SEVERITIES
+from hive_agents.runs import ENDED
+
+if TYPE_CHECKING:
+    from hive_agents.events.tickets import EscalationTicket
+
+Action = Literal["note", "steer", "pause", "stop", "ask"]
+
+_TABLE: dict[str, tuple[Action, ...]] = {
+    "low": ("note",),
+    "medium": ("steer",),
+    "high": ("pause", "ask"),
+    "critical": ("stop", "ask"),
+}
+
+
+def actions_for(severity: str, run_status: str | None) -> tuple[Action, ...]:
+    """The actions in their order; `run_status` is None for a run that is gone.
+
+    What has ended is neither paused nor spoken to: a person is told of it where it is grave.
+
+    >>> actions_for("high", "running"), actions_for("critical", "failed"), actions_for("medium", "done")
+    (('pause', 'ask'), ('ask',), ('note',))
+    """
+    if run_status is None:
+        return ("note",)
+    kept = tuple(one for one in _TABLE[severity] if one == "ask" or not _over(one, run_status))
+    return kept or ("note",)
+
+
+def grade(ticket: EscalationTicket) -> str:
+    """What she acts on once: the severity of an open ticket, or that it is resolved."""
+    return "resolved" if ticket.status == "resolved" else ticket.severity
+
+
+def rises(severity: str, before: Sequence[str]) -> bool:
+    """Whether a severity is above all that she has acted on.
+
+    >>> rises("high", ["medium"]), rises("medium", ["high"]), rises("low", [])
+    (True, False, True)
+    """
+    ranks: dict[str, int] = {one: rank for rank, one in enumerate(SEVERITIES)}
+    return all(ranks[severity] > ranks[one] for one in before if one in ranks)
+
+
+def _over(action: Action, status: str) -> bool:
+    return action != "note" and (status in ENDED or (action == "pause" and status == "stopped"))

@@ -1,0 +1,104 @@
+"""What a person answered to the queen's request is carried out, once the store bears the decision out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.approvals import ApprovalStore
+from hive_agents.errors import HiveError
+from hive_agents.runs import ENDED
+from hive_agents.supervision.queen.colony import Colony
+from hive_agents.supervision.queen.ledger import Entry, Ledger
+from hive_agents.supervision.queen.scope import QUEEN
+from hive_agents.supervision.queen.wording import one_line
+
+if TYPE_CHECKING:
+    from hive_agents.approvals import ApprovalRequest
+
+_ACTIONS = {"approved": "resume", "rejected": "stop", "responded": "steer+resume"}
+PREFIX = "answer/"
+
+
+class Rulings:
+    """approve: the run goes on; reject: it is stopped; respond: it is told these words and goes on."""
+
+    def __init__(self, colony: Colony, ledger: Ledger) -> None:
+        self.colony, self.ledger = colony, ledger
+
+    def missed(self) -> list[str]:
+        """The requests of hers that were decided while nobody listened."""
+        found = ApprovalStore(self.colony.workspace).list()
+        return [one.id for one in found if _is_hers(one) and one.status in _ACTIONS and one.outcome is None]
+
+    def decide(self, approval_id: str) -> list[str]:
+        """The key of what is to be done. An event tells where to look; what counts is the request in the store.
+
+        Raises: HIVE-413 for a request that the audit log doesn't bear out.
+        """
+        try:
+            request = ApprovalStore(self.colony.workspace).get(approval_id)
+        except HiveError as error:
+            if error.diagnostics[0].code == "HIVE-409":
+                return []
+            raise
+        if not _is_hers(request) or request.status not in _ACTIONS:
+            return []
+        last = request.decisions[-1]
+        entry = self.ledger.begin(
+            f"{PREFIX}{request.id}",
+            _ACTIONS[request.status],
+            tenant=request.tenant,
+            run_id=request.context["run_id"],
+            ticket_id=request.context["ticket_id"],
+            detail={"approval_id": request.id, "by": last.by, "words": last.message or "", "done": []},
+        )
+        if entry.status == "begun":
+            return [entry.key]
+        if request.outcome is None:  # she was killed before she could say so
+            self._tell(entry)
+        return []
+
+    def act(self, key: str) -> list[dict[str, Any]]:
+        """Carry the answer out; what has ended meanwhile stays ended. Returns {action, run_id, status} of each step.
+
+        A run that is still on its way to rest is resumed when it does.
+        """
+        entry = self.ledger.find(key)
+        if entry is None or entry.status == "done":
+            return []
+        made: list[dict[str, Any]] = []
+        for action in entry.action.split("+"):
+            try:
+                row = self.colony.run(entry.run_id or "")
+                if row.status in ENDED:
+                    break
+                if action == "resume" and row.status == "running" and row.control is not None:
+                    return made
+                if action == "steer":
+                    self.colony.steer(row.run_id, entry.detail["words"], key=key)
+                else:
+                    row = getattr(self.colony, action)(row.run_id)
+            except HiveError as error:
+                if error.diagnostics[0].code != "HIVE-409":
+                    raise
+                entry = self.ledger.note(entry, fault=one_line(error.diagnostics[0].message))
+                break
+            made.append({"action": action, "run_id": row.run_id, "status": row.status})
+        self._tell(self.ledger.note(entry, "done", made=made))
+        return made
+
+    def _tell(self, entry: Entry) -> None:
+        outcome = {"actions": entry.detail["made"]}
+        ApprovalStore(self.colony.workspace).record_outcome(entry.detail["approval_id"], outcome)
+
+    def left_for(self, run_id: str) -> list[str]:
+        """Answers that wait for the run to come to rest."""
+        return [entry.key for entry in self.ledger.unfinished(run_id) if is_ruling(entry)]
+
+
+def is_ruling(entry: Entry) -> bool:
+    return entry.key.startswith(PREFIX)
+
+
+def _is_hers(request: ApprovalRequest) -> bool:
+    return request.kind == "ticket" and request.requester == QUEEN and "run_id" in request.context

@@ -1,0 +1,137 @@
+"""What her graph's nodes work with: her policy, one asker's talk, and a model where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hive_agents import audit, prompts
+from hive_agents.llm import ChatResult, Message, ModelError, Usage
+from hive_agents.supervision.queen.answers import Answers
+from hive_agents.supervision.queen.escalations import Escalations
+from hive_agents.supervision.queen.ledger import Ledger
+from hive_agents.supervision.queen.mandate import Mandate
+from hive_agents.supervision.queen.memory import Memory
+from hive_agents.supervision.queen.reply import Reply
+from hive_agents.supervision.queen.rulings import Rulings
+from hive_agents.supervision.queen.tools import TOOLS, Hands
+from hive_agents.supervision.queen.wording import one_line, run_line, ticket_line
+
+if TYPE_CHECKING:
+    from hive_agents.events.tickets import EscalationTicket
+    from hive_agents.llm import Chain
+    from hive_agents.supervision.queen.colony import Colony
+
+CALLS = 8
+"""Tool calls of a model in one answer."""
+_log = logging.getLogger("hive_agents.queen")
+
+
+@dataclass
+class QueenSession:
+    """One message, ticket or decision at work; `colony` is in the scope of whoever it comes from."""
+
+    colony: Colony
+    chain: Chain | None = None
+    reply: Reply = field(default_factory=Reply)
+    spent: Usage = field(default_factory=Usage)
+    model_calls: int = 0
+
+    @cached_property
+    def escalations(self) -> Escalations:
+        return Escalations(self.colony, Ledger(self.colony.workspace))
+
+    @cached_property
+    def rulings(self) -> Rulings:
+        return Rulings(self.colony, Ledger(self.colony.workspace))
+
+    @cached_property
+    def memory(self) -> Memory:
+        if self.colony.principal is None:
+            raise ValueError("a message comes from somebody")
+        return Memory(self.colony.workspace, self.colony.principal)
+
+    async def words_for(self, ticket: EscalationTicket) -> str:
+        """What a model adds to the words about a ticket; nothing without one, or where it fails."""
+        if self.chain is None:
+            return ""
+        fence = _fence()
+        task = f"A ticket came. In at most two sentences, what should the worker, or the person asked, know?\n{fence}\n"
+        try:
+            messages = [self._system(fence), Message(role="user", content=f"{task}{ticket_line(ticket)}\n{fence}")]
+            return (await self._asked(messages, tools=False)).text
+        except ModelError as error:
+            _log.warning("no model's words about ticket %s: %s", ticket.id, error.kind)
+            return ""
+
+    async def think(self, turns: Sequence[Message], calls: int) -> Message:
+        """The model's next turn: calls of tools, or its answer. Raises: ModelError."""
+        assert self.chain is not None
+        known = await asyncio.to_thread(self.memory.recent)
+        found = await self._asked([self._system(_fence()), *known, *turns], tools=calls < CALLS)
+        # Providers may leave the ids out, and each result must name its call.
+        named = [
+            call.model_copy(update={"id": call.id or f"call-{calls + number}"})
+            for number, call in enumerate(found.tool_calls[: CALLS - calls])
+        ]
+        if not named and not found.text.strip():
+            raise ModelError("garbage", "the model gave no answer")
+        return Message(role="assistant", content=found.text, tool_calls=named)
+
+    async def act(self, text: str, turn: Message) -> list[Message]:
+        """The results of the calls of a turn, in their order."""
+        hands = Hands(self.colony, Mandate(text, self.memory.runs), self.reply)
+        return [Message(role="tool", content=await hands.call(call), tool_call_id=call.id) for call in turn.tool_calls]
+
+    async def answer(self, text: str, fault: str | None) -> None:
+        """Answer from data; after a model's fault it is said so, and what it had done isn't done again."""
+        if self.reply.actions:
+            done = ", ".join(f"{one['action']} {one['run_id']}" for one in self.reply.actions)
+            self.reply.say(f"The model failed after this was done: {done}.")
+            return
+        self.reply = await Answers(self.colony, self.memory.runs, self.memory.asked).answer(text)
+        if fault is not None:
+            self.reply.say(f"(Answered from data alone: {one_line(fault)})")
+
+    def conclude(self, turn: Message) -> None:
+        """The model's words, and beside them what was really done."""
+        self.reply.say(turn.content.strip())
+        for one in self.reply.actions:
+            self.reply.say(f"Done: {one['action']} {one['run_id']}, which is {one['status']}.")
+        self.reply.runs = [one for one in self.reply.runs if one in self.reply.text] or self.reply.runs[:1]
+
+    def usage(self) -> dict[str, Any]:
+        return {"model_calls": self.model_calls, **self.spent.model_dump(exclude={"priced"})}
+
+    async def _asked(self, messages: list[Message], *, tools: bool) -> ChatResult:
+        assert self.chain is not None
+        self.model_calls += 1
+        try:
+            found = await self.chain.complete(messages, tools=TOOLS if tools else ())
+        except ModelError as error:
+            self.spent += error.usage
+            raise
+        self.spent += found.usage
+        return found
+
+    def _system(self, fence: str) -> Message:
+        rows, tickets = self.colony.runs(("queued", "running", "waiting", "paused"), 20), self.colony.tickets()[:10]
+        told = [*map(run_line, rows), *(f"ticket {one.id}, {ticket_line(one)}" for one in tickets)]
+        text = prompts.load(
+            "queen",
+            self.colony.workspace,
+            asker=self.colony.scope.by,
+            now=audit.now()[:16],
+            colony=self.colony.hide("\n".join(told)) or "nothing is active",
+            fence=fence,
+        )
+        return Message(role="system", content=text)
+
+
+def _fence() -> str:
+    return f"-----{secrets.token_hex(8)}-----"

@@ -1,0 +1,222 @@
+"""Her verbs as tools of a model: each is checked in the asker's scope and by the asker's words, whatever it says."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from hive_agents.errors import HiveError
+from hive_agents.formats import Format, load_value
+from hive_agents.llm import Tool, ToolCall
+from hive_agents.supervision.queen import wording
+from hive_agents.supervision.queen.colony import ACTIVE, Colony
+from hive_agents.supervision.queen.mandate import Mandate
+from hive_agents.supervision.queen.reply import Reply, done_line
+from hive_agents.supervision.queen.workers import pick
+
+if TYPE_CHECKING:
+    from hive_agents.runs import RunRow
+
+LONGEST = 8_000
+"""Characters of one result."""
+
+RunId = Annotated[str, Field(description="As list_runs shows it.")]
+
+
+class ListRuns(Format):
+    """The runs, newest first; without a status those that are active."""
+
+    status: Literal["queued", "running", "waiting", "paused", "done", "failed", "stopped"] | None = None
+
+
+class ShowRun(Format):
+    """One run: how it stands, its tickets, its last events."""
+
+    run_id: RunId
+
+
+class ListTickets(Format):
+    """The open tickets of the health judge, the gravest first."""
+
+
+class ListWaiting(Format):
+    """The requests that wait for a person. Only people decide them."""
+
+
+class FindAgents(Format):
+    """The agents; with a task those that fit it, best first."""
+
+    task: str | None = None
+
+
+class ListCredentials(Format):
+    """References to credentials; values are never shown."""
+
+
+class ReadValue(Format):
+    """A value of the data buffer that a run sees."""
+
+    run_id: RunId
+    key: str
+    scope: Literal["execution", "stream", "global"] = "execution"
+
+
+class WriteValue(ReadValue):
+    """Set a value of the data buffer."""
+
+    value: Any
+
+
+class PauseRun(ShowRun):
+    """Let a run rest after its present step."""
+
+
+class ResumeRun(ShowRun):
+    """Let a run that was paused or stopped go on."""
+
+
+class StopRun(ShowRun):
+    """Stop a run."""
+
+
+class SteerRun(ShowRun):
+    """Tell a running agent something, which it reads before its next turn."""
+
+    words: str
+
+
+class StartRun(Format):
+    """Start an agent with its inputs."""
+
+    agent: str
+    input: dict[str, Any] = {}
+
+
+class ForwardTicket(Format):
+    """Ask a person about a ticket."""
+
+    ticket_id: str
+    question: str
+
+
+class ProposeVersion(Format):
+    """Propose a new version of an agent as an RFC 6902 patch; the gate and a person decide on it."""
+
+    agent: str
+    patch: list[dict[str, Any]]
+    reason: str
+
+
+_VERBS: dict[str, type[Format]] = {
+    "list_runs": ListRuns,
+    "show_run": ShowRun,
+    "list_tickets": ListTickets,
+    "list_waiting": ListWaiting,
+    "find_agents": FindAgents,
+    "list_credentials": ListCredentials,
+    "read_value": ReadValue,
+    "write_value": WriteValue,
+    "pause_run": PauseRun,
+    "resume_run": ResumeRun,
+    "stop_run": StopRun,
+    "steer_run": SteerRun,
+    "start_run": StartRun,
+    "forward_ticket": ForwardTicket,
+    "propose_version": ProposeVersion,
+}
+TOOLS = [
+    Tool(name=name, description=format.__doc__ or "", parameters=format.model_json_schema())
+    for name, format in _VERBS.items()
+]
+
+
+class Hands:
+    """Carries out a model's calls for one asker; what was done, and the runs touched, is kept in `reply`."""
+
+    def __init__(self, colony: Colony, mandate: Mandate, reply: Reply) -> None:
+        self.colony, self.mandate, self.reply = colony, mandate, reply
+
+    async def call(self, call: ToolCall) -> str:
+        """The result as JSON; {"error"} for a call that isn't possible or isn't allowed."""
+        try:
+            if call.name not in _VERBS:
+                raise HiveError.of("HIVE-409", f"there is no tool {wording.one_line(call.name, 60)}")
+            asked = load_value(_VERBS[call.name], call.args, call.name)
+            result = await getattr(self, f"_{call.name}")(asked)
+        except HiveError as error:
+            result = {"error": "; ".join(str(one.message) for one in error.diagnostics)}
+        text = self.colony.hide(json.dumps(result, ensure_ascii=False, default=str))
+        return text if len(text) <= LONGEST else text[:LONGEST] + " … (cut)"
+
+    async def _list_runs(self, asked: ListRuns) -> Any:
+        return [self._row(row) for row in self.colony.runs(asked.status or ACTIVE, 50)]
+
+    async def _show_run(self, asked: ShowRun) -> Any:
+        row = self.colony.run(asked.run_id)
+        tickets = [wording.ticket_line(one) for one in self.colony.tickets() if one.run_id == row.run_id]
+        return self._row(row) | {"tickets": tickets, "events": [*map(wording.event_line, self.colony.log(row.run_id))]}
+
+    async def _list_tickets(self, asked: ListTickets) -> Any:
+        return [one.model_dump(mode="json") for one in self.colony.tickets()[:20]]
+
+    async def _list_waiting(self, asked: ListWaiting) -> Any:
+        return [one.summary() for one in self.colony.waiting()[:20]]
+
+    async def _find_agents(self, asked: FindAgents) -> Any:
+        workers = self.colony.workers()
+        found = pick(asked.task, workers) if asked.task else workers
+        return [{"agent": w.id, "about": w.about, "capability": w.capability, "inputs": w.inputs} for w in found]
+
+    async def _list_credentials(self, asked: ListCredentials) -> Any:
+        return self.colony.credentials()
+
+    async def _read_value(self, asked: ReadValue) -> Any:
+        return self.colony.value(asked.run_id, asked.key, asked.scope)
+
+    async def _write_value(self, asked: WriteValue) -> Any:
+        row = self._mine("write", asked.run_id)
+        return {"version": self.colony.write(row.run_id, asked.key, asked.value, asked.scope)}
+
+    async def _pause_run(self, asked: PauseRun) -> Any:
+        return self._did("pause", self.colony.pause(self._mine("pause", asked.run_id).run_id))
+
+    async def _resume_run(self, asked: ResumeRun) -> Any:
+        return self._did("resume", self.colony.resume(self._mine("resume", asked.run_id).run_id))
+
+    async def _stop_run(self, asked: StopRun) -> Any:
+        return self._did("stop", self.colony.stop(self._mine("stop", asked.run_id).run_id))
+
+    async def _steer_run(self, asked: SteerRun) -> Any:
+        return self._did("steer", self.colony.steer(self._mine("steer", asked.run_id).run_id, asked.words))
+
+    async def _start_run(self, asked: StartRun) -> Any:
+        self._require("start")
+        return self._did("start", await self.colony.start(asked.agent, asked.input))
+
+    async def _forward_ticket(self, asked: ForwardTicket) -> Any:
+        self._require("forward")
+        return self.colony.forward(asked.ticket_id, asked.question).summary()
+
+    async def _propose_version(self, asked: ProposeVersion) -> Any:
+        self._require("propose")
+        return {"proposal": await self.colony.propose(asked.agent, asked.patch, asked.reason)}
+
+    def _row(self, row: RunRow) -> dict[str, Any]:
+        self.reply.speak_of(row)
+        return row.summary | {"agent": row.agent}
+
+    def _did(self, action: str, row: RunRow) -> Any:
+        self.reply.did(action, row)
+        return {"done": done_line(action, row)}
+
+    def _mine(self, verb: str, run_id: str) -> RunRow:
+        row = self.colony.run(run_id)
+        self._require(verb, row)
+        return row
+
+    def _require(self, verb: str, row: RunRow | None = None) -> None:
+        why = self.mandate.refusal(verb, row, self.colony.runs())
+        if why is not None:
+            raise HiveError.of("HIVE-415", why)
