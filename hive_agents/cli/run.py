@@ -12,13 +12,18 @@ if TYPE_CHECKING:
     from hive_agents.events import Event
     from hive_agents.workspace import Workspace
 
-CODES = {"done": 0, "waiting": 0, "failed": 1, "stopped": 130}
+RESTS = ("done", "waiting", "paused", "queued")
+CHAT = (
+    "Talk with the agent. In a terminal, a line that you type while it works is read before its next turn, and answers "
+    "its question while it waits; Ctrl-D ends your part. Piped input is read, a line a question, when it asks."
+)
 
 
 def command(
     agent: Annotated[str | None, typer.Argument(help="An agent of agents/*.json.")] = None,
     input: Annotated[str, typer.Option("--input", metavar="JSON", help="An object with the agent's inputs.")] = "{}",
-    chat: Annotated[bool, typer.Option("--chat", help="Answer the agent's questions here.")] = False,
+    chat: Annotated[bool, typer.Option("--chat", help=CHAT)] = False,
+    queue: Annotated[bool, typer.Option("--queue", help="Leave it for `hive serve` to run.")] = False,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
     as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="Run as USER of access/*.json.")] = None,
     workspace: WorkspaceOption = None,
@@ -27,6 +32,7 @@ def command(
 ) -> None:
     """Run an agent to the end, or until it waits for a person (hive approvals)."""
     from hive_agents.errors import HiveError
+    from hive_agents.runtime.agent_drive import result_of
     from hive_agents.runtime.agent_run import AgentRun
 
     surface = Surface(json, quiet)
@@ -35,19 +41,41 @@ def command(
         raise HiveError.of(
             "HIVE-409", "name an agent, or a run to go on with", fix="hive run AGENT, or hive run --resume RUN"
         )
+    if queue and (chat or resume is not None):
+        fix = "hive run AGENT --queue, or `hive runs resume RUN` for a run that rests"
+        raise HiveError.of("HIVE-409", "--queue starts a run that nobody here works on", fix=fix)
     if resume is not None:
         run = AgentRun.resume(place, resume)
     else:
-        run = AgentRun.start(place, agent or "", _input(input), principal=_principal(place, as_user))
+        given = _input(input)
+        run = AgentRun.start(place, agent or "", given, principal=_principal(place, as_user), hold=not queue)
+    if queue:
+        result = result_of(run.row)
+        surface.show(result, *parts(result), f"  hive runs logs {run.run_id} --follow")
+        return
     if not json and not quiet:
         shown = Shown({node.id for node in run.agent.nodes if node.client_facing})
         shown.out.print(f"run {run.run_id}; if it dies: hive run --resume {run.run_id}")
         run.on_event, run.on_text = shown.event, shown.text
-    result = run.go()
-    while chat and result["status"] == "waiting" and _answered(place, result["approval_ids"]):
+    if chat:
+        from hive_agents.cli.run_chat import talk
+
+        result = talk(run, stderr=json)
+    else:
         result = run.go()
     surface.show(result, *parts(result))
-    raise typer.Exit(130 if result["stopped_by"] == "interrupted" else CODES.get(result["status"], 1))
+    raise typer.Exit(code_of(result))
+
+
+def code_of(result: dict[str, Any]) -> int:
+    """0 for a run that is done or rests to go on, 130 where Ctrl-C stopped it, 1 for what ended otherwise.
+
+    >>> [code_of({"status": "stopped", "stopped_by": by}) for by in ("interrupted", "user:dana")]
+    [130, 1]
+    """
+    if result["status"] == "stopped" and result["stopped_by"] == "interrupted":
+        return 130
+    return 0 if result["status"] in RESTS else 1
 
 
 def _input(text: str) -> dict[str, Any]:
@@ -95,44 +123,21 @@ class Shown:
             self._open = not text.endswith("\n")
 
 
-def _answered(place: Workspace, requests: list[str]) -> bool:
-    """Ask whoever sits here what the agent asks; whether a question was answered. The rest needs `hive approvals`."""
-    from hive_agents.approvals import ApprovalStore
-    from hive_agents.runtime.decider import decider_for
-
-    store, answered = ApprovalStore(place), False
-    for id in requests:
-        request = store.get(id)
-        if request.decided or "question" not in request.context:
-            continue
-        options = request.context.get("options") or []
-        lines = [request.context["question"], *(f"  - {option}" for option in options)]
-        typer.echo("\n".join(map(one_line, lines)))
-        try:
-            words = input_line()
-        except EOFError:
-            return False
-        if not words:
-            return False
-        who = decider_for(place, None)
-        store.decide(id, "respond", by=who.by, authn=who.authn, tenant=who.tenant, message=words)
-        answered = True
-    return answered
-
-
-def input_line() -> str:
-    return input("> ").strip()
-
-
 def parts(result: dict[str, Any]) -> list[str]:
     from json import dumps
 
-    lines = [f"{result['run_id']} is {result['status']}"]
+    from hive_agents.cli.runs_control import next_step
+
+    run_id, status, by = result["run_id"], result["status"], result["stopped_by"]
+    told = next_step(run_id) if status == "queued" else status
+    lines = [one_line(f"{run_id} is {told}" + (f" by {by}" if by and status == "stopped" else ""))]
+    if status in ("paused", "stopped"):
+        lines.append(f"  go on with it: hive run --resume {run_id}, or leave it to a host: hive runs resume {run_id}")
     if result["error"]:
         lines.append(one_line(f"{result['error']['code']}: {result['error']['message']}"))
     for key, value in result["outputs"].items():
-        told = value if isinstance(value, str) else dumps(value, ensure_ascii=False)
-        first, *more = map(one_line, told.rstrip().split("\n"))
+        text = value if isinstance(value, str) else dumps(value, ensure_ascii=False)
+        first, *more = map(one_line, text.rstrip().split("\n"))
         lines += [f"{key}: {first}"] if not more else [f"{key}:", *(f"  {line}" for line in (first, *more))]
     if result["approval_ids"]:
         lines.append("it waits for a person, and goes on with the answer:")

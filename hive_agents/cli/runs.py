@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.cli import runs_control, runs_logs
+from hive_agents.cli.runs_who import Caller
 from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace
 
 if TYPE_CHECKING:
@@ -13,8 +15,9 @@ if TYPE_CHECKING:
 
     from hive_agents.runs import RunRow
 
-app = typer.Typer(help="Runs: list them, show one.", invoke_without_command=True)
+app = typer.Typer(help="Runs: list, show, follow, steer and delete them.", invoke_without_command=True)
 STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
+LISTED = 100
 StatusOption = Annotated[str | None, typer.Option("--status", help=f"{', '.join(STATUSES)}.")]
 
 
@@ -23,17 +26,19 @@ def runs(
     context: typer.Context, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
 ) -> None:
     if context.invoked_subcommand is None:
-        list_(None, workspace, json, quiet)
+        list_(None, None, LISTED, workspace, json, quiet)
 
 
 @app.command("list")
 def list_(
     status: StatusOption = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only what concerns this tenant.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = LISTED,
     workspace: WorkspaceOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """The runs, newest first."""
+    """The runs that you may see, newest first."""
     from hive_agents.errors import HiveError
     from hive_agents.runs import RunStore
 
@@ -42,7 +47,10 @@ def list_(
         raise HiveError.of(
             "HIVE-409", f'there is no status "{one_line(status)}"', fix=f"use one of {', '.join(STATUSES)}"
         )
-    found = RunStore(open_workspace(workspace)).list(status=wanted)
+    place = open_workspace(workspace)
+    caller = Caller.of(place)
+    every = RunStore(place).list(status=wanted, tenant=tenant, limit=limit if caller.is_owner else -1)
+    found = [row for row in every if caller.reaches(row)][:limit]
     Surface(json, quiet).show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
 
 
@@ -56,10 +64,9 @@ def show(
     """One run: how it stands, and its nodes and verdicts in order."""
     from hive_agents.cli.timeline import line_of
     from hive_agents.events import EventLog
-    from hive_agents.runs import RunStore
 
     place = open_workspace(workspace)
-    row = RunStore(place).get(run)
+    row = Caller.of(place).get(place, run)
     events = EventLog(place).replay(run_id=run)
     lines = [(event.time, line_of(event)) for event in events]
     result = row.result or {}
@@ -73,6 +80,11 @@ def show(
     }
     told = [f"{time[11:19]}  {line}" for time, line in lines if line is not None]
     Surface(json, quiet).show(value, _table([row]), *told)
+
+
+for verb in (runs_control.stop, runs_control.pause, runs_control.resume, runs_control.delete, runs_control.say):
+    app.command(verb.__name__)(verb)
+app.command("logs")(runs_logs.logs)
 
 
 def _table(rows: list[RunRow]) -> Table:

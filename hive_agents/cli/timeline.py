@@ -60,7 +60,8 @@ def _told(event: Event) -> str | None:
 def _run(kind: str, told: dict[str, Any]) -> str:
     error = (told.get("error") or {}).get("message")
     waits = _list(" for ", told.get("approval_ids"))
-    return f"run {kind}{waits}" + (f": {error}" if error else "")
+    by = f" by {told['by']}" if told.get("by") else ""
+    return f"run {kind}{waits}{by}" + (f": {error}" if error else "")
 
 
 def _list(before: str, names: Any) -> str:

@@ -75,6 +75,15 @@ class ConversationStore:
         with self._connection() as connection:
             return [row[0] for row in connection.execute(query, (self.tenant, run_id))]
 
+    def order(self, run_id: str) -> list[tuple[str, int]]:
+        """The messages of a run's conversations as (conversation_id, n), in the order in which they were written."""
+        query = (
+            "SELECT conversation_id, n FROM messages JOIN conversations USING (conversation_id)"
+            " WHERE tenant = ? AND run_id = ? ORDER BY messages.rowid"
+        )
+        with self._connection() as connection:
+            return [(row[0], row[1]) for row in connection.execute(query, (self.tenant, run_id))]
+
     def append(
         self,
         conversation_id: str,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hive_agents.runs.control import pause, resume, say, stop
 from hive_agents.runs.holding import LOST, Hold, take
 from hive_agents.runs.leases import Lease, LeaseLost, Leases
-from hive_agents.runs.protocols import LeasesProtocol, RunStoreProtocol
+from hive_agents.runs.protocols import LeasesProtocol, RunQueueProtocol, RunStoreProtocol
+from hive_agents.runs.queue import DueRun, RunQueue
 from hive_agents.runs.row import AGENT_GRAPH, ENDED, STATUSES, RunRow
 from hive_agents.runs.store import RunStore, new_run_id
 
@@ -14,11 +15,14 @@ __all__ = [
     "ENDED",
     "LOST",
     "STATUSES",
+    "DueRun",
     "Hold",
     "Lease",
     "LeaseLost",
     "Leases",
     "LeasesProtocol",
+    "RunQueue",
+    "RunQueueProtocol",
     "RunRow",
     "RunStore",
     "RunStoreProtocol",

@@ -36,7 +36,8 @@ def stop(workspace: Workspace, run_id: str, by: str) -> RunRow:
 def resume(workspace: Workspace, run_id: str, by: str) -> RunRow:
     """Put a run that was paused or stopped back into the queue.
 
-    Raises: HIVE-409 (exit code 2) for a run that is unknown, over, or of a graph that nothing takes from the queue.
+    Raises: HIVE-409 (exit code 2) for a run that is unknown, over, or of a graph that nothing takes from the queue;
+    HIVE-402 for one that was asked to rest and doesn't yet.
     """
     row = RunStore(workspace).get(run_id)
     if row.graph != AGENT_GRAPH:
@@ -71,6 +72,9 @@ def _moved(
     store = RunStore(workspace)
     for _ in range(TRIES):  # a run that is worked on changes its status meanwhile
         row = store.get(run_id)
+        if row.status == "running" and control is None and row.control is not None:
+            fix = "try again when it is"
+            raise HiveError.of("HIVE-402", f"run {run_id} is not at rest yet", fix=fix, exit_code=3)
         if row.status in there:
             return row
         if row.status in resting:

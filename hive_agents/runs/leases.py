@@ -43,6 +43,11 @@ class Lease:
         if found is None or found[0] != self.fence:
             raise self.lost
 
+    def check(self) -> None:
+        """`require` for a write that is in another database: what this one says just before it. Raises: LeaseLost."""
+        with connected(self.leases.workspace.database) as connection:
+            self.require(connection)
+
     @property
     def lost(self) -> LeaseLost:
         fix = "nothing to do: the other worker goes on with it"
@@ -82,6 +87,22 @@ class Leases:
             query = "SELECT holder, expires_at FROM leases WHERE thread_id = ?"
             found = connection.execute(query, (thread_id,)).fetchone()
         return found is not None and self._held(found[0], found[1])
+
+    def held(self) -> frozenset[str]:
+        """The threads that living workers have."""
+        with connected(self.workspace.database) as connection:
+            query = "SELECT thread_id, holder FROM leases WHERE expires_at > ?"
+            found = connection.execute(query, (self.clock(),)).fetchall()
+        alive = {holder: is_alive(self.workspace, holder) for holder in {row[1] for row in found}}
+        return frozenset(thread for thread, holder in found if alive[holder])
+
+    def clear(self, thread_id: str) -> None:
+        """Take away the lease of a worker that is dead or silent; what was let go of is nobody's fault."""
+        with connected(self.workspace.database) as connection, transaction(connection):
+            query = "SELECT holder, expires_at FROM leases WHERE thread_id = ? AND expires_at > 0"
+            found = connection.execute(query, (thread_id,)).fetchone()
+            if found is not None and not self._held(*found):
+                connection.execute("UPDATE leases SET expires_at = 0 WHERE thread_id = ?", (thread_id,))
 
     def extend(self, lease: Lease, until: float) -> bool:
         """Let the lease last until then; False where another worker has it."""

@@ -10,6 +10,7 @@ from hive_agents.runs.row import RunRow
 if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.runs.leases import Lease
+    from hive_agents.runs.queue import DueRun
 
 
 class RunStoreProtocol(Protocol):
@@ -46,7 +47,9 @@ class RunStoreProtocol(Protocol):
         stopped_by: str | None = None,
         error: dict[str, str] | None = None,
         lease: Lease | None = None,
-    ) -> None: ...
+        among: Sequence[str] | None = None,
+        unasked: bool = False,
+    ) -> bool: ...
 
     def move(
         self, run_id: str, status: str, by: str, *, to: str | None = None, control: str | None = None
@@ -57,3 +60,15 @@ class LeasesProtocol(Protocol):
     def acquire(self, thread_id: str, run_id: str) -> Lease | None: ...
 
     def is_held(self, thread_id: str) -> bool: ...
+
+    def held(self) -> frozenset[str]: ...
+
+    def clear(self, thread_id: str) -> None: ...
+
+
+class RunQueueProtocol(Protocol):
+    def due(self) -> list[DueRun]: ...
+
+    def progress(self, run_id: str) -> int: ...
+
+    def attempts(self, run_id: str) -> int: ...

@@ -135,24 +135,35 @@ class RunStore:
         stopped_by: str | None = None,
         error: dict[str, str] | None = None,
         lease: Lease | None = None,
-    ) -> None:
-        """Record how a run stands. What a failed one asked is superseded: nobody would act on the answer.
+        among: Sequence[str] | None = None,
+        unasked: bool = False,
+    ) -> bool:
+        """Record how a run stands; whether it did. What a failed one asked is superseded: nobody would act on it.
+
+        With `among` it does so only while the run is in one of these, with `unasked` only while nobody asked for
+        anything.
 
         Raises: LeaseLost (HIVE-425) where the lease is another worker's by now.
         """
         if status == "failed":
+            if lease is not None:
+                lease.check()
             self._withdraw_requests(run_id)
         ended_at = audit.now() if status in (*ENDED, "stopped") else None
         # What was asked of whoever works on it is done, or came too late.
         control = "" if status == "running" else ", control = NULL, control_by = NULL"
+        where = "run_id = ?" + (" AND control IS NULL" if unasked else "")
+        if among is not None:
+            where += f" AND status IN ({', '.join('?' * len(among))})"
         with self._connection() as connection, transaction(connection):
             if lease is not None:
                 lease.require(connection)
-            connection.execute(
+            changed = connection.execute(
                 f"UPDATE runs SET status = ?, ended_at = ?, result = ?, stopped_by = ?, error = ?{control}"
-                " WHERE run_id = ?",
-                (status, ended_at, _json(result), stopped_by, _json(error), run_id),
+                f" WHERE {where}",
+                (status, ended_at, _json(result), stopped_by, _json(error), run_id, *(among or ())),
             )
+        return changed.rowcount == 1
 
     def move(
         self, run_id: str, status: str, by: str, *, to: str | None = None, control: str | None = None

@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import json
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hive_agents import runs
 from hive_agents.database import connected
+from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
@@ -40,6 +44,13 @@ def script(place: Workspace, *lines: dict[str, Any], settings: str = "") -> None
 
 def command(place: Workspace, *arguments: object) -> Ran:
     return hive(*arguments, "-w", place.root)
+
+
+def running(place: Workspace) -> str:
+    """The id of the only run, as soon as its worker has it."""
+    while not (found := RunStore(place).list(status="running")):
+        time.sleep(0.01)
+    return found[0].run_id
 
 
 def test_a_run_that_is_done(place: Workspace) -> None:
@@ -113,6 +124,58 @@ def test_nobody_at_the_other_end_leaves_the_run_waiting(place: Workspace, monkey
     ran = command(place, "run", "digest", *INPUT, "--chat")
     assert ran.code == 0
     assert "is waiting" in ran.out
+
+
+def test_a_question_that_somebody_else_answered_meanwhile_ends_nothing(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hive_agents.approvals import ApprovalStore
+
+    class Late(io.StringIO):
+        def readline(self, *_: Any) -> str:
+            store = ApprovalStore(place)
+            (request,) = store.list("pending")
+            store.decide(request.id, "respond", by="kim", message="tame ones")
+            return "wild ones\n"
+
+    script(place, ASK, sets("items", [1]), sets("text", "tame bees"))
+    monkeypatch.setattr(sys, "stdin", Late())
+    ran = command(place, "run", "digest", *INPUT, "--chat")
+    assert (ran.code, "somebody else" in ran.out, "tame bees" in ran.out) == (0, True, True), ran.out
+
+
+def test_a_queued_run_is_left_for_a_host(place: Workspace) -> None:
+    script(place, sets("items", [1]), sets("text", "bees"))
+    ran = command(place, "run", "digest", *INPUT, "--queue", "--json")
+    assert (ran.code, ran.json["status"]) == (0, "queued")
+    (row,) = command(place, "runs", "--json").json["runs"]
+    assert (row["status"], row["steps"]) == ("queued", 0)
+    told = command(place, "run", "digest", *INPUT, "--queue").out
+    assert "queued; `hive serve --headless` takes it" in told
+    done = command(place, "run", "--resume", ran.json["run_id"], "--json")
+    assert (done.code, done.json["status"]) == (0, "done")
+
+
+@pytest.mark.parametrize("other", [("digest", "--chat"), ("--resume", "r0")])
+def test_a_queued_run_is_nobodys_to_talk_with(place: Workspace, other: tuple[str, ...]) -> None:
+    script(place)
+    ran = command(place, "run", *other, "--queue", "--json")
+    assert (ran.code, ran.codes) == (2, {"HIVE-409"})
+
+
+@pytest.mark.parametrize(("control", "status", "code"), [("pause", "paused", 0), ("stop", "stopped", 1)])
+def test_a_run_that_somebody_halts_says_how_to_go_on(place: Workspace, control: str, status: str, code: int) -> None:
+    """They ask while its model speaks."""
+    script(place, sets("items", [1]) | {"delay_seconds": 1.5}, sets("text", "bees"))
+    asked = threading.Thread(target=lambda: getattr(runs, control)(place, running(place), "user:kim"))
+    asked.start()
+    ran = command(place, "run", "digest", *INPUT)
+    asked.join()
+    assert ran.code == code, ran.out
+    assert f"run {status} by user:kim" in ran.out
+    (row,) = RunStore(place).list()
+    assert f"hive run --resume {row.run_id}" in ran.out
+    assert command(place, "run", "--resume", row.run_id, "--json").json["status"] == "done"
 
 
 def test_agents_are_listed_shown_and_checked(place: Workspace) -> None:
@@ -193,7 +256,6 @@ def test_outputs_do_not_turn_the_terminal_around(place: Workspace) -> None:
 
 def test_a_run_that_fails_asks_nobody_any_more(place: Workspace) -> None:
     from hive_agents.approvals import ApprovalStore
-    from hive_agents.runs import RunStore
 
     script(place, ASK)
     waits = command(place, "run", "digest", *INPUT, "--json").json

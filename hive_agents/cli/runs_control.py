@@ -1,0 +1,161 @@
+"""`hive runs stop|pause|resume|delete|say`: what a person does to runs, and what happens next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hive_agents.cli.runs_who import Caller
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace
+from hive_agents.errors import Diagnostic, HiveError
+
+if TYPE_CHECKING:
+    from hive_agents.runs import RunRow
+    from hive_agents.workspace import Workspace
+
+    Act = Callable[[Workspace, RunRow, Caller], tuple[RunRow, str]]
+    """Gives the run as it is afterwards, and what happens next."""
+
+RunsArgument = Annotated[list[str], typer.Argument(metavar="RUN", help="Runs, as `hive runs` lists them.")]
+AsOption = Annotated[str | None, typer.Option("--as", metavar="USER", help="Who asks (default: the local user).")]
+
+
+def stop(
+    runs: RunsArgument,
+    by: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """End runs before their time: at once, or after their present step. They can be resumed."""
+    _each(runs, by, workspace, Surface(json, quiet), _stopped)
+
+
+def pause(
+    runs: RunsArgument,
+    by: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Let runs rest until they are resumed: at once, or after their present step."""
+    _each(runs, by, workspace, Surface(json, quiet), _paused)
+
+
+def resume(
+    runs: RunsArgument,
+    by: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Put runs that were paused or stopped back into the queue; `hive run --resume RUN` goes on with one here."""
+    _each(runs, by, workspace, Surface(json, quiet), _resumed)
+
+
+def delete(
+    runs: RunsArgument,
+    by: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Forget runs that don't go on: their conversations, files and checkpoints, too. Events and the audit log stay."""
+    _each(runs, by, workspace, Surface(json, quiet), _deleted)
+
+
+def say(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run of an agent.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What its agent is told.")],
+    by: AsOption = None,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Tell a run's agent something; it reads it before its next turn."""
+    text.encode()  # HIVE-112: a shell hands on any byte
+
+    def said(place: Workspace, row: RunRow, _: Caller) -> tuple[RunRow, str]:
+        from hive_agents import runs
+
+        runs.say(place, row.run_id, text)
+        asked = (row.result or {}).get("approval_ids", []) if row.status == "waiting" else []
+        if asked:
+            return row, f"read when it goes on; first it waits for an answer: hive approvals show {asked[0]}"
+        return row, "read before its next turn" if row.status == "running" else f"{row.status}; read when it goes on"
+
+    _each([run], by, workspace, Surface(json, quiet), said)
+
+
+def next_step(run_id: str) -> str:
+    return f"queued; `hive serve --headless` takes it, or `hive run --resume {run_id}` here"
+
+
+def _stopped(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
+    from hive_agents import runs
+
+    return _rested(place, runs.stop(place, row.run_id, caller.by), caller, "stopped")
+
+
+def _paused(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
+    from hive_agents import runs
+
+    return _rested(place, runs.pause(place, row.run_id, caller.by), caller, "paused")
+
+
+def _rested(place: Workspace, row: RunRow, caller: Caller, to: str) -> tuple[RunRow, str]:
+    """A run that is worked on hears of it; the one that a dead process left rests at once."""
+    from hive_agents.runs import RunStore
+    from hive_agents.runtime.agent_run import leases_of
+
+    if row.status != "running":
+        return row, row.status
+    lease = leases_of(place).acquire(row.thread_id, row.run_id)
+    if lease is None:
+        return row, f"{to} after its present step"
+    try:
+        row, _ = RunStore(place).move(row.run_id, "running", caller.by, to=to)
+    finally:
+        lease.release()
+    return row, row.status
+
+
+def _resumed(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
+    from hive_agents import runs
+
+    row = runs.resume(place, row.run_id, caller.by)
+    return row, next_step(row.run_id) if row.status == "queued" else f"{row.status} already"
+
+
+def _deleted(place: Workspace, row: RunRow, _: Caller) -> tuple[RunRow, str]:
+    from hive_agents.runtime.housekeeping import delete_run
+
+    delete_run(place, row.run_id)
+    return row, "deleted"
+
+
+def _each(run_ids: list[str], by: str | None, workspace: WorkspaceOption, surface: Surface, act: Act) -> None:
+    """Do it to each run for itself; what fails stops no other, and the highest exit code counts."""
+    place = open_workspace(workspace)
+    caller = Caller.of(place, by)
+    rows: list[RunRow] = []
+    lines: list[str] = []
+    found: list[Diagnostic] = []
+    code = 0
+    for run_id in dict.fromkeys(run_ids):
+        try:
+            row, told = act(place, caller.get(place, run_id), caller)
+        except HiveError as error:
+            if len(run_ids) == 1:
+                raise
+            code = max(code, error.exit_code)
+            found += error.diagnostics
+            lines.append(one_line(f"{run_id}: {error.diagnostics[0].message}"))
+        else:
+            rows.append(row)
+            lines.append(one_line(f"{run_id}: {told}"))
+    value = {"runs": [row.summary for row in rows]}
+    surface.show(value | ({"ok": False, "diagnostics": [one.to_json() for one in found]} if found else {}), *lines)
+    raise typer.Exit(code)

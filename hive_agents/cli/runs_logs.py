@@ -1,0 +1,163 @@
+"""`hive runs logs`: who said what in a run, its tool calls and what came of them, in order."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace
+
+if TYPE_CHECKING:
+    from hive_agents.memory import Entry
+    from hive_agents.runs import RunRow
+    from hive_agents.workspace import Workspace
+
+POLL = 0.5
+ACTIVE = ("queued", "running")
+SHORT = 200
+_NODE = re.compile(r"([^/#]+)#\d+(?:/|$)")
+
+
+def logs(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run of an agent.")],
+    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run rests.")] = False,
+    workspace: WorkspaceOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Who said what in a run. With --follow and --json, a line a message, then one for the run."""
+    import time
+    from json import dumps
+
+    from hive_agents.cli.runs_who import Caller
+    from hive_agents.runs import RunStore
+    from hive_agents.runtime.agent_run import leases_of
+
+    place = open_workspace(workspace)
+    row = Caller.of(place).get(place, run)
+    log, surface = Log(place, row), Surface(json, quiet)
+    if not follow:
+        found = log.new()
+        if json:
+            surface.show({"runs": [row.summary], "messages": found})
+        else:
+            _tell(surface, found)
+        return
+    alone = False
+    while True:
+        row = RunStore(place).get(run)  # first: what was said before it came to rest is read after it
+        _tell(surface, log.new())
+        if row.status not in ACTIVE:
+            break
+        if not (alone or quiet or leases_of(place).is_held(row.thread_id)):
+            typer.echo(f"{run} waits for a process: `hive serve --headless`, or `hive run --resume {run}`", err=True)
+            alone = True
+        time.sleep(POLL)
+    if json:
+        typer.echo(dumps({"runs": [row.summary]}))
+    elif not quiet:
+        typer.echo(f"{run} is {row.status}")
+
+
+class Log:
+    """The messages of a run's conversations, each once, whoever writes them."""
+
+    def __init__(self, place: Workspace, row: RunRow) -> None:
+        from hive_agents.memory import ConversationStore
+
+        self._store, self._row = ConversationStore(place, tenant=row.tenant), row
+        self._cursors: dict[str, int] = {}
+        self._heard: set[str] = set()
+        self._tools: dict[tuple[str, str], str] = {}
+
+    def new(self) -> list[dict[str, Any]]:
+        """What was said since, in order: {conversation_id, n, at, node, speaker, text, calls, tool, is_error, pointer}.
+
+        The speaker is agent, tool, person, judge, or task for what a phase begins with.
+        """
+        found: list[dict[str, Any]] = []
+        for conversation in self._store.of_run(self._row.run_id):
+            for entry in self._store.messages(conversation, self._cursors.get(conversation, 0)):
+                self._cursors[conversation] = entry.n
+                if not self._is_copy(entry):
+                    found.append(self._message(conversation, entry))
+        rank = {place: n for n, place in enumerate(self._store.order(self._row.run_id))} if found else {}
+        return sorted(found, key=lambda one: rank.get((one["conversation_id"], one["n"]), 0))
+
+    def _is_copy(self, entry: Entry) -> bool:
+        """A phase with its own conversation mirrors its words into the agent's, and copies what people say there."""
+        if entry.key in self._heard:
+            return True
+        if entry.key.startswith("person:"):
+            self._heard.add(entry.key)
+        return entry.key.startswith("mirror:")
+
+    def _message(self, conversation: str, entry: Entry) -> dict[str, Any]:
+        message = entry.message
+        for call in message.tool_calls:
+            self._tools[conversation, call.id] = call.name
+        nodes = _NODE.findall(entry.key)  # a sub-agent's key begins with that of the call that it answers
+        return {
+            "conversation_id": conversation,
+            "n": entry.n,
+            "at": entry.at,
+            "node": nodes[-1] if nodes else None,
+            "speaker": _speaker(entry),
+            "text": message.content,
+            "calls": [call.model_dump() for call in message.tool_calls],
+            "tool": self._tools.get((conversation, message.tool_call_id)),
+            "is_error": entry.is_error,
+            "pointer": entry.pointer,
+        }
+
+
+def lines_of(message: dict[str, Any]) -> list[str]:
+    """The message for a person; what tools gave is cut, what was said is whole.
+
+    >>> said = {"at": "2026-01-01T10:00:00+00:00", "node": "ask", "speaker": "agent", "text": "Bees?\\nOr wasps?"}
+    >>> lines_of(said | {"calls": [{"name": "look", "args": {"n": 1}}]})
+    ['10:00:00  ask: Bees?', '          Or wasps?', '10:00:00  ask calls look {"n": 1}']
+    """
+    from json import dumps
+
+    at, node, speaker = message["at"][11:19], message["node"] or "agent", message["speaker"]
+    if speaker == "tool":
+        pointer = message["pointer"] or ""
+        failed = " failed" if message["is_error"] else ""
+        told = f"{_short(message['text'].removesuffix(pointer))} {pointer}".strip()
+        return [one_line(f"{at}    {message['tool']}{failed} → {told}")]
+    who = {"agent": node, "judge": f"judge to {node}", "task": f"to {node}"}.get(speaker, speaker)
+    text = _short(message["text"]) if speaker == "task" else message["text"].rstrip()
+    first, *more = map(one_line, text.split("\n"))
+    said = [one_line(f"{at}  {who}: {first}"), *(f"          {line}" for line in more)] if text else []
+    made = [
+        f"{at}  {node} calls {call['name']} {_short(dumps(call['args'], ensure_ascii=False))}"
+        for call in message["calls"]
+    ]
+    return said + [one_line(line) for line in made]
+
+
+def _speaker(entry: Entry) -> str:
+    if entry.message.role != "user":
+        return "agent" if entry.message.role == "assistant" else "tool"
+    if entry.key.startswith("person:"):
+        return "person"
+    return "judge" if entry.key.endswith("/feedback") else "task"
+
+
+def _short(text: str) -> str:
+    from hive_agents.memory.values import cut
+
+    return cut(" ".join(text.split()), SHORT)
+
+
+def _tell(surface: Surface, messages: list[dict[str, Any]]) -> None:
+    from json import dumps
+
+    for one in messages:
+        if surface.as_json:
+            typer.echo(dumps(one))
+        elif not surface.quiet:
+            typer.echo("\n".join(lines_of(one)))

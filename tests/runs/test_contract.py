@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from hive_agents.events import EventLog
+from hive_agents.runs import Lease, Leases, LeasesProtocol, RunStore, RunStoreProtocol
+from hive_agents.workspace import Workspace
+from tests.runs.contract import Clock, LeasesContract, RunStoreContract
+
+
+class TestSqliteRuns(RunStoreContract):
+    @pytest.fixture
+    def store(self, place: Workspace) -> RunStoreProtocol:
+        return RunStore(place)
+
+
+class TestSqliteLeases(LeasesContract):
+    @pytest.fixture
+    def clock(self) -> Clock:
+        return Clock()
+
+    @pytest.fixture
+    def leases(self, place: Workspace, clock: Clock) -> LeasesProtocol:
+        return Leases(place, clock=clock)
+
+    @pytest.fixture
+    def write(self, place: Workspace) -> Callable[[Lease], bool]:
+        store = RunStore(place)
+        run = store.insert("event_loop", {})[0].run_id
+        return lambda lease: store.update(run, "running", lease=lease)
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_is_an_hour_wrong_breaks_no_fence(place: Workspace, hours: int) -> None:
+    """One that is fast takes a thread too early, and fencing tells the other; one that is slow waits."""
+    right, wrong = Clock(), Clock()
+    wrong.now += hours * 3600
+    first = Leases(place, clock=right).acquire("t1", "r1")
+    second = Leases(place, clock=wrong).acquire("t1", "r1")
+    assert first is not None
+    assert (second is None) == (hours < 0)
+    assert first.renew() == (hours < 0)
+    if second is not None:
+        assert second.renew()
+        assert Leases(place, clock=right).acquire("t1", "r1") is None
+    else:
+        first.release()
+        assert Leases(place, clock=wrong).acquire("t1", "r1") is not None
+
+
+def test_each_move_is_told_of_in_the_log(place: Workspace) -> None:
+    store = RunStore(place)
+    run = store.insert("event_loop", {}, agent="digest")[0].run_id
+    for seen, to in (("queued", "paused"), ("paused", "queued"), ("queued", "stopped"), ("queued", "paused")):
+        store.move(run, seen, "user:dana", to=to)
+    told = [(str(event.type), event.payload.get("by")) for event in EventLog(place).replay(run_id=run)]
+    by = "user:dana"
+    assert told == [("run.queued", None), ("run.paused", by), ("run.queued", by), ("run.stopped", by)]
+
+
+def test_a_deleted_run_leaves_nothing_of_it_in_the_database(place: Workspace) -> None:
+    from hive_agents import runs
+    from hive_agents.database import connected
+
+    store = RunStore(place)
+    kept, gone = (store.insert("event_loop", {}, agent="digest")[0] for _ in range(2))
+    for row in (kept, gone):
+        runs.say(place, row.run_id, "hello")
+        assert Leases(place).acquire(row.thread_id, row.run_id) is not None
+    store.delete(gone.run_id)
+    assert [row.run_id for row in store.list()] == [kept.run_id]
+    with connected(place.database) as connection:
+        for table in ("runs", "conversations", "messages", "leases"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)

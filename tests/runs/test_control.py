@@ -1,0 +1,79 @@
+"""What may be done to a run in each of its statuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from hive_agents import runs
+from hive_agents.errors import HiveError
+from hive_agents.memory import ConversationStore
+from hive_agents.runs import RunStore
+from hive_agents.workspace import Workspace
+
+NO = "HIVE-409"
+# By status: what pause, stop and resume make of it; a + is asked of whoever works on the run.
+TABLE = {
+    "queued": ("paused", "stopped", "queued"),
+    "running": ("running+pause", "running+stop", "running"),
+    "waiting": ("paused", "stopped", "waiting"),
+    "paused": ("paused", "stopped", "queued"),
+    "stopped": (NO, "stopped", "queued"),
+    "done": (NO, NO, NO),
+    "failed": (NO, NO, NO),
+}
+
+
+def done(place: Workspace, verb: str, run: str) -> str:
+    try:
+        row = getattr(runs, verb)(place, run, "user:dana")
+    except HiveError as error:
+        return error.diagnostics[0].code if error.exit_code == 2 else "not wrong usage"
+    assert row == RunStore(place).get(run)
+    return str(row.status) + (f"+{row.control}" if row.control else "")
+
+
+@pytest.mark.parametrize("status", TABLE)
+@pytest.mark.parametrize(("verb", "column"), [("pause", 0), ("stop", 1), ("resume", 2)])
+def test_what_becomes_of_it(place: Workspace, status: str, verb: str, column: int) -> None:
+    run = RunStore(place).insert("event_loop", {}, agent="digest", status=status)[0].run_id
+    wanted = TABLE[status][column]
+    assert done(place, verb, run) == wanted
+    assert RunStore(place).get(run).status == (status if wanted == NO else wanted.partition("+")[0])
+
+
+@pytest.mark.parametrize("status", TABLE)
+def test_who_listens(place: Workspace, status: str) -> None:
+    row, _ = RunStore(place).insert("event_loop", {}, agent="digest", status=status)
+    if status in runs.ENDED:
+        with pytest.raises(HiveError, match="doesn't listen"):
+            runs.say(place, row.run_id, "hello")
+        return
+    for words in ("one", "two", "three"):
+        runs.say(place, row.run_id, words)
+        runs.say(place, row.run_id, words, key=f"k{words}")
+        runs.say(place, row.run_id, words, key=f"k{words}")
+    store = ConversationStore(place)
+    (conversation,) = store.of_run(row.run_id)
+    said = [entry.message.content for entry in store.messages(conversation)]
+    assert said == ["one", "one", "two", "two", "three", "three"]
+
+
+@pytest.mark.parametrize("graph", ["optimizer", "worker"])
+def test_only_agents_are_resumed_and_listen(place: Workspace, graph: str) -> None:
+    run = RunStore(place).insert(graph, {}, status="stopped")[0].run_id
+    assert done(place, "resume", run) == NO
+    with pytest.raises(HiveError):
+        runs.say(place, run, "hello")
+
+
+def test_a_stop_weighs_more_than_a_pause_that_was_asked_before(place: Workspace) -> None:
+    run = RunStore(place).insert("event_loop", {}, status="running")[0].run_id
+    assert [done(place, verb, run) for verb in ("pause", "stop")] == ["running+pause", "running+stop"]
+
+
+def test_whoever_stopped_it_is_named_until_it_goes_on(place: Workspace) -> None:
+    run = RunStore(place).insert("event_loop", {})[0].run_id
+    stopped = runs.stop(place, run, "user:dana").summary
+    assert (stopped["stopped_by"], stopped["ended_at"] is None) == ("user:dana", False)
+    queued = runs.resume(place, run, "user:kim").summary
+    assert (queued["stopped_by"], queued["ended_at"]) == (None, None)
