@@ -14,13 +14,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from hypothesis import settings
 
 from hive_agents.retrieval import build_index
 from hive_agents.workspace import Workspace
+
+# Typer puts the command line together anew for every call, 60 ms of computing; tests call `hive` by the thousand.
+typer.main.get_command = cache(typer.main.get_command)
+
+# A busy machine takes its time; how long an example may take is nobody's promise.
+settings.register_profile("untimed", parent=settings(), deadline=None)
+settings.load_profile("untimed")
 
 COLLECTION: dict[str, Any] = {
     "name": "kb",

@@ -31,6 +31,14 @@ def copied_sample(folder: Path) -> Workspace:
     return Workspace(folder)
 
 
+def words_sample(folder: Path) -> Workspace:
+    """A copy whose `v1-naive` looks for words alone: no question is embedded."""
+    workspace = copied_sample(folder)
+    path = workspace.configs / "v1.json"
+    path.write_text(path.read_text(encoding="utf-8").replace('"method": "hybrid"', '"method": "keyword"'), "utf-8")
+    return workspace
+
+
 @dataclass(frozen=True)
 class Ran:
     code: int

@@ -16,7 +16,7 @@ from hive_agents.database import connect
 from hive_agents.retrieval.deployed import active_config, versions
 from tests.approvals.asking import editable, filing
 from tests.copilot.chats import copied_knowledge_base
-from tests.sample import Ran, copied_sample, hive, write_config
+from tests.sample import Ran, hive, words_sample, write_config
 
 ITEM = {
     "id", "kind", "title", "tenant", "status", "risk", "requester", "created_at", "due_at", "allowed_decisions",
@@ -26,12 +26,13 @@ ROW = ITEM | {
     "decisions", "context", "signals", "diff", "args_schema", "approvers", "remind_at", "on_timeout", "content_hash",
     "idempotency_key", "run_id", "thread_id",
 }  # fmt: skip
+WORDS = {"method": "keyword"}
 DECIDED = {"id", "status", "decision", "by", "authn", "decided_at", "remaining_approvals", "run"}
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workspace:
-    return copied_sample(tmp_path / "w")
+    return words_sample(tmp_path / "w")
 
 
 def approvals(place: Workspace, *arguments: object) -> Ran:
@@ -41,7 +42,7 @@ def approvals(place: Workspace, *arguments: object) -> Ran:
 @pytest.fixture
 def override(place: Workspace) -> str:
     """A request to deploy `same` in spite of the gate."""
-    write_config(place, "same")
+    write_config(place, "same", retrieval=WORDS)
     ran = hive("deploy", "same", "--override", "--reason", "we know", "-w", place.root, "--json")
     assert (ran.code, ran.json["override"]) == (1, {"reason": "we know"})
     return str(ran.json["approval_id"])
@@ -113,7 +114,7 @@ def test_an_override_is_asked_for_once_as_long_as_it_waits(place: Workspace, ove
     assert statuses() == [(override, "pending")]
     second = ask("they insist")
     assert statuses() == [(second, "pending"), (override, "superseded")]
-    write_config(place, "same", retrieval={"top_k": 3})
+    write_config(place, "same", retrieval=WORDS | {"top_k": 3})
     third = ask("they insist")
     assert statuses()[:2] == [(third, "pending"), (second, "superseded")]
     assert approvals(place, "show", second).json["note"] == f"asked for again as {third}"
@@ -132,7 +133,7 @@ def test_what_was_rolled_back_is_not_deployed_again(place: Workspace, override: 
 
 
 def test_an_override_of_what_has_changed_is_superseded(place: Workspace, override: str) -> None:
-    write_config(place, "same", retrieval={"top_k": 3})
+    write_config(place, "same", retrieval=WORDS | {"top_k": 3})
     ran = approvals(place, "approve", override, "--as", "dana")
     assert (ran.code, ran.codes) == (1, {"HIVE-307"})
     assert "--override" in ran.json["diagnostics"][0]["fix"]
@@ -141,7 +142,7 @@ def test_an_override_of_what_has_changed_is_superseded(place: Workspace, overrid
 
 
 def test_a_person_who_may_not_decide_supersedes_nothing(place: Workspace, override: str) -> None:
-    write_config(place, "same", retrieval={"top_k": 3})
+    write_config(place, "same", retrieval=WORDS | {"top_k": 3})
     assert approvals(place, "approve", override).codes == {"HIVE-415"}
     assert approvals(place, "show", override).json["status"] == "pending"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -11,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from tests.sample import copied_sample, hive, indexed_sample, write_config
+from tests.sample import hive, indexed_sample, words_sample, write_config
+
+WORDS = {"method": "keyword"}
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Workspace:
-    return copied_sample(tmp_path / "w")
+    return words_sample(tmp_path / "w")
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ def test_a_query_without_words_is_wrong_usage(shared: Workspace, text: str) -> N
 
 
 def test_unknown_words_give_no_hits_and_no_failure(place: Workspace) -> None:
-    write_config(place, "words", retrieval={"method": "keyword"})
+    write_config(place, "words", retrieval=WORDS)
     ran = hive("query", "zxqwv plmkj", "--config", "words", "-w", place.root, "--json")
     assert (ran.code, ran.json["hits"], ran.json["cut"]) == (0, [], {"reason": "exhausted", "at": 0})
 
@@ -161,7 +164,7 @@ def test_asking_for_the_holdout_lists_it_and_spends_a_use(place: Workspace) -> N
 
 
 def test_compare_is_b_minus_a(place: Workspace) -> None:
-    write_config(place, "short", retrieval={"top_k": 2})
+    write_config(place, "short", retrieval=WORDS | {"top_k": 2})
     found = hive("compare", "v1-naive", "short", "-w", place.root, "--json").json
     assert set(found) == {"a", "b", "difference", "queries", "changes"}
     delta = found["b"]["metrics"]["nudcg"] - found["a"]["metrics"]["nudcg"]
@@ -215,7 +218,7 @@ def test_a_worse_config_is_blocked_with_the_figures(place: Workspace) -> None:
 
 
 def test_deploy_rollback_and_history(place: Workspace) -> None:
-    write_config(place, "same", description="equal to v1-naive")
+    write_config(place, "same", description="equal to v1-naive", retrieval=WORDS)
     refused = hive("deploy", "same", "-w", place.root, "--json")
     assert (refused.code, refused.json["decision"]) == (1, "inconclusive")
     forced = hive("deploy", "same", "--allow-inconclusive", "--reason", "try", "-w", place.root, "--json")
@@ -236,7 +239,7 @@ def test_deploy_rollback_and_history(place: Workspace) -> None:
 
 
 def test_an_override_needs_a_reason_and_asks_a_person(place: Workspace) -> None:
-    write_config(place, "same")
+    write_config(place, "same", retrieval=WORDS)
     assert hive("deploy", "same", "--override", "-w", place.root, "--json").code == 2
     ran = hive("deploy", "same", "--override", "--reason", "we know", "-w", place.root, "--json")
     assert ran.code == 1
@@ -265,11 +268,13 @@ def test_label_asks_about_each_document(place: Workspace) -> None:
 
 
 @pytest.mark.parametrize("answers", ["q\n", "", "s\n" * 40])
-def test_a_query_that_nobody_marked_is_not_written(place: Workspace, answers: str) -> None:
+def test_a_query_that_nobody_marked_is_not_written(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch, answers: str
+) -> None:
     before = (place.root / "evals" / "golden.json").read_text()
-    command = [sys.executable, "-m", "hive_agents", "label", "quit now", "-w", str(place.root), "--json"]
-    done = subprocess.run(command, input=answers, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["query_id"] is None
+    monkeypatch.setattr("sys.stdin", io.StringIO(answers))
+    ran = hive("label", "quit now", "-w", place.root, "--json")
+    assert (ran.code, ran.json["query_id"]) == (0, None)
     assert (place.root / "evals" / "golden.json").read_text() == before
 
 
@@ -367,9 +372,10 @@ def test_without_a_model_the_text_lane_works_and_the_rest_says_how_to_get_one(pl
     indexed = hive("index", "-w", place.root, "--json")
     assert (indexed.code, indexed.json["embedding_model"]) == (0, None)
     assert "HIVE-401" in indexed.err
-    write_config(place, "words", retrieval={"method": "keyword"})
+    write_config(place, "words", retrieval=WORDS)
     assert hive("query", "token", "--config", "words", "-w", place.root).code == 0
-    hybrid = hive("query", "token", "-w", place.root, "--json")
+    write_config(place, "both")
+    hybrid = hive("query", "token", "--config", "both", "-w", place.root, "--json")
     assert (hybrid.code, hybrid.codes) == (3, {"HIVE-401"})
 
 

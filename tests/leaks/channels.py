@@ -255,6 +255,7 @@ TABLES = {
     "answers": ("run_id", TEXTS),
     "feedback": ("thread_id", ID),  # also of a document that may be viewed by now, and wasn't found then
     "approvals": ("run_id", ID),
+    "events": ("run_id", ""),
     "judge_decisions": ("run_id", ID),
 }
 """By which column a visit's rows are found, and what they may hold; a model's answer is the one text that is kept."""

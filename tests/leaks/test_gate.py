@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,12 +49,18 @@ def documents() -> list[Doc]:
     return [doc for doc in random_documents(random.Random(5), 120) if READER.tenant in doc.tenants]
 
 
+@pytest.fixture(scope="module")
+def _made(tmp_path_factory: pytest.TempPathFactory, documents: list[Doc]) -> Path:
+    return make(tmp_path_factory.mktemp("made") / "ws", documents).root
+
+
 @pytest.fixture
-def place(tmp_path: Path, documents: list[Doc], service: Service) -> Workspace:
+def place(tmp_path: Path, _made: Path, service: Service) -> Workspace:
     """The documents of one tenant, and a remote service that says which of them may be viewed."""
-    return make(
-        tmp_path / "ws", documents, settings=f'[access]\nservice_url = "{service.url}"\ntimeout_seconds = 10.0\n'
-    )
+    root = shutil.copytree(_made, tmp_path / "ws", symlinks=True)
+    with (root / "hive.toml").open("a", encoding="utf-8") as settings:
+        settings.write(f'[access]\nservice_url = "{service.url}"\ntimeout_seconds = 10.0\n')
+    return Workspace(root)
 
 
 async def everything(workspace: Workspace) -> str:

@@ -143,7 +143,8 @@ async def conversation(place: Workspace) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("threshold", "hidden"), [(0, 500), (1000, 50), pytest.param(1000, 500, marks=pytest.mark.slow)]
+    ("threshold", "hidden"),
+    [(0, 50), (1000, 50), *(pytest.param(threshold, 500, marks=pytest.mark.slow) for threshold in (0, 1000))],
 )
 async def test_five_hundred_forbidden_documents_change_no_byte(tmp_path: Path, threshold: int, hidden: int) -> None:
     """By keyword, all strategies; `hybrid_threshold` takes both branches of a filtered search."""

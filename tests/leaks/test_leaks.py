@@ -14,7 +14,7 @@ from tests.leaks.channels import CHANNELS, collected, leaks
 from tests.leaks.corpus import Doc, make, random_documents, random_rules, readers
 from tests.leaks.visits import Visit
 
-DOCUMENTS, SHARDS, SHARD, EVERYDAY = 32, 20, 250, 150
+DOCUMENTS, SHARDS, SHARD, EVERYDAY = 32, 20, 250, 100
 SHARES = {
     "hive chat": 0.02,
     "conversation": 0.02,

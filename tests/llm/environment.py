@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import pytest
 
@@ -21,3 +22,14 @@ def point_aws_at(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)
+    read_service_files_once()
+
+
+@cache
+def read_service_files_once() -> None:
+    """Botocore parses megabytes of JSON about services and regions for every session; they don't change."""
+    from botocore.loaders import JSONFileLoader
+
+    load = JSONFileLoader.load_file
+    read = cache(lambda path: load(JSONFileLoader(), path))
+    JSONFileLoader.load_file = lambda _, path: read(path)

@@ -49,7 +49,7 @@ def random_config(rng: random.Random) -> RetrievalConfig:
     )
 
 
-@pytest.mark.parametrize("configs", [10, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("configs", [6, pytest.param(500, marks=pytest.mark.slow)])
 def test_cached_scores_equal_the_engines_bit_for_bit(configs: int) -> None:
     workspace = Workspace(indexed_sample())
     golden, engine, rng = load_golden(workspace), workspace.engine(), random.Random(7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,10 +47,9 @@ def proposals(*patches: Any) -> dict[str, Any]:
     return {"structured": {"patches": [{"patch": patch, "reason": f"idea {n}"} for n, patch in enumerate(patches)]}}
 
 
-@pytest.fixture
-def tuned(tmp_path: Path) -> Workspace:
-    """`naive` serves; four queries to train on, two to validate, four held out that nobody else asks."""
-    workspace = make_topics(tmp_path / "ws")
+@pytest.fixture(scope="module")
+def _tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workspace = make_topics(tmp_path_factory.mktemp("tuned") / "ws")
     splits = ["train"] * 4 + ["validation"] * 2 + ["holdout"] * 4
     queries = [query(topic, split=split) for topic, split in zip(TOPICS, splits, strict=True)]
     for entry in queries[6:]:
@@ -57,7 +57,13 @@ def tuned(tmp_path: Path) -> Workspace:
     write_golden(workspace, queries)
     activate(workspace, "naive")
     build_index(workspace)
-    return workspace
+    return workspace.root
+
+
+@pytest.fixture
+def tuned(_tuned: Path, tmp_path: Path) -> Workspace:
+    """`naive` serves; four queries to train on, two to validate, four held out that nobody else asks."""
+    return Workspace(shutil.copytree(_tuned, tmp_path / "ws", symlinks=True))
 
 
 class Asked:

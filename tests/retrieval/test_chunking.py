@@ -53,7 +53,7 @@ MARKDOWN = st.builds(
 
 
 @given(MARKDOWN, st.integers(1, 60), st.integers(1, 6))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_chunks_put_together_are_the_text_and_none_is_over_the_limit(body: str, limit: int, level: int) -> None:
     chunks = cut(body, limit, level)
     assert "".join(chunk.text for chunk in chunks) == body
@@ -63,7 +63,7 @@ def test_chunks_put_together_are_the_text_and_none_is_over_the_limit(body: str, 
 
 
 @given(MARKDOWN, st.integers(5, 60))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_fences_that_fit_are_never_cut(body: str, limit: int) -> None:
     edges, position = set(), 0
     for chunk in cut(body, limit):
@@ -83,7 +83,7 @@ def test_fences_that_fit_are_never_cut(body: str, limit: int) -> None:
 
 
 @given(st.text(max_size=300), st.integers(1, 20))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 def test_any_text_at_all_is_kept_whole(body: str, limit: int) -> None:
     chunks = cut(body, limit)
     assert "".join(chunk.text for chunk in chunks) == body

@@ -454,6 +454,7 @@ MOMENTS = [
     "vectors written",
     "committed",
 ]
+EVERYDAY = ("embedding", "writing the index", "committed")
 
 
 def killed(workspace: Workspace, moment: str) -> bool:
@@ -468,7 +469,9 @@ def edit(workspace: Workspace) -> None:
     (workspace.documents / "welcome.md").unlink()
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment", [moment if moment in EVERYDAY else pytest.param(moment, marks=pytest.mark.slow) for moment in MOMENTS]
+)
 def test_a_killed_index_leaves_the_old_one_and_the_next_call_finishes(
     indexed: Workspace, tmp_path: Path, moment: str
 ) -> None:

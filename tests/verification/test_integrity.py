@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -29,7 +30,17 @@ from hive_agents.verification.holdout import uses
 from hive_agents.workspace import Workspace
 from tests.conftest import write_config, write_document
 from tests.sample import Ran, hive
-from tests.topics import NO_DRAFTS, TOPICS, activate, holdout_queries, indexed_engine, query, stored, write_golden
+from tests.topics import (
+    NO_DRAFTS,
+    TOPICS,
+    activate,
+    holdout_queries,
+    indexed_engine,
+    make_topics,
+    query,
+    stored,
+    write_golden,
+)
 
 EDIT = {"category": {"not": ["notes"]}}
 
@@ -44,12 +55,18 @@ def serving(workspace: Workspace) -> tuple[str, dict[str, Any]]:
     return active.stored.name, active.stored.config.filters
 
 
+@pytest.fixture(scope="module")
+def _deployed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    workspace = make_topics(tmp_path_factory.mktemp("deployed") / "ws")
+    write_golden(workspace, holdout_queries())
+    assert run(workspace, "deploy", "naive").json["decision"] == "first"
+    return workspace.root
+
+
 @pytest.fixture
-def deployed(topics: Workspace) -> Workspace:
+def deployed(_deployed: Path, tmp_path: Path) -> Workspace:
     """`naive` serves, by a deployment; the golden set has a holdout of eight."""
-    write_golden(topics, holdout_queries())
-    assert run(topics, "deploy", "naive").json["decision"] == "first"
-    return topics
+    return Workspace(shutil.copytree(_deployed, tmp_path / "ws", symlinks=True))
 
 
 def test_g01_an_edit_of_the_deployed_file_does_not_serve(deployed: Workspace) -> None:

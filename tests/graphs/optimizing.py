@@ -1,0 +1,31 @@
+"""Runs of the optimizer: in this process with a small budget, as a command, and what they left."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from hive_agents import Workspace
+from hive_agents.database import connect
+from hive_agents.runtime.optimize import OptimizeRun
+
+OPTIMIZE = [sys.executable, "-m", "hive_agents", "optimize"]
+QUICK: dict[str, Any] = {"iterations": 2, "seconds": 30.0}
+
+
+def run(workspace: Workspace, *, deploy: bool = True, **settings: Any) -> dict[str, Any]:
+    return OptimizeRun.start(workspace, golden=None, deploy=deploy, settings=QUICK | settings).go()
+
+
+def holdout_ids(workspace: Workspace) -> set[str]:
+    golden = json.loads((workspace.root / "evals" / "golden.json").read_text())
+    return {query["id"] for query in golden["queries"] if query["split"] == "holdout"}
+
+
+def started_runs(workspace: Workspace) -> list[str]:
+    connection = connect(workspace.database)
+    try:
+        return [row[0] for row in connection.execute("SELECT run_id FROM runs")]
+    finally:
+        connection.close()
