@@ -160,8 +160,8 @@ class Story:
         from hive_agents.access import known_principal
         from hive_agents.agents import load_agent
         from hive_agents.cli.run import Shown, parts
-        from hive_agents.runtime.agent_run import AgentRun
         from hive_agents.runs import RunStore
+        from hive_agents.runtime.agent_run import AgentRun
         from hive_agents.runtime.decisions import decide
 
         why = "an agent does it with tools; its model reads from a script here, and before the gate it asks a person"

@@ -29,11 +29,14 @@ from hive_agents.cli import (
     judge,
     label,
     optimize,
+    queen,
     query,
     rollback,
     runs,
     schema,
+    serve,
     token,
+    trigger,
     validate,
 )
 from hive_agents.cli import (
@@ -70,6 +73,8 @@ COMMANDS = {
     "optimize": optimize,
     "chat": chat,
     "run": run_agent,
+    "queen": queen,
+    "serve": serve,
     "schema": schema,
     "token": token,
     "doctor": doctor,
@@ -78,6 +83,7 @@ COMMANDS = {
 for name, module in COMMANDS.items():
     app.command(name)(module.command)
 app.add_typer(agents.app, name="agents")
+app.add_typer(trigger.app, name="trigger")
 app.add_typer(runs.app, name="runs")
 app.add_typer(credentials.app, name="credentials")
 app.add_typer(feedback.app, name="feedback")

@@ -143,6 +143,10 @@ async def _summary(view: _View, room: int, summarise: Summarise) -> str | None:
         text = f"{text[:half]}\n\n[…]\n\n{text[-half:]}"
     try:
         summary = await summarise(text)
+    except HiveError as error:
+        if error.exit_code == 3:  # what the run stands on failed, or another worker has it
+            raise
+        return None
     except Exception:
         return None
     return cut(clean(summary).strip(), min(_SUMMARY_CHARS, max(room, 1)))  # a quarter of the room at most

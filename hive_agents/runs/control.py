@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hive_agents.errors import HiveError
 from hive_agents.llm import Message
 from hive_agents.memory import ConversationStore
-from hive_agents.runs.row import AGENT_GRAPH, ENDED, RunRow
+from hive_agents.runs.row import AGENT_GRAPH, CHAT_GRAPH, ENDED, RunRow
 from hive_agents.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -72,6 +72,9 @@ def _moved(
     store = RunStore(workspace)
     for _ in range(TRIES):  # a run that is worked on changes its status meanwhile
         row = store.get(run_id)
+        if row.graph == CHAT_GRAPH:
+            told = f"{run_id} is a question to the copilot, which ends by itself"
+            raise HiveError.of("HIVE-409", told, fix=f"see `hive runs show {run_id}`", exit_code=2)
         if row.status == "running" and control is None and row.control is not None:
             fix = "try again when it is"
             raise HiveError.of("HIVE-402", f"run {run_id} is not at rest yet", fix=fix, exit_code=3)

@@ -14,6 +14,9 @@ from hive_agents.errors import HiveError
 AGENT_GRAPH = "event_loop"
 """The graph of agents' runs."""
 
+CHAT_GRAPH = "worker"
+"""The graph of questions to the copilot: a turn that is simply repeated."""
+
 ENDED = ("done", "failed")
 """A run in one of these is over; every other one can be resumed."""
 

@@ -38,6 +38,8 @@ _STATUS = {
     "queued": EventType.RUN_QUEUED,
 }
 _RESTS = {"pause": "paused", "stop": "stopped", "drain": "queued"}
+_WEIGHT = ("drain", "pause", "stop", LOST)
+"""What is asked later counts only where it weighs as much."""
 
 
 class Drive:
@@ -49,37 +51,50 @@ class Drive:
         self.asked: str | None = None
         self._run, self._lease, self._worker = run, lease, worker
         self._control = RunControl()
-        self._over = False
+        self._working = False
 
     def ask(self, asked: str) -> None:
         """Rest before the next step; the step of a run that is stopped has a few seconds, that of a lost one none."""
-        if self._over or self.asked == LOST:
+        if self.asked is not None and _WEIGHT.index(asked) < _WEIGHT.index(self.asked):
             return
         self.asked = asked
         self._control.request_drain(asked)
         if asked == LOST:
-            self._worker.cancel()
+            self._cut()
         elif asked == "stop":
             asyncio.get_running_loop().call_later(GRACE, self._cut)
 
     async def go(self, bus: Bus) -> dict[str, Any]:
         """Drive the graph as far as it goes. Raises: LeaseLost (HIVE-425), and what the graph stands on fails with."""
+        self._working = True
+        try:
+            return await self._go(self._session(bus))
+        finally:
+            self._working = False
+
+    async def _go(self, session: AgentSession) -> dict[str, Any]:
         from langgraph.errors import GraphDrained
 
-        row, session = self._run.row, self._session(bus)
+        row = self._run.row
         try:
-            await asyncio.to_thread(self._record, "running")
+            # What a worker that died was asked holds for the next one.
+            if row.control is not None:
+                self.ask(row.control)
+            if self.asked is not None and self.asked != LOST:
+                return await self._rested(session, _RESTS[self.asked])
+            if not await asyncio.to_thread(self._record, "running", among=[row.status]):
+                return result_of(self._store.get(row.run_id))  # somebody was quicker and paused or stopped it
             await session.emit(EventType.RUN_STARTED, "run", agent=self._run.agent.id)
             if row.summary["node"] is not None:
                 await session.emit(EventType.RUN_RESUMED, f"run/{audit.now()}", agent=self._run.agent.id)
             state, asked = await self._graph(session)
-            self._over = True
         except GraphDrained:
+            if self.asked == LOST:
+                raise self._lease.lost from None
             return await self._rested(session, _RESTS[self.asked or "drain"])
         except asyncio.CancelledError:
             if self.asked not in (LOST, "stop"):
-                self.asked = None
-                await self._rested(session, "stopped")
+                await self._rested(session, "queued" if self._run.hosted else "stopped")
                 raise
             self._worker.uncancel()
             if self.asked == LOST:
@@ -90,6 +105,7 @@ class Drive:
         except Exception as error:
             await self._broken_off(session, error)
             raise
+        self._working = False  # what is left is to record how it ended
         return await self._ended(session, state, asked)
 
     @property
@@ -97,7 +113,7 @@ class Drive:
         return RunStore(self._run.workspace)
 
     def _cut(self) -> None:
-        if not self._over:
+        if self._working:
             self._worker.cancel()
 
     async def _graph(self, session: AgentSession) -> tuple[dict[str, Any], list[str]]:
@@ -106,33 +122,33 @@ class Drive:
 
         workspace, agent, run_id = self._run.workspace, self._run.agent, self._run.run_id
         config: Any = {"configurable": {"thread_id": run_id}, "recursion_limit": STEPS}
-        async with async_checkpointer(workspace) as saver:
+        async with async_checkpointer(workspace, self._lease) as saver:
             # No entry point: a graph for each agent is made of its spec.
             graph = import_module(f"graphs.{AGENT_GRAPH}").build(agent).compile(checkpointer=saver)
             with database_errors(workspace.state / "checkpoints.db"):
                 while True:
                     now = await graph.aget_state(config)
-                    answer = self._answer(now)
+                    answer, pending = self._answer(now)
                     if now.values and (not now.tasks or (now.interrupts and answer is None)):
                         break
                     value = answer or (None if now.tasks else {"run_id": run_id})
                     if answer is None and not now.tasks:
                         self._give_input(session)
                     await graph.ainvoke(value, config, context=session, durability="sync", control=self._control)
-        asked = [id for one in now.interrupts for id in one.value["approval_ids"]]
-        return dict(now.values), asked
+        return dict(now.values), pending
 
-    def _answer(self, known: Any) -> Any:
-        """What wakes the branches whose requests were all answered; None where there are none."""
+    def _answer(self, known: Any) -> tuple[Any, list[str]]:
+        """What wakes the branches whose requests were all answered, None where there are none; and the other requests.
+
+        Both of one look: a request that is decided a moment later is one that the run waits for, which wakes it.
+        """
         from langgraph.types import Command
 
         store = ApprovalStore(self._run.workspace)
-        ready = {
-            one.id: "answered"
-            for one in known.interrupts
-            if all(store.get(id).decided for id in one.value["approval_ids"])
-        }
-        return Command(resume=ready) if ready else None
+        asked = {one.id: list(one.value["approval_ids"]) for one in known.interrupts}
+        pending = {id for ids in asked.values() for id in ids if not store.get(id).decided}
+        ready = {branch: "answered" for branch, ids in asked.items() if not pending.intersection(ids)}
+        return Command(resume=ready) if ready else None, [id for ids in asked.values() for id in ids if id in pending]
 
     def _give_input(self, session: AgentSession) -> None:
         for key, value in self._run.row.value["input"].items():
@@ -144,29 +160,35 @@ class Drive:
         error = {"code": fault["code"], "message": fault["message"]} if fault else None
         verdicts = len(state.get("verdicts", [])) + 1
         judged = session.effects.find(f"GOAL#{verdicts}") or session.effects.find(f"GOAL#{verdicts - 1}")
-        store = ApprovalStore(self._run.workspace)
         status, by = outcome["status"], None
-        if status == "waiting" and self.asked in _RESTS and self.asked != "drain":
-            status, by = _RESTS[self.asked], self._store.get(self._run.run_id).control_by
+        now = self._store.get(self._run.run_id)
+        if status == "waiting" and now.control is not None:
+            status, by = _RESTS[now.control], now.control_by
         result = {
             "run_id": self._run.run_id,
             "status": status,
             "outputs": results(session),
             "judgment": judged["judgment"] if judged else None,
-            "approval_ids": [id for id in asked if not store.get(id).decided],
+            "approval_ids": asked,
             "stopped_by": fault["reason"] if fault else by,
             "error": error,
         }
         # Told first: the log takes it once, and a process that dies in between tells it again.
         at = f"end/{','.join(result['approval_ids'])}" if status == outcome["status"] else f"run/{audit.now()}"
         await session.emit(_STATUS[status], at, approval_ids=result["approval_ids"], error=error)
-        self._record(status, result=result, stopped_by=result["stopped_by"], error=error)
+        told = {"result": result, "stopped_by": result["stopped_by"], "error": error}
+        if not self._record(status, **told, unasked=status == "waiting"):
+            return await self._rested(session, "queued")  # somebody asked it to rest in that moment
         return result
 
     async def _rested(self, session: AgentSession, status: str) -> dict[str, Any]:
         """Not at its end: somebody wanted it to rest, or it was interrupted."""
         row = self._store.get(self._run.run_id)
-        by = row.control_by if self.asked in ("pause", "stop") else None
+        by = row.control_by
+        if row.control is not None:
+            status = _RESTS[row.control]
+        elif status == row.status:
+            return result_of(row)
         stopped_by = (by or "interrupted") if status == "stopped" else None
         self._record(status, stopped_by=stopped_by)
         told = {"by": by, "error": None, "agent": self._run.agent.id}
@@ -174,17 +196,21 @@ class Drive:
         return result_of(self._store.get(self._run.run_id))
 
     async def _broken_off(self, session: AgentSession, error: Exception) -> None:
-        """Not the agent failed but what it stands on: the run can be resumed when that is mended."""
+        """Not the agent failed but what it stands on: the run can be resumed when that is mended.
+
+        That of a host goes back into the queue: nobody is there to resume it.
+        """
         why = {"code": "HIVE-422", "message": f"{type(error).__name__}: {error}"[:500]}
         if isinstance(error, HiveError):
             why = {"code": error.diagnostics[0].code, "message": error.diagnostics[0].message}
         stopped_by = why["code"] if isinstance(error, HiveError) else "fault"
+        status = "queued" if self._run.hosted else "stopped"
         with suppress(HiveError):
-            await session.emit(EventType.RUN_STOPPED, f"run/{audit.now()}", error=why)
-            self._record("stopped", stopped_by=stopped_by, error=why)
+            await session.emit(_STATUS[status], f"run/{audit.now()}", error=why)
+            self._record(status, stopped_by=None if self._run.hosted else stopped_by, error=why)
 
-    def _record(self, status: str, **told: Any) -> None:
-        self._store.update(self._run.run_id, status, **told, lease=self._lease)
+    def _record(self, status: str, **told: Any) -> bool:
+        return self._store.update(self._run.run_id, status, **told, lease=self._lease)
 
     def _session(self, bus: Bus) -> AgentSession:
         run, workspace = self._run, self._run.workspace

@@ -13,19 +13,26 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 
+HOST = "hive:housekeeping"
+"""The lease that a host has while it takes runs."""
+
+
 def resume_decided(workspace: Workspace, request: ApprovalRequest, wait: float = 30.0) -> dict[str, str] | None:
     """{run_id, status} of the agent's run that asked, after it went on; None for requests of anything else.
 
-    A run whose tools or models somebody brought stays waiting for them, and one that can't go on just now, for want
-    of a model or because another process works on it, stays as it is: the decision holds all the same.
+    A run whose tools or models somebody brought stays waiting for them, one that can't go on just now, for want of a
+    model or because another process works on it, stays as it is, and one that a host will take is left to it: the
+    decision holds all the same.
     """
     row = _run_of(workspace, request)
     if row is None:
         return None
     with suppress(HiveError):
         if request.decided and _may_go_on(row) and not row.value.get("brought"):
-            from hive_agents.runtime.agent_run import AgentRun
+            from hive_agents.runtime.agent_run import AgentRun, leases_of
 
+            if row.status == "waiting" and leases_of(workspace).is_held(HOST):
+                return {"run_id": row.run_id, "status": row.status}
             AgentRun.resume(workspace, row.run_id).go(wait=wait)
     row = RunStore(workspace).get(row.run_id)
     return {"run_id": row.run_id, "status": row.status}

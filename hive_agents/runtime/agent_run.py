@@ -33,7 +33,8 @@ class AgentRun:
     `tools` are what the agent may use, the bundled ones by default; `models` opens the chain of a role, those of the
     settings by default; `bus` gets the events, one of the run's own by default, which logs them; `on_text` gets a
     node's name and what its model says, piece by piece, `on_event` each event of the run. None of these is stored:
-    whoever resumes a run brings them.
+    whoever resumes a run brings them. A `hosted` run is worked on only while nobody wants it to rest, and goes back
+    into the queue where it breaks off or is cancelled.
     """
 
     workspace: Workspace
@@ -45,6 +46,8 @@ class AgentRun:
     bus: Bus | None = None
     on_text: Callable[[str, str], object] | None = None
     on_event: Callable[[Event], object] | None = None
+    hosted: bool = False
+    _drained: bool = field(default=False, repr=False)
     _lease: Lease | None = field(default=None, repr=False)
     _drive: Drive | None = field(default=None, repr=False)
 
@@ -150,7 +153,6 @@ class AgentRun:
         Returns {run_id, status, outputs, judgment, approval_ids, stopped_by, error}.
         Raises: HIVE-402 where another process still works on it after `wait` seconds; HIVE-425 where one took it over.
         """
-        self.workspace.state_folder(f"runs/{self.run_id}")
         loop, worker = asyncio.get_running_loop(), asyncio.current_task()
         assert worker is not None
         lease, self._lease = self._lease, None
@@ -162,6 +164,8 @@ class AgentRun:
             self.row = RunStore(self.workspace).get(self.run_id)
             if self._rests():
                 return result_of(self.row)
+            if self._drained:
+                drive.ask("drain")
             async with AsyncExitStack() as stack:
                 bus = self.bus or EventBus(EventLog(self.workspace))
                 if isinstance(bus, EventBus) and bus is not self.bus:
@@ -175,6 +179,7 @@ class AgentRun:
 
     def drain(self) -> None:
         """Let the run rest after its present step and go back into the queue; called on its event loop."""
+        self._drained = True
         if self._drive is not None:
             self._drive.ask("drain")
 
@@ -184,13 +189,15 @@ class AgentRun:
 
     def _rests(self) -> bool:
         """Whether there is nothing to do: it has ended, or nobody has answered what it asked."""
+        if self.hosted and self.row.status in (*ENDED, "paused", "stopped"):
+            return True
         if self.row.result is None:
             return False
         return self.row.status in ENDED or (self.row.status == "waiting" and not self._answered(self.row.result))
 
     def _answered(self, result: dict[str, Any]) -> bool:
-        store = ApprovalStore(self.workspace)
-        return any(store.get(id).decided for id in result["approval_ids"])
+        store, asked = ApprovalStore(self.workspace), result["approval_ids"]
+        return not asked or any(store.get(id).decided for id in asked)
 
 
 def leases_of(workspace: Workspace) -> Leases:

@@ -1,4 +1,8 @@
-"""LangGraph's checkpoints in `.hive/checkpoints.db`."""
+"""LangGraph's checkpoints in `.hive/checkpoints.db`, written by whoever holds the thread's lease.
+
+A lease is asked just before a write, for it is in another database: a worker that lost it in that instant may leave a
+checkpoint, and what it leads to is refused by the ledger.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hive_agents.database import BUSY_SECONDS, database_errors
+from hive_agents.runs import Lease
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -17,18 +22,30 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def checkpointer(workspace: Workspace) -> Iterator[SqliteSaver]:
-    """A saver that builds no type from stored bytes but those of the graphs' own state."""
+def checkpointer(workspace: Workspace, lease: Lease | None = None) -> Iterator[SqliteSaver]:
+    """A saver that builds no type from stored bytes but those of the graphs' own state.
+
+    With a lease its writes raise LeaseLost (HIVE-425) as soon as another worker has it.
+    """
     # LangGraph reads it when it is imported: unregistered types then stay plain data.
     os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
     from langgraph.checkpoint.sqlite import SqliteSaver
+
+    class Fenced(SqliteSaver):
+        def put(self, *what: Any, **named: Any) -> Any:
+            _require(lease)
+            return super().put(*what, **named)
+
+        def put_writes(self, *what: Any, **named: Any) -> None:
+            _require(lease)
+            super().put_writes(*what, **named)
 
     path = workspace.state / "checkpoints.db"
     with database_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             path.chmod(0o600)
-            saver = SqliteSaver(connection)
+            saver = Fenced(connection)
             saver.setup()
             yield saver
         finally:
@@ -36,11 +53,20 @@ def checkpointer(workspace: Workspace) -> Iterator[SqliteSaver]:
 
 
 @asynccontextmanager
-async def async_checkpointer(workspace: Workspace) -> AsyncIterator[AsyncSqliteSaver]:
+async def async_checkpointer(workspace: Workspace, lease: Lease | None = None) -> AsyncIterator[AsyncSqliteSaver]:
     """The same for graphs whose nodes await."""
     os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
     import aiosqlite
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+    class Fenced(AsyncSqliteSaver):
+        async def aput(self, *what: Any, **named: Any) -> Any:
+            _require(lease)
+            return await super().aput(*what, **named)
+
+        async def aput_writes(self, *what: Any, **named: Any) -> None:
+            _require(lease)
+            await super().aput_writes(*what, **named)
 
     path = workspace.state / "checkpoints.db"
     with database_errors(path):
@@ -48,6 +74,11 @@ async def async_checkpointer(workspace: Workspace) -> AsyncIterator[AsyncSqliteS
             path.chmod(0o600)
             # As in hive.db: a killed process loses nothing, and a step needs no wait for the disk.
             await connection.execute("PRAGMA synchronous = NORMAL")
-            saver = AsyncSqliteSaver(connection)
+            saver = Fenced(connection)
             await saver.setup()
             yield saver
+
+
+def _require(lease: Lease | None) -> None:
+    if lease is not None:
+        lease.check()

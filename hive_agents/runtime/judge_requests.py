@@ -102,10 +102,11 @@ def ask_for_judgment(
     return _filed_once(workspace, filing, f"judgment:{decision.id}").id
 
 
-def _starter(workspace: Workspace, run_id: str) -> str | None:
+def _starter(workspace: Workspace, run_id: str | None) -> str | None:
     """Whom the judged run works for; None where there is no run in the store."""
-    with suppress(HiveError):
-        return f"user:{RunStore(workspace).get(run_id).user}"
+    if run_id is not None:
+        with suppress(HiveError):
+            return f"user:{RunStore(workspace).get(run_id).user}"
     return None
 
 

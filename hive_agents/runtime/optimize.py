@@ -65,6 +65,10 @@ class OptimizeRun:
                 return self.run.result
             return self._go(folder, on_update, hold.lease)
 
+    def drain(self) -> None:
+        """Let the run rest after its present step and go into the queue; from any thread."""
+        self._asked = self._asked or "drain"
+
     def _ask(self, asked: str) -> None:
         self._asked = asked
 
@@ -73,7 +77,7 @@ class OptimizeRun:
         context = HiveContext(str(self.workspace.root), value["golden"], {"optimizer": value["settings"]})
         config: Any = {"configurable": {"thread_id": self.run.thread_id}, "recursion_limit": 10_000}
         interrupted = False
-        with checkpointer(self.workspace) as saver:
+        with checkpointer(self.workspace, lease) as saver:
             graph = load_graph("optimizer", saver)
             now = graph.get_state(config)
             answer = self._answer(now)
@@ -98,7 +102,10 @@ class OptimizeRun:
         state = dict(now.values)
         if self._asked == LOST:
             raise lease.lost
-        interrupted = interrupted or self._asked is not None
+        if self._asked == "drain" and not _rests(now, answer):
+            RunStore(self.workspace).update(self.run.run_id, "queued", lease=lease)
+            return {"run_id": self.run.run_id, "status": "queued"}
+        interrupted = interrupted or self._asked not in (None, "drain")
         if self.run.status == "waiting" and self.run.result is not None and state["status"] == "stopped":
             # Nothing was measured since: the session may not even open any more.
             result = self.run.result | {"status": state["status"], "stopped_by": state["stopped_by"]}
@@ -106,7 +113,8 @@ class OptimizeRun:
             restate(folder / "report.html", result)
         else:
             result = self._result(context, state, folder, interrupted)
-        status = "stopped" if interrupted else "waiting" if now.interrupts else "done"
+        halted = "paused" if self._asked == "pause" else "stopped"
+        status = halted if interrupted else "waiting" if now.interrupts else "done"
         RunStore(self.workspace).update(self.run.run_id, status, result=result, lease=lease)
         return result
 

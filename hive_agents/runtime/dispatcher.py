@@ -1,0 +1,238 @@
+"""The dispatcher: takes runs from the queue, oldest first, and works on many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.events import EventType
+from hive_agents.llm import Chain, Role
+from hive_agents.runs import AGENT_GRAPH, DueRun, RunQueue, RunStore
+from hive_agents.runtime.agent_run import leases_of
+from hive_agents.runtime.takes import Seams, Take, give_up, is_brought, take_up
+
+if TYPE_CHECKING:
+    from hive_agents.agents import ToolRegistry
+    from hive_agents.events import Bus
+    from hive_agents.workspace import Workspace
+
+TAKES = 3
+"""So often a run may break off without getting on before it has failed."""
+DEATHS = 20
+"""So often a worker may die at one and the same effect: a run may take its whole process with it."""
+POLL_SECONDS = 1.0
+LONGEST_PAUSE = 60.0
+ASIDE = dt.timedelta(seconds=10)
+"""An optimizer run is in the store a moment before its own process has the lease."""
+CHAT_LIMIT = dt.timedelta(minutes=5)
+"""Whoever asked the copilot that long ago, and has no answer, waits for none."""
+_WAKE = (EventType.RUN_QUEUED, EventType.APPROVAL_DECIDED, EventType.APPROVAL_EXPIRED, EventType.TRIGGER_FIRED)
+_PASSES = ("HIVE-402", "HIVE-403", "HIVE-407", "HIVE-413", "HIVE-425")
+"""What isn't the run's fault and may be over in a while."""
+_log = logging.getLogger("hive_agents.host")
+
+
+@dataclass
+class _Left:
+    """A run that can't be worked on just now, and how that went so far."""
+
+    pause: float
+    until: float = 0.0
+    faults: int = 0
+    progress: int = -1
+
+
+@dataclass
+class _Worker:
+    due: DueRun
+    task: asyncio.Task[None]
+    take: Take | None = field(default=None)
+
+
+class Dispatcher:
+    """Works on the runs of a workspace that are queued, whose worker died, or whose question was answered.
+
+    At most `parallel` at once, each in a task of its own. Runs with tools or models that somebody brought are left
+    alone unless `tools` or `models` are given, which all agents then get. One that breaks off is taken again after
+    `pause` seconds, then after twice as many each time.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        bus: Bus,
+        *,
+        parallel: int = 32,
+        tools: ToolRegistry | None = None,
+        models: Callable[[Role], Chain] | None = None,
+        pause: float = 1.0,
+    ) -> None:
+        self.workspace, self.bus, self.parallel = workspace, bus, parallel
+        self._seams, self._first_pause = Seams(tools, models), pause
+        self._leases = leases_of(workspace)
+        self._queue = RunQueue(self._leases)
+        self._workers: dict[str, _Worker] = {}
+        self._left: dict[str, _Left] = {}
+        self._brought: set[str] = set()
+        self._cleared: set[str] = set()
+        self._woken = asyncio.Event()
+        self.looked = asyncio.Event()
+        """Set when the queue was looked at once: what dead workers left has been seen."""
+        self._draining = False
+
+    @property
+    def active(self) -> frozenset[str]:
+        """The runs that are being worked on here."""
+        return frozenset(self._workers)
+
+    def wake(self) -> None:
+        """Look at the queue now."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Take runs until cancelled; those that were taken go on, see `drain`."""
+        sub = self.bus.subscribe(lambda _: self.wake(), types=_WAKE, overflow="drop_oldest", max_queue=1)
+        try:
+            while True:
+                self._woken.clear()
+                try:
+                    found = await asyncio.to_thread(self._queue.due)
+                    await asyncio.to_thread(self._clear, found)
+                    self.looked.set()
+                    for due in found:
+                        await self._consider(due)
+                except HiveError as error:
+                    _log.warning("the queue can't be read: %s", error.diagnostics[0].message)
+                try:
+                    async with asyncio.timeout(POLL_SECONDS):
+                        await self._woken.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            self.bus.unsubscribe(sub)
+
+    async def drain(self, grace: float) -> bool:
+        """Let every run rest after its present step and go back into the queue; whether all did within `grace` seconds.
+
+        What is still at work then is cut off, and goes back into the queue as well. Called when `run` is over.
+        """
+        self._draining = True
+        for worker in self._workers.values():
+            if worker.take is not None:
+                worker.take.drain()
+        tasks = [worker.task for worker in self._workers.values()]
+        if not tasks:
+            return True
+        _, late = await asyncio.wait(tasks, timeout=grace)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=5.0)
+        return not late
+
+    def _clear(self, found: list[DueRun]) -> None:
+        """Runs that were left by dead workers wait like all others: their leases tell of a loss no more."""
+        left = {due.run_id: due for due in found if due.status == "running"}
+        for due in (left[run_id] for run_id in left.keys() - self._cleared):
+            with suppress(HiveError):  # a damaged run is told of when it is taken
+                if not is_brought(self.workspace, due, self._seams):
+                    self._leases.clear(due.thread_id)
+        self._cleared = set(left)
+
+    async def _consider(self, due: DueRun) -> None:
+        if self._draining or due.run_id in self._brought or len(self._workers) >= self.parallel:
+            return
+        if any(due.thread_id == worker.due.thread_id for worker in self._workers.values()):
+            return
+        left = self._left.get(due.run_id)
+        if left is not None and left.until > asyncio.get_running_loop().time():
+            return
+        if due.graph == AGENT_GRAPH or (due.graph == "optimizer" and (due.status != "running" or _age(due) > ASIDE)):
+            task = asyncio.create_task(self._work(due), name=f"run {due.run_id}")
+            self._workers[due.run_id] = _Worker(due, task)
+        elif due.graph == "worker" and _age(due) > CHAT_LIMIT:
+            move = RunStore(self.workspace).move
+            await asyncio.to_thread(move, due.run_id, due.status, "interrupted", to="stopped")
+
+    async def _work(self, due: DueRun) -> None:
+        try:
+            await self._taken(due)
+        except HiveError as error:
+            held = False
+            with suppress(HiveError):
+                held = await asyncio.to_thread(self._leases.is_held, due.thread_id)
+            if not held:  # else another host was quicker
+                self._pause(due, error.diagnostics[0].code)
+        except Exception as error:
+            self._pause(due, type(error).__name__)
+        finally:
+            del self._workers[due.run_id]
+            self.wake()
+
+    async def _taken(self, due: DueRun) -> None:
+        """Work on it. Raises: HiveError for what may be over in a while."""
+        try:
+            take = await asyncio.to_thread(take_up, self.workspace, due, self.bus, self._seams)
+        except HiveError as error:
+            if error.diagnostics[0].code in ("HIVE-402", "HIVE-403"):
+                raise
+            await give_up(self.workspace, due, self.bus, "stopped", error.diagnostics[0])
+            return
+        if take is None:
+            self._brought.add(due.run_id)
+            return
+        if await asyncio.to_thread(self._queue.attempts, due.run_id) >= DEATHS:
+            told = f"its worker died or was cut off {DEATHS} times at the same step"
+            await give_up(self.workspace, due, self.bus, "failed", Diagnostic("HIVE-422", told))
+            return
+        self._workers[due.run_id].take = take
+        if self._draining:
+            return
+        before = await asyncio.to_thread(self._queue.progress, due.run_id)
+        try:
+            await take.work()
+            self._left.pop(due.run_id, None)
+            if due.status == "waiting" and before == await asyncio.to_thread(self._queue.progress, due.run_id):
+                self._pause(due, "no answer")  # the store doesn't bear out what the row says
+        except HiveError as error:
+            if error.diagnostics[0].code in _PASSES:
+                raise
+            await self._broke_off(due, error.diagnostics[0])
+        except Exception as error:
+            await self._broke_off(due, Diagnostic("HIVE-422", f"{type(error).__name__}: {error}"[:500]))
+
+    async def _broke_off(self, due: DueRun, why: Diagnostic) -> None:
+        """A run that breaks off again and again without getting on has failed; one without a model is stopped."""
+        left = self._pause(due, why.code)
+        progress = await asyncio.to_thread(self._queue.progress, due.run_id)
+        left.faults = left.faults + 1 if progress == left.progress else 1
+        left.progress = progress
+        if why.code == "HIVE-401":
+            await give_up(self.workspace, due, self.bus, "stopped", why)
+        elif left.faults >= TAKES:
+            told = f"its worker broke off {TAKES} times without getting on: {why.code}: {why.message}"
+            if why.code == "HIVE-422":
+                told = f"its worker broke off {TAKES} times without getting on: {why.message}"
+            await give_up(self.workspace, due, self.bus, "failed", Diagnostic("HIVE-422", told))
+        else:
+            return
+        self._left.pop(due.run_id, None)
+
+    def _pause(self, due: DueRun, why: str) -> _Left:
+        left = self._left.setdefault(due.run_id, _Left(self._first_pause))
+        left.until = asyncio.get_running_loop().time() + left.pause
+        left.pause = min(2 * left.pause, LONGEST_PAUSE)
+        _log.warning("run %s rests for a while: %s", due.run_id, why)
+        return left
+
+
+def _age(due: DueRun) -> dt.timedelta:
+    with suppress(ValueError):
+        return dt.datetime.now(dt.UTC) - dt.datetime.fromisoformat(due.started_at)
+    return dt.timedelta.max

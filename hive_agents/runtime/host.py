@@ -1,0 +1,182 @@
+"""The host: one process with the bus, the runs, the health judge, the queen and the triggers of a workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AsyncExitStack, closing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from hive_agents.database import connect, database_errors
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.events import EventBus, EventLog
+from hive_agents.llm import Chain
+from hive_agents.llm import Role as ModelRole
+from hive_agents.runtime.agent_run import leases_of
+from hive_agents.runtime.dispatcher import Dispatcher
+from hive_agents.runtime.roles import Role, Work
+
+if TYPE_CHECKING:
+    from hive_agents.agents import ToolRegistry
+    from hive_agents.triggers import TriggerSpec
+    from hive_agents.workspace import Workspace
+
+ROLES = ("runs", "judge", "queen", "triggers", "http")
+GRACE = 20.0
+"""Seconds that the steps of runs have when the host ends."""
+READY_MS = 1_000
+"""Milliseconds that whoever asks for readiness waits for the database."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Host:
+    """Serves a workspace until it is told to end; `async with` it, or `run` it.
+
+    `roles` are the parts that this process has. Several hosts may serve one workspace: runs are shared out, and judge,
+    queen and triggers are one host's at a time. `serve` listens for HTTP requests until it is cancelled. `tools` and
+    `models` are given to all agents in place of the bundled ones and those of the settings.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        roles: Collection[str] = ROLES,
+        tools: ToolRegistry | None = None,
+        models: Callable[[ModelRole], Chain] | None = None,
+        parallel: int = 32,
+        serve: Callable[[Host], Awaitable[object]] | None = None,
+    ) -> None:
+        """Raises: HIVE-409 for an unknown role, or none."""
+        if not roles or not set(roles) <= set(ROLES):
+            raise HiveError.of("HIVE-409", "a host has no such role", fix=f"use some of {', '.join(ROLES)}")
+        self.workspace, self._log = workspace, EventLog(workspace)
+        self.bus = EventBus(self._log)
+        self.dispatcher = Dispatcher(workspace, self.bus, parallel=parallel, tools=tools, models=models)
+        self._brought: dict[str, Any] = {"tools": tools, "models": models}
+        self._serve = serve
+        self._roles = self._chosen(roles)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._told = asyncio.Event()
+        self._stack = AsyncExitStack()
+        self.drained = True
+        """Whether every run came to rest by itself when the host ended."""
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """How each part stands: "up", "waiting" for another host to let go of it, or "down"."""
+        return {role.name: role.state for role in self._roles}
+
+    async def __aenter__(self) -> Self:
+        """Raises: HIVE-402, HIVE-403, HIVE-407 when the database can't be used."""
+        self._stack.callback(self._log.close)
+        await self._stack.enter_async_context(self.bus)
+        self._tasks = [asyncio.create_task(role.run(), name=role.name) for role in self._roles]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """No new runs; those at work rest after their present step, and go back into the queue."""
+        for task in self._tasks:
+            task.cancel()
+        drained, *_ = await asyncio.gather(self.dispatcher.drain(GRACE), *self._tasks, return_exceptions=True)
+        self.drained = drained is True
+        await self._stack.aclose()
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT, or until `stop`; a second signal ends the process at once."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self._signalled, number)
+        try:
+            async with self:
+                await self._told.wait()
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
+
+    def stop(self) -> None:
+        """End `run`, on its event loop."""
+        self._told.set()
+
+    async def fire(self, spec: TriggerSpec, input: dict[str, Any], *, key: str, scheduled: str) -> str | None:
+        """The run of a trigger, queued; see `hive_agents.triggers.Fire`."""
+        from hive_agents.runtime.firing import fire
+
+        publish = self.bus.publish
+        run_id = await fire(self.workspace, spec, input, key=key, scheduled=scheduled, publish=publish, **self._brought)
+        self.dispatcher.wake()
+        return run_id
+
+    async def faults(self) -> list[Diagnostic]:
+        """What keeps the host from its work: a database that can't be written, a part that is down."""
+        found = [
+            Diagnostic("HIVE-427", f"{name} is down, and begins again in a moment", fix="see what the host has logged")
+            for name, state in self.roles.items()
+            if state == "down"
+        ]
+        try:
+            await asyncio.to_thread(_require_writable, self.workspace)
+        except HiveError as error:
+            found += error.diagnostics
+        return found
+
+    def _signalled(self, number: int) -> None:
+        if self._told.is_set():
+            os._exit(128 + number)  # whatever is at work is made for being killed
+        self.stop()
+
+    def _chosen(self, names: Collection[str]) -> list[Role]:
+        alone = leases_of(self.workspace)
+        roles = []
+        for name, work in self._works().items():
+            if name in names:
+                roles.append(Role(name, work, leases=None if name in ("runs", "http") else alone))
+        if "runs" in names:
+            from hive_agents.runtime.housekeeping import keep_house
+
+            # Who holds this lease tells others that a host takes runs: see `agent_resume.HOST`.
+            roles.append(Role("housekeeping", lambda: keep_house(self.workspace), leases=alone))
+        return roles
+
+    def _works(self) -> dict[str, Work]:
+        works: dict[str, Work] = {
+            "runs": self.dispatcher.run,
+            "judge": self._judge,
+            "queen": self._queen,
+            "triggers": self._triggers,
+        }
+        serve = self._serve
+        if serve is not None:
+            works["http"] = lambda: serve(self)
+        return works
+
+    async def _judge(self) -> None:
+        from hive_agents.runtime.health import HealthJudge
+
+        if "runs" in self.roles:  # what was lost in an outage is going on again, and no crash any more
+            await self.dispatcher.looked.wait()
+        await HealthJudge(self.workspace, self.bus).run()
+
+    async def _queen(self) -> None:
+        from hive_agents.runtime.queen import Queen
+
+        await Queen(self.workspace, self.bus).run()
+
+    async def _triggers(self) -> None:
+        from hive_agents.triggers import Scheduler, Subscriptions
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Scheduler(self.workspace, self.fire).run())
+            group.create_task(Subscriptions(self.workspace, self.fire).run())
+
+
+def _require_writable(workspace: Workspace) -> None:
+    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+        connection.execute(f"PRAGMA busy_timeout = {READY_MS}")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")

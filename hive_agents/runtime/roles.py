@@ -1,0 +1,77 @@
+"""Tasks that are kept going: one that fails begins again after a pause, and no other one notices."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from hive_agents.errors import HiveError
+from hive_agents.runs import Hold, Leases
+
+if TYPE_CHECKING:
+    from hive_agents.runs import Lease
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 60.0
+SOUND_SECONDS = 60.0
+"""A task that lasted so long begins again after the first pause."""
+_log = logging.getLogger("hive_agents.host")
+
+Work = Callable[[], Awaitable[object]]
+
+
+class Role:
+    """`state` is "up", "waiting" while another process has the part, or "down" in the pause after a failure."""
+
+    def __init__(self, name: str, work: Work, *, leases: Leases | None = None) -> None:
+        self.name, self.state = name, "down"
+        self._work, self._leases = work, leases
+
+    async def run(self) -> None:
+        """Work until cancelled; with `leases`, only while no other process does."""
+        loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
+        while True:
+            began = loop.time()
+            try:
+                await (self._alone(self._leases) if self._leases is not None else self._up())
+                _log.warning("%s ended, and begins again", self.name)
+            except Exception as error:
+                # Messages may hold what people wrote: the kind of fault says enough here.
+                told = error.diagnostics[0].code if isinstance(error, HiveError) else type(error).__name__
+                _log.warning("%s failed, and begins again: %s", self.name, told)
+            finally:
+                self.state = "down"
+            pause = FIRST_PAUSE if loop.time() - began > SOUND_SECONDS else pause
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _up(self) -> None:
+        self.state = "up"
+        await self._work()
+
+    async def _alone(self, leases: Leases) -> None:
+        thread = f"hive:{self.name}"
+        while True:
+            lease = await asyncio.to_thread(leases.acquire, thread, thread)
+            if lease is not None and await self._held(lease):
+                return
+            self.state = "waiting"
+            await asyncio.sleep(min(1.0, leases.seconds / 3))
+
+    async def _held(self, lease: Lease) -> bool:
+        """Work while the lease lasts; False where another process has taken it."""
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._up())
+        try:
+            with Hold(lease, lambda _: loop.call_soon_threadsafe(task.cancel)):
+                try:
+                    await asyncio.wait([task])
+                finally:
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+        finally:
+            self.state = "waiting"
+        if task.cancelled():
+            return False
+        task.result()
+        return True

@@ -1,0 +1,98 @@
+"""The address that a host listens at, taken before it begins, and the server on its event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from hive_agents.errors import HiveError
+from hive_agents.server.app import create_app
+
+if TYPE_CHECKING:
+    from hive_agents.runtime.host import Host
+    from hive_agents.workspace import Workspace
+
+GRACE = 5
+"""Seconds that requests have when the server ends."""
+
+
+class Listener:
+    """Listens at `host` and `port`, those of the settings by default; port 0 takes a free one.
+
+    Raises: HIVE-409 (exit code 2) for an address that others can reach while no `access.keys` are configured,
+    HIVE-409 (exit code 3) for one that can't be had.
+    """
+
+    def __init__(self, workspace: Workspace, host: str | None = None, port: int | None = None) -> None:
+        settings = workspace.settings
+        name = host if host is not None else settings.server.host
+        if not _is_loopback(name) and not settings.access.keys:
+            told = f"{name} can be reached from outside, and nobody has to say who they are"
+            raise HiveError.of("HIVE-409", told, fix="configure access.keys in hive.toml, or use 127.0.0.1")
+        self._socket = _bound(name, port if port is not None else settings.server.port)
+        self.host = name
+        self.port: int = self._socket.getsockname()[1]
+
+    @property
+    def url(self) -> str:
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    async def serve(self, host: Host) -> None:
+        """Answer requests until cancelled; then finish those in hand."""
+        import asyncio
+
+        import uvicorn
+
+        class Server(uvicorn.Server):
+            @contextlib.contextmanager
+            def capture_signals(self) -> Iterator[None]:
+                yield  # signals are the host's
+
+        config = uvicorn.Config(
+            create_app(host), log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
+            timeout_graceful_shutdown=GRACE,
+        )  # fmt: skip
+        # A server closes what it listened at, and the next one, after a failure, needs it again.
+        with self._socket.dup() as listening:
+            server = Server(config)
+            serving = asyncio.ensure_future(server.serve([listening]))
+            try:
+                await asyncio.shield(serving)
+            except asyncio.CancelledError:
+                server.should_exit = True
+                await serving
+                raise
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost"
+
+
+def _bound(name: str, port: int) -> socket.socket:
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, proto)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            # Whoever is second hears of it now, and no request is refused while the host begins.
+            listening.listen(2048)
+        except OSError:
+            listening.close()
+            raise
+    except (OSError, OverflowError) as error:
+        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        why = "is in use by another process" if taken else f"can't be had: {error}"
+        fix = "end that process, or choose another one with --port" if taken else "choose another one"
+        raise HiveError.of("HIVE-409", f"{name} port {port} {why}", fix=fix, exit_code=3) from None
+    return listening

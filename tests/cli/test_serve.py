@@ -1,0 +1,88 @@
+"""`hive serve` hosts a workspace in a process of its own, and says what happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents.runs import RunStore
+from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.workspace import Workspace
+from tests.agents.conftest import agent_json, node, write_json
+from tests.runtime.hosting import CHECKOUT, prepared
+
+SCRIPT = [{"tool_calls": [{"name": "set_output", "args": {"key": "text", "value": "insects"}}]}]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    place = prepared(tmp_path / "ws")
+    write_json(place, "script.jsonl", "\n".join(map(json.dumps, SCRIPT)))
+    agent = agent_json(node("write", output_keys=["text"]), id="writer", model="scripted:script.jsonl")
+    write_json(place, "agents/writer.json", agent)
+    return place
+
+
+def serve(place: Workspace, *options: str, **pipes: Any) -> subprocess.Popen[str]:
+    program = "import sys; from hive_agents.cli.serve import command; import typer; from hive_agents.cli import main; "
+    program += "'serve' in main.COMMANDS or main.app.command('serve')(command); sys.exit(main.main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "serve", "-w", str(place.root), *options]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | pipes
+    return subprocess.Popen(command, cwd=CHECKOUT, text=True, env=os.environ | {"COLUMNS": "200"}, **streams)
+
+
+def test_it_runs_what_is_queued_tells_of_it_and_ends_with_0(place: Workspace) -> None:
+    with serve(place, "--headless", "--port", "0", "--json") as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        assert first["roles"] == ["runs", "judge", "queen", "triggers", "http", "housekeeping"]
+        assert first["webhooks"].startswith("http://127.0.0.1:")
+        run = AgentRun.start(place, "writer", {}, hold=False).run_id
+        told: list[dict[str, Any]] = []
+        while not told or told[-1]["type"] != "run.completed":
+            told.append(json.loads(process.stdout.readline()))
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    assert {event["run_id"] for event in told} == {run}
+    result = RunStore(place).get(run).result
+    assert result is not None
+    assert result["outputs"] == {"text": "insects"}
+
+
+def test_people_read_a_line_an_event(place: Workspace) -> None:
+    with serve(place, "--headless", "--roles", "runs") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == f"hosting runs, housekeeping of {place.root}\n"
+        run = AgentRun.start(place, "writer", {}, hold=False).run_id
+        lines = [process.stdout.readline()]
+        while "run completed" not in lines[-1]:
+            lines.append(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert any(line.endswith(f"{run}  write: sets text\n") for line in lines)
+
+
+def test_wrong_usage_is_a_diagnostic(place: Workspace) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for options, code, words in (
+            (["--port", "0"], 2, "add --headless"),
+            (["--headless", "--roles", "quean"], 2, "no such role"),
+            (["--headless", "--host", "0.0.0.0"], 2, "access.keys"),
+            (["--headless", "--port", port], 3, "in use"),
+        ):
+            with serve(place, *options) as process:
+                _, errors = process.communicate(timeout=60)
+            assert process.returncode == code
+            assert words in errors
+            assert "Traceback" not in errors

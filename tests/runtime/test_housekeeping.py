@@ -1,0 +1,105 @@
+"""Runs that are over go with all that belongs to them; old runs and events go by themselves."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hive_agents.database import connected
+from hive_agents.errors import HiveError
+from hive_agents.events import EventLog
+from hive_agents.memory import ConversationStore
+from hive_agents.runs import RunStore
+from hive_agents.runtime.agent_run import AgentRun, leases_of
+from hive_agents.runtime.housekeeping import Pruned, delete_run, prune
+from hive_agents.workspace import Workspace
+from tests.runtime.hosting import prepared, queued, seams
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return prepared(tmp_path / "ws")
+
+
+async def done(place: Workspace) -> str:
+    run = queued(place)
+    await AgentRun.resume(place, run, **seams(place.root)).work(wait=0)
+    return run
+
+
+def left_of(place: Workspace, run: str) -> dict[str, int]:
+    """Rows that name the run, by table."""
+    found = {}
+    with connected(place.database) as connection:
+        for table in ("runs", "effects", "conversations", "leases"):
+            query = f"SELECT count(*) FROM {table} WHERE run_id = ?"
+            found[table] = connection.execute(query, (run,)).fetchone()[0]
+    with closing(sqlite3.connect(place.state / "checkpoints.db")) as connection:
+        for table in ("checkpoints", "writes"):
+            query = f"SELECT count(*) FROM {table} WHERE thread_id = ?"
+            found[table] = connection.execute(query, (run,)).fetchone()[0]
+    return found
+
+
+async def test_a_run_goes_with_all_that_belongs_to_it_and_no_other_does(place: Workspace) -> None:
+    gone, kept = await done(place), await done(place)
+    assert all(left_of(place, gone).values())
+    delete_run(place, gone)
+    assert set(left_of(place, gone).values()) == {0}
+    assert not (place.state / "runs" / gone).exists()
+    assert all(left_of(place, kept).values())
+    assert (place.state / "runs" / kept).is_dir()
+    assert len(ConversationStore(place).of_run(kept)) >= 1
+    with pytest.raises(HiveError, match="HIVE-409"):
+        delete_run(place, gone)
+
+
+@pytest.mark.parametrize("status", ["queued", "running", "waiting"])
+def test_a_run_that_is_not_over_is_not_deleted(place: Workspace, status: str) -> None:
+    run = queued(place)
+    RunStore(place).update(run, status)
+    with pytest.raises(HiveError, match="stop it first") as caught:
+        delete_run(place, run)
+    assert caught.value.exit_code == 2
+    assert RunStore(place).get(run).status == status
+    assert not leases_of(place).held()
+
+
+async def test_a_run_that_somebody_works_on_is_not_deleted(place: Workspace) -> None:
+    run = await done(place)
+    assert leases_of(place).acquire(RunStore(place).get(run).thread_id, run)
+    with pytest.raises(HiveError, match="worked on"):
+        delete_run(place, run)
+
+
+async def test_a_link_in_place_of_a_runs_folder_goes_and_what_it_leads_to_stays(place: Workspace) -> None:
+    run = await done(place)
+    folder = place.state / "runs" / run
+    folder.rename(place.root / "elsewhere")
+    (place.root / "elsewhere" / "kept.txt").write_text("kept")
+    folder.symlink_to(place.root / "elsewhere", target_is_directory=True)
+    delete_run(place, run)
+    assert not folder.is_symlink()
+    assert (place.root / "elsewhere" / "kept.txt").read_text() == "kept"
+
+
+async def test_what_ended_long_ago_is_pruned_and_what_waits_is_not(place: Workspace) -> None:
+    old, waiting = await done(place), queued(place)
+    events = len(EventLog(place).replay())
+    now = dt.datetime.now(dt.UTC)
+    assert prune(place, now + dt.timedelta(days=89)) == Pruned()
+    assert prune(place, now + dt.timedelta(days=91)) == Pruned(1, events)
+    assert [row.run_id for row in RunStore(place).list()] == [waiting]
+    with pytest.raises(HiveError):
+        RunStore(place).get(old)
+
+
+async def test_without_a_retention_all_is_kept(place: Workspace) -> None:
+    toml = place.root / "hive.toml"
+    toml.write_text(toml.read_text() + "retention_days = 0\n")
+    await done(place)
+    assert prune(Workspace(place.root), dt.datetime.now(dt.UTC) + dt.timedelta(days=9_999)) == Pruned()
