@@ -8,7 +8,9 @@ from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceO
 
 
 def command(
-    kind: Annotated[str, typer.Argument(help="config, collection, golden, goal, rule, agent, trigger, access or settings.")],
+    kind: Annotated[
+        str, typer.Argument(help="config, collection, golden, goal, rule, agent, trigger, access or settings.")
+    ],
     workspace: WorkspaceOption = None,  # noqa: ARG001 - every command takes -w
     json: JsonOption = False,  # noqa: ARG001 - a schema is JSON anyway
     quiet: QuietOption = False,

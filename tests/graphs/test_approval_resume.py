@@ -18,9 +18,9 @@ from hive_agents import Workspace, audit
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.retrieval.deployed import active_config, versions
+from hive_agents.runs import RunStore
 from hive_agents.runtime.decisions import finish
 from hive_agents.runtime.optimize import OptimizeRun
-from hive_agents.runs import RunStore
 from tests.sample import copied_sample, hive, write_config
 
 STRICT = '[gate]\nalpha = 1e-9\n[approvals]\non_timeout = "reject"\n'
