@@ -15,6 +15,8 @@ from hive_agents.files import locked
 from hive_agents.migrations import MIGRATIONS
 
 BUSY_SECONDS = 10.0
+KEPT = 4
+"""Connections that a thread keeps open in between, each to another file: those used last."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -69,10 +71,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     held: dict[str, _Held] = _local.__dict__.setdefault("held", {})
     found = held.pop(str(path), None)
     if found is not None and found.file != _file_id(path):
-        if found.file is not None and found.file[2] != os.getpid():
-            _inherited.append(found)  # to close it in a child would drop the parent's locks
-        else:
-            found.connection.close()
+        _close(found)
         found = None
     if found is None:
         connection = connect(path)
@@ -88,12 +87,21 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         found.connection.close()
     else:
         held[str(path)] = found
+        if len(held) > KEPT:
+            _close(held.pop(next(iter(held))))
 
 
 @dataclass(frozen=True)
 class _Held:
     connection: sqlite3.Connection
     file: tuple[int, int, int] | None
+
+
+def _close(held: _Held) -> None:
+    if held.file is not None and held.file[2] != os.getpid():
+        _inherited.append(held)  # to close it in a child would drop the parent's locks
+    else:
+        held.connection.close()
 
 
 _local = threading.local()

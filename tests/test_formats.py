@@ -147,9 +147,11 @@ def test_model_cannot_be_changed_in_place() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_schema_of_every_kind_allows_the_schema_key_and_no_others(kind: str) -> None:
     schema = json_schema(kind)
-    assert "$schema" in schema["properties"]
-    assert "schema_" not in schema["properties"]
-    assert schema["additionalProperties"] is False
+    kinds = [schema["$defs"][one["$ref"].rpartition("/")[2]] for one in schema.get("anyOf", [])] or [schema]
+    for one in kinds:
+        assert "$schema" in one["properties"]
+        assert "schema_" not in one["properties"]
+        assert one["additionalProperties"] is False
 
 
 def test_schema_of_an_unknown_kind_is_wrong_usage() -> None:

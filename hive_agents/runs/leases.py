@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from sqlite3 import Connection
 from typing import TYPE_CHECKING
 
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
-from hive_agents.runs.holder import holder_of, is_alive
+from hive_agents.runs.holder import is_alive, join, leave
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -20,7 +20,7 @@ class LeaseLost(HiveError):
     """Another worker has the thread now: whoever had it before writes no more."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Lease:
     """The right to work on a thread; `fence` rises with each worker that gets it, so that an earlier one is told."""
 
@@ -28,6 +28,8 @@ class Lease:
     thread_id: str
     run_id: str
     fence: int
+    holder: str
+    _released: bool = field(default=False, init=False)
 
     def renew(self) -> bool:
         """Hold it for the full time again; False where another worker has it."""
@@ -35,7 +37,13 @@ class Lease:
 
     def release(self) -> None:
         """Let go, unless another worker has it."""
-        self.leases.extend(self, 0.0)
+        if self._released:
+            return
+        self._released = True
+        try:
+            self.leases.extend(self, 0.0)
+        finally:
+            leave(self.leases.workspace, self.holder)
 
     def require(self, connection: Connection) -> None:
         """Called inside the transaction of a write that only the holder may make. Raises: LeaseLost (HIVE-425)."""
@@ -65,21 +73,30 @@ class Leases:
 
     def acquire(self, thread_id: str, run_id: str) -> Lease | None:
         """The lease of a thread that nobody has; None while another worker, or another run of ours, has it."""
-        me = holder_of(self.workspace)
+        me = join(self.workspace)
+        fence = None
+        try:
+            fence = self._taken(thread_id, run_id, me)
+        finally:
+            if fence is None:
+                leave(self.workspace, me)
+        return None if fence is None else Lease(self, thread_id, run_id, fence, me)
+
+    def _taken(self, thread_id: str, run_id: str, me: str) -> int | None:
         with connected(self.workspace.database) as connection, transaction(connection):
             found = connection.execute(
                 "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ?", (thread_id,)
             ).fetchone()
             if found is not None and self._held(found[0], found[2]):
                 return None
-            fence = 1 if found is None else found[1] + 1
+            fence = 1 if found is None else int(found[1]) + 1
             connection.execute(
                 "INSERT INTO leases (thread_id, run_id, holder, fence, expires_at) VALUES (?, ?, ?, ?, ?)"
                 " ON CONFLICT (thread_id) DO UPDATE SET run_id = excluded.run_id, holder = excluded.holder,"
                 " fence = excluded.fence, expires_at = excluded.expires_at",
                 (thread_id, run_id, me, fence, self.clock() + self.seconds),
             )
-        return Lease(self, thread_id, run_id, fence)
+        return fence
 
     def is_held(self, thread_id: str) -> bool:
         """Whether a living worker has the thread."""

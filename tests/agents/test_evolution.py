@@ -149,7 +149,13 @@ def test_what_was_measured_has_to_be_what_is_there(first: Workspace, change: Any
     assert agent_hash(serving_agent(first, "digest")[0]) == before
 
 
-@pytest.mark.parametrize("moment", ["before the row", "before the line", "after the line", "before the file"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "after the line",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("before the row", "before the line", "before the file")),
+    ],
+)
 def test_a_deployment_that_dies_is_finished_by_the_next(
     first: Workspace, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:

@@ -83,6 +83,7 @@ def when(text: str, line: dict[str, Any]) -> dict[str, Any]:
     return line | {"when": {"contains": text}}
 
 
+@pytest.mark.slow
 def test_lines_are_heard_while_it_works_and_answer_what_it_asks(place: Workspace) -> None:
     script(place, ASK | SLOW, when("no honey", sets("items", [1])), sets("text", "wild bees"))
     with talking(place) as terminal:

@@ -58,6 +58,7 @@ def test_it_runs_what_is_queued_tells_of_it_and_ends_with_0(place: Workspace) ->
     assert result["outputs"] == {"text": "insects"}
 
 
+@pytest.mark.slow
 def test_people_read_a_line_an_event(place: Workspace) -> None:
     with serve(place, "--headless", "--roles", "runs") as process:
         assert process.stdout is not None

@@ -31,6 +31,7 @@ def require_one_at_a_time(place: Workspace) -> None:
             assert ended <= began, run
 
 
+@pytest.mark.slow
 async def test_two_processes_share_the_runs_and_end_cleanly(place: Workspace) -> None:
     """SIGTERM puts back what is at work, the next host ends it, and no run is ever at work twice at once."""
     processes = [HostProcess(place) for _ in range(2)]
@@ -89,6 +90,8 @@ async def test_another_process_stops_a_run_and_a_second_signal_ends_at_once(plac
     process.up()
     stopped, long = queued(place, seconds=1.0), queued(place, seconds=30)
     await until(place, "running", stopped, long)
+    while long not in spans(place):  # the step that the first signal waits for
+        await asyncio.sleep(0.02)
     stop(place, stopped, "user:dana")
     await until(place, "stopped", stopped)
     process.process.send_signal(signal.SIGTERM)
