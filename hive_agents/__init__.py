@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hive_agents.copilot.plan import DocumentFilter, Plan, RouterDecision, SearchStrategy
     from hive_agents.errors import Diagnostic, HiveError
     from hive_agents.evaluation import Evaluation, evaluate  # type: ignore[no-redef]
-    from hive_agents.events import Event, EventBus, EventType
+    from hive_agents.events import EscalationTicket, Event, EventBus, EventType
     from hive_agents.goals import Constraint, Goal, SuccessCriterion
     from hive_agents.judging import (
         CapabilityLevel,
@@ -48,6 +48,7 @@ _HOMES = {
     "Diagnostic": "errors",
     "DocumentFilter": "copilot.plan",
     "EdgeSpec": "agents",
+    "EscalationTicket": "events",
     "Evaluation": "evaluation",
     "EvaluationRule": "judging",
     "Event": "events",
@@ -95,6 +96,7 @@ __all__ = [
     "Diagnostic",
     "DocumentFilter",
     "EdgeSpec",
+    "EscalationTicket",
     "Evaluation",
     "EvaluationRule",
     "Event",
