@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hive_agents.credentials import CredentialStore
 
 app = typer.Typer(help="Secrets by name, kept encrypted; tools and settings refer to them.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The credential's name.")]
@@ -23,25 +28,15 @@ def set_(
     quiet: QuietOption = False,
 ) -> None:
     """Store a secret; `credential:NAME` refers to it."""
-    import sys
-
-    from hive_agents.credentials import CredentialStore
-
-    store = CredentialStore(open_workspace(workspace))
-    if value_stdin:
-        value = sys.stdin.read().removesuffix("\n").removesuffix("\r")
-    else:
-        value = typer.prompt("Value", hide_input=True, err=True)
-    store.set(name, value)
+    store = _store(workspace)
+    store.set(name, _from_stdin() if value_stdin else _asked())
     Surface(json, quiet).show({"name": name, "stored": True}, f"stored {name}: refer to it as credential:{name}")
 
 
 @app.command("list")
 def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """List the names; values are never shown."""
-    from hive_agents.credentials import CredentialStore
-
-    names = CredentialStore(open_workspace(workspace)).names()
+    names = _store(workspace).names()
     Surface(json, quiet).show(
         {"credentials": [{"name": name} for name in names]}, *names, count(len(names), "credential")
     )
@@ -52,7 +47,47 @@ def delete(
     name: NameArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
 ) -> None:
     """Delete a secret."""
-    from hive_agents.credentials import CredentialStore
-
-    CredentialStore(open_workspace(workspace)).delete(name)
+    _store(workspace).delete(name)
     Surface(json, quiet).show({"name": name, "deleted": True}, f"deleted {name}")
+
+
+def _store(workspace: Path | None) -> CredentialStore:
+    from hive_agents.credentials import CredentialStore
+    from hive_agents.runtime.decider import require_role
+
+    place = open_workspace(workspace)
+    require_role(place, "use the credential store", "admin")
+    return CredentialStore(place)
+
+
+def _from_stdin() -> str:
+    """Raises: HIVE-112 for what is no UTF-8."""
+    import sys
+
+    from hive_agents.errors import HiveError
+
+    try:
+        value = sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:  # whose message would hold some of it
+        fix = "store the secret as text, for instance in base64"
+        raise HiveError.of("HIVE-112", "the value is not UTF-8", file="stdin", fix=fix, exit_code=2) from None
+    return value.removesuffix("\n").removesuffix("\r")
+
+
+def _asked() -> str:
+    """Raises: HIVE-409 where nobody answers."""
+    import warnings
+
+    from hive_agents.errors import HiveError
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # without a terminal nothing can be hidden, and nothing is typed
+        try:
+            return str(typer.prompt("Value", hide_input=True, err=True))
+        except typer.Abort:
+            import sys
+
+            if sys.stdin.isatty():
+                raise
+            fix = "pipe the value in with --value-stdin"
+            raise HiveError.of("HIVE-409", "there is nobody to ask for the value", fix=fix) from None

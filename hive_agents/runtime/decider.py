@@ -88,6 +88,17 @@ def requester_for(workspace: Workspace, environ: Mapping[str, str] = os.environ,
     return person(as_user) if as_user is not None else local_user()
 
 
+def require_role(workspace: Workspace, what: str, *roles: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Where a token says who asks, they need one of the roles; without one it is the workspace's owner.
+
+    Raises: HIVE-415; HIVE-417 for a token that is refused.
+    """
+    principal = _principal(workspace, environ)
+    if principal is not None and not principal.roles & set(roles):
+        fix = f"somebody with the role {' or '.join(roles)} may"
+        raise refused("HIVE-415", f"{principal.user} may not {what}", fix)
+
+
 def holds_token(environ: Mapping[str, str] = os.environ) -> bool:
     return bool(environ.get(TOKEN, "").strip())
 
