@@ -1,6 +1,6 @@
 """The queen: hear → (ticket or decision: decide → act) | (message: think ⇄ act, or answer) → say.
 
-Her effects are written down in her ledger before and after they happen, and each of them may be repeated, so the graph
+Her effects are written down in her log before and after they happen, and each of them may be repeated, so the graph
 needs no checkpoints: what was killed is begun again.
 """
 
@@ -22,7 +22,7 @@ class QueenState(TypedDict, total=False):
     ticket: dict[str, Any]  # one of these three comes in
     approval_id: str
     text: str
-    keys: list[str]  # of her ledger: what is to be done
+    keys: list[str]  # of her log: what is to be done
     turns: list[dict[str, Any]]  # a model's calls, and their results
     calls: int
     fault: str | None  # why a model gave no answer
@@ -35,7 +35,8 @@ Update = dict[str, Any]
 
 async def hear(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
     if "text" in state:
-        await asyncio.to_thread(runtime.context.memory.heard, state["text"])
+        session = runtime.context
+        await asyncio.to_thread(lambda: session.memory.heard(state["text"]))
     return {"calls": 0, "turns": [], "fault": None}
 
 
@@ -81,9 +82,9 @@ async def say(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
     if "text" not in state:
         return {"reply": {"actions": state["done"]}}
     if not session.reply.lines:
-        session.conclude(Message.model_validate(state["turns"][-1]))
+        session.conclude(state["text"], Message.model_validate(state["turns"][-1]))
     reply = session.reply
-    told = session.colony.hide(reply.text)
+    told = await asyncio.to_thread(session.colony.hide, reply.text)
     await asyncio.to_thread(session.memory.said, told, reply.runs, reply.asked)
     return {"reply": {"answer": told, "runs": reply.runs, "actions": reply.actions, "usage": session.usage()}}
 

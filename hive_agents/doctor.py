@@ -146,10 +146,11 @@ def _goals(workspace: Workspace) -> Iterator[Check]:
 
 def _agents(workspace: Workspace) -> Iterator[Check]:
     from hive_agents.agents import agent_ids, sound_agent
+    from hive_agents.agents.versions import deployed_text
     from hive_agents.supervision.health.criteria import stale_criteria
 
     yield from _sound("agents", agent_ids(workspace), lambda name: sound_agent(workspace, name))
-    yield from (_from_diagnostic("agents", one, "warn") for one in stale_criteria(workspace))
+    yield from (_from_diagnostic("agents", one, "warn") for one in stale_criteria(workspace, deployed_text))
 
 
 def _triggers(workspace: Workspace) -> Iterator[Check]:
@@ -172,12 +173,9 @@ def _sound(part: str, names: list[str], read: Callable[[str], object]) -> Iterat
 
 
 def _permissions(workspace: Workspace) -> Iterator[Check]:
-    open_paths = [
-        path for path in [workspace.state, *workspace.state.rglob("*")] if stat.S_IMODE(path.stat().st_mode) & 0o077
-    ]
-    if open_paths:
-        shown = _first([workspace.relative(path) for path in open_paths])
-        yield Check("permissions", "warn", f"others may read {shown}", "run `chmod -R go-rwx .hive`")
+    # Whoever can't enter the folder reaches nothing below it.
+    if stat.S_IMODE(workspace.state.stat().st_mode) & 0o077:
+        yield Check("permissions", "warn", "others may read .hive", "run `chmod -R go-rwx .hive`")
     else:
         yield Check("permissions", "ok", ".hive is its owner's alone")
     rules = AccessRules.load(workspace)

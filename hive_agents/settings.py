@@ -118,7 +118,7 @@ class Runs(Format):
     max_tokens: Count = 0
     max_usd: Amount = 0.0
     lease_seconds: Seconds = 30.0
-    retention_days: Amount = 90.0
+    retention_days: Annotated[float, Field(ge=0, le=36_500)] = 90.0
 
 
 class Server(Format):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -82,58 +83,66 @@ class Effects:
         Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
         the run by now: nothing is begun, or recorded, in its stead; what `do` raises.
         """
-        found = self.find(key)
+        # In threads: a database that is locked for a while holds up no other run.
+        found, again = await asyncio.to_thread(self._begun, key, kind, name, node, steps, tool_calls)
         if found is not None:
             return found
-        again = self._begin(key, kind, name, node, steps, tool_calls)
         started = time.monotonic()
         done = await do(again)
-        self._end(key, done, time.monotonic() - started)
+        await asyncio.to_thread(self._end, key, done, time.monotonic() - started)
         return done.result
 
+    def _begun(self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int) -> tuple[Any, bool]:
+        """The recorded result, or None after it was begun; and whether it was begun before."""
+        found = self.find(key)
+        return found, found is None and self._begin(key, kind, name, node, steps, tool_calls)
+
     def _begin(self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int) -> bool:
-        with self._records.connection() as connection, transaction(connection):
-            self._require_lease(connection)
-            update = "UPDATE effects SET attempts = attempts + 1 WHERE key = ?"
-            if connection.execute(update, (self._key(key),)).rowcount:
-                return True
-            if kind in COSTLY:
-                self.budget.require(steps=steps, tool_calls=tool_calls)
-            connection.execute(
-                "INSERT INTO effects (key, run_id, node_id, kind, name, status, steps, tool_calls, started_at)"
-                " VALUES (?, ?, ?, ?, ?, 'started', ?, ?, ?)",
-                (self._key(key), self.run_id, node, kind, name, steps, tool_calls, audit.now()),
-            )
-            update = "UPDATE runs SET node = COALESCE(NULLIF(?, 'GOAL'), node), steps = steps + ? WHERE run_id = ?"
-            connection.execute(update, (key.partition("#")[0], steps, self.run_id))
-        self.budget.spend(steps=steps, tool_calls=tool_calls)
+        with self._records.connection() as connection:
+            with transaction(connection):
+                self._require_lease(connection)
+                update = "UPDATE effects SET attempts = attempts + 1 WHERE key = ?"
+                if connection.execute(update, (self._key(key),)).rowcount:
+                    return True
+                if kind in COSTLY:
+                    self.budget.require(steps=steps, tool_calls=tool_calls)
+                connection.execute(
+                    "INSERT INTO effects (key, run_id, node_id, kind, name, status, steps, tool_calls, started_at)"
+                    " VALUES (?, ?, ?, ?, ?, 'started', ?, ?, ?)",
+                    (self._key(key), self.run_id, node, kind, name, steps, tool_calls, audit.now()),
+                )
+                update = "UPDATE runs SET node = COALESCE(NULLIF(?, 'GOAL'), node), steps = steps + ? WHERE run_id = ?"
+                connection.execute(update, (key.partition("#")[0], steps, self.run_id))
+            # Before the next thread gets the connection: it asks the budget for room, too.
+            self.budget.spend(steps=steps, tool_calls=tool_calls)
         return False
 
     def _end(self, key: str, done: Done, seconds: float) -> None:
         usage = done.usage
         tokens = usage.input_tokens + usage.output_tokens
         text = clean(json.dumps(done.result, ensure_ascii=False, allow_nan=False))
-        with self._records.connection() as connection, transaction(connection):
-            self._require_lease(connection)
-            connection.execute(
-                "UPDATE effects SET status = 'done', tokens = ?, usd = ?, unpriced = ?, seconds = ?, ended_at = ?,"
-                " result = ?, mark = ?, ended = (SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done')"
-                " WHERE key = ?",
-                (
-                    tokens,
-                    usage.usd,
-                    not usage.priced,
-                    seconds,
-                    audit.now(),
-                    text,
-                    self._mark() if self._mark is not None else None,
-                    self.run_id,
-                    self._key(key),
-                ),
-            )
-            update = "UPDATE runs SET tokens = tokens + ?, usd = usd + ? WHERE run_id = ?"
-            connection.execute(update, (tokens, usage.usd, self.run_id))
-        self.budget.spend(seconds=seconds, usage=usage)
+        with self._records.connection() as connection:
+            with transaction(connection):
+                self._require_lease(connection)
+                connection.execute(
+                    "UPDATE effects SET status = 'done', tokens = ?, usd = ?, unpriced = ?, seconds = ?, ended_at = ?,"
+                    " result = ?, mark = ?, ended = (SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done')"
+                    " WHERE key = ?",
+                    (
+                        tokens,
+                        usage.usd,
+                        not usage.priced,
+                        seconds,
+                        audit.now(),
+                        text,
+                        self._mark() if self._mark is not None else None,
+                        self.run_id,
+                        self._key(key),
+                    ),
+                )
+                update = "UPDATE runs SET tokens = tokens + ?, usd = usd + ? WHERE run_id = ?"
+                connection.execute(update, (tokens, usage.usd, self.run_id))
+            self.budget.spend(seconds=seconds, usage=usage)
 
     def _spent(self) -> Spent:
         query = (

@@ -6,7 +6,6 @@ import asyncio
 import json
 import uuid
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,13 +14,13 @@ from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
-from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
 from hive_agents.goals import Goal
 from hive_agents.judging.verdict import FeedbackContext, Judgment
 from hive_agents.llm import Chain, Role
 from hive_agents.memory import AgentMemory, ConversationStore, DataBuffer, run_folder
 from hive_agents.memory.values import clean
+from hive_agents.runs import RunStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,10 +98,12 @@ class AgentSession:
 
     async def emit(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> None:
         """Publish what happened at the key `at`; the log takes it once, however often a step is done again."""
+        await self.publish(self.event(type, at, node, **payload))
+
+    def event(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> Event:
+        """What `emit` publishes."""
         id = str(uuid.uuid5(_IDS, f"{self.run_id}/{at}/{type}"))
-        await self.publish(
-            Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _plain(payload), id=id)
-        )
+        return Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _plain(payload), id=id)
 
     async def ask(self, filing: Filing) -> ApprovalRequest:
         """The request that a filing became, pending or answered; filed once."""
@@ -119,11 +120,7 @@ class AgentSession:
 
     def withdraw(self, why: str) -> None:
         """Close the run's requests that nobody needs to answer any more."""
-        store = ApprovalStore(self.workspace)
-        for request in store.list("pending", tenant=self.tenant):
-            if request.run_id == self.run_id:
-                with suppress(HiveError):  # somebody answers it at this very moment
-                    store.supersede(request.id, why)
+        RunStore(self.workspace).withdraw(self.run_id, why)
 
 
 def _plain(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -142,13 +143,13 @@ class AgentSpec(FileFormat):
     """
 
     id: Name
-    version: Annotated[int, Field(ge=1)] = 1
+    version: Annotated[int, Field(ge=1, le=100_000_000)] = 1
     mode: Annotated[Literal["continuous", "isolated"], AnyCase] = "continuous"
     identity: str = ""
     goal: Name
     entry: Name
-    nodes: Annotated[list[NodeSpec], Field(min_length=1)]
-    edges: list[EdgeSpec] = []
+    nodes: Annotated[list[NodeSpec], Field(min_length=1, max_length=100)]
+    edges: Annotated[list[EdgeSpec], Field(max_length=1_000)] = []
     pause_nodes: list[Name] = []
     tool_policy: list[ToolRule] = []
     model: str | None = None
@@ -183,6 +184,8 @@ def read_agent(workspace: Workspace, id: str) -> tuple[AgentSpec, str]:
     path = _path(workspace, id)
     file = workspace.relative(path)
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise OSError(errno.EINVAL, "it is no file")  # a pipe would be waited for
         text = jsontext.decode(path.read_bytes(), file)
     except OSError as error:
         why = f"{file} cannot be read: {error.strerror}"
@@ -209,11 +212,14 @@ def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> 
     if name in own:
         changes = {"id": name, "entry": name, "nodes": [own[name]], "edges": [], "pause_nodes": []}
         return agent.model_copy(update=changes)
-    if workspace is not None and name in agent_ids(workspace):
-        from hive_agents.agents.versions import serving_agent  # which reads agents by this module
+    known: list[str] = []
+    if workspace is not None:
+        from hive_agents.agents.versions import known_agents, serving_agent  # which reads agents by this module
 
-        return serving_agent(workspace, name)[0]
-    guess = closest(name, [*own, *(agent_ids(workspace) if workspace is not None else ())])
+        known = known_agents(workspace)
+        if name in known:
+            return serving_agent(workspace, name)[0]
+    guess = closest(name, [*own, *known])
     fix = f'did you mean "{guess}"?' if guess else "name a node of this agent, or a file of agents/"
     raise HiveError.of("HIVE-107", f'there is no sub-agent "{name}"', file=f"agents/{agent.id}.json", fix=fix)
 

@@ -9,7 +9,8 @@ from hive_agents import jsontext
 from hive_agents.agents import topology
 from hive_agents.agents.judges import judge_names
 from hive_agents.agents.prompt_texts import UnreadPrompt, prompt_texts, secrets_in, undeclared
-from hive_agents.agents.spec import AgentSpec, NodeSpec, agent_ids, find_sub_agent, read_agent
+from hive_agents.agents.spec import AgentSpec, NodeSpec, find_sub_agent, read_agent
+from hive_agents.agents.versions import known_agents
 from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.workspace import Workspace
@@ -126,7 +127,7 @@ class _Checks:
         if node.sub_agents and delegated_to:
             message = f'"{node.id}" is a sub-agent, and delegates itself'
             yield self._fault("HIVE-218", message, *where, "sub_agents", fix=fix)
-        elsewhere = agent_ids(self._workspace) if self._workspace is not None else []
+        elsewhere = known_agents(self._workspace) if self._workspace is not None else []
         for place, name in enumerate(node.sub_agents):
             if name in self._nodes:
                 continue

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
+from itertools import islice
 from typing import Any
 
 from hive_agents import audit
@@ -12,6 +14,7 @@ from hive_agents.agents.evolution.texts import agent_hash, agent_text, inlined, 
 from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
 from hive_agents.database import connected, transaction
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import atomic_write_text
 from hive_agents.formats import load
 from hive_agents.workspace import Workspace
@@ -59,7 +62,7 @@ def versions(workspace: Workspace, id: str) -> list[VersionRow]:
     """The deployments of an agent, newest first; without those whose audit line is not intact.
 
     The audit log is the authority: what the database lost, or tells otherwise, is restored from it.
-    Raises: HIVE-413 where the log vouches for none of those that the database has.
+    Raises: HIVE-413 where it vouches for none, and the database has some, or the log is broken: it may have lost one.
     """
     return _history(workspace, id)[0]
 
@@ -71,6 +74,12 @@ def serving_agent(workspace: Workspace, id: str) -> tuple[AgentSpec, VersionRow 
     """
     found = versions(workspace, id)
     return (found[0].spec, found[0]) if found else (load_agent(workspace, id), None)
+
+
+def deployed_text(workspace: Workspace, agent: str) -> str | None:
+    """The JSON of the version that serves; None where none was deployed. Raises: HIVE-413 as `versions`."""
+    found = versions(workspace, agent)
+    return found[0].text if found else None
 
 
 def served_text(workspace: Workspace, id: str) -> AgentSpec:
@@ -105,10 +114,12 @@ def record(
     evaluation: dict[str, Any],
     reason: str | None = None,
     authn: str = "local",
+    baseline: bool = False,
 ) -> VersionRow:
     """Make an inlined agent serve: audit line and row, of which the line decides; then the file follows.
 
-    To be called under `workspace.exclusive`. Killed at any moment it leaves the version before or this one.
+    A `baseline` is what served already, so that no event tells of it. To be called under `workspace.exclusive`. Killed
+    at any moment it leaves the version before or this one.
     """
     before = versions(workspace, agent.id)
     with connected(workspace.database) as connection, transaction(connection):
@@ -117,6 +128,8 @@ def record(
         row = VersionRow(number, agent.id, *values, evaluation)
         _write(connection, row)
         audit.append(workspace, KIND, **{_LOGGED[name]: value for name, value in asdict(row).items()})
+        if not baseline:
+            EventLog.record(connection, [_told(row)])
     follow(workspace, row, before[0].hash if before else None)
     return row
 
@@ -127,7 +140,7 @@ def rollback(
     """Serve the version before again, from its stored text; called again it goes further back.
 
     Returns (the new row, the one that served until now).
-    Raises: HIVE-412 (exit code 1) where there is nothing to go back to.
+    Raises: HIVE-412 (exit code 1) where there is nothing to go back to, HIVE-413 where a broken log may have lost it.
     """
     with workspace.exclusive("rolling back an agent"):
         found = versions(workspace, id)
@@ -135,6 +148,9 @@ def rollback(
         for row in reversed(found):
             standing = standing[:-1] if row.via == "rollback" else [*standing, row]
         if len(standing) < 2:
+            verdict = audit.verify(workspace)
+            if not verdict.ok:  # the version before may be in what it lacks
+                raise audit.broken(verdict)
             why, fix = f"{id} has no earlier version to go back to", f"`hive agents history {id}` shows what there was"
             raise HiveError.of("HIVE-412", why, file=f"agents/{id}.json", path="$", fix=fix, exit_code=1)
         target = standing[-2]
@@ -163,36 +179,55 @@ def follow(workspace: Workspace, row: VersionRow, before: str | None) -> None:
 
 def known_agents(workspace: Workspace) -> list[str]:
     """The ids of all agents, also of those whose file is gone and that serve from their stored text."""
-    return sorted({*agent_ids(workspace), *(entry["agent"] for entry in audit.recorded(workspace, KIND))})
+    try:
+        logged = audit.recorded(workspace, KIND)
+    except HiveError:
+        logged = _before_break(workspace, audit.verify(workspace))
+    return sorted({*agent_ids(workspace), *(str(entry["agent"]) for entry in logged if "agent" in entry)})
 
 
 def _history(workspace: Workspace, id: str) -> tuple[list[VersionRow], int | None]:
     """The versions, newest first, and the number of a newer one that the log doesn't vouch for."""
-    if not workspace.database.exists() and not audit.recorded(workspace, KIND):
-        return [], None
-    with connected(workspace.database) as connection:
-        # Rows before the log: a version is logged before its row is seen, so no such row looks like a forgery.
-        select = f"SELECT {', '.join(_COLUMNS)} FROM agent_versions WHERE agent = ? ORDER BY id"
-        rows = {row[0]: _of_row(row) for row in connection.execute(select, (id,))}
-        verdict = audit.verify(workspace)
-        logged = list(_vouched(workspace, id, verdict))
-        lost = [row for row in logged if rows.get(row.id) != row]
-        if lost and verdict.ok:
-            with transaction(connection):
-                for row in lost:
-                    _write(connection, row)
+    # Rows before the log: a version is logged before its row is seen, so no such row looks like a forgery.
+    rows = _rows(workspace, id)
+    verdict = audit.verify(workspace)
+    logged = list(_vouched(workspace, id, verdict))
+    lost = [row for row in logged if rows.get(row.id) != row]
+    if lost and verdict.ok:
+        with connected(workspace.database) as connection, transaction(connection):
+            for row in lost:
+                _write(connection, row)
     unlogged = [row for number, row in rows.items() if number > max((one.id for one in logged), default=0)]
-    if unlogged and not logged:
-        raise audit.broken(verdict) if not verdict.ok else _forged(unlogged[-1])
+    if not logged and not verdict.ok:
+        # Nobody can say that it was never deployed: the line that said so may be the one that was cut or edited.
+        raise audit.broken(verdict)
+    if not logged and unlogged:
+        raise _forged(unlogged[-1])
     return logged[::-1], unlogged[-1].version if unlogged else None
+
+
+def _rows(workspace: Workspace, id: str) -> dict[int, VersionRow]:
+    if not workspace.database.exists():
+        return {}
+    select = f"SELECT {', '.join(_COLUMNS)} FROM agent_versions WHERE agent = ? ORDER BY id"
+    with connected(workspace.database) as connection:
+        return {row[0]: _of_row(row) for row in connection.execute(select, (id,))}
 
 
 def _vouched(workspace: Workspace, id: str, verdict: audit.Verdict) -> Iterator[VersionRow]:
     """The log's versions, oldest first, as far as its chain holds."""
-    end = None if verdict.ok else verdict.first_bad or 0
-    for entry in audit.recorded(workspace, KIND):
-        if entry.get("agent") == id and (end is None or entry["seq"] < end):
+    for entry in audit.recorded(workspace, KIND) if verdict.ok else _before_break(workspace, verdict):
+        if entry.get("agent") == id:
             yield VersionRow(**{name: entry[key] for name, key in _LOGGED.items()})
+
+
+def _before_break(workspace: Workspace, verdict: audit.Verdict) -> Sequence[dict[str, Any]]:
+    """By where the lines stand: the numbers in those after the break say what somebody wanted them to."""
+    found: list[dict[str, Any]] = []
+    with suppress(HiveError):  # a damaged line, which is the end
+        for entry in islice(audit.entries(workspace), (verdict.first_bad or 1) - 1):
+            found.append(entry)
+    return [entry for entry in found if entry["kind"] == KIND]
 
 
 def _next_row(workspace: Workspace, connection: Any) -> int:
@@ -212,6 +247,11 @@ def _write(connection: Any, row: VersionRow) -> None:
     marks = ", ".join("?" * len(values))
     insert = f"INSERT OR REPLACE INTO agent_versions ({', '.join(values)}) VALUES ({marks})"
     connection.execute(insert, tuple(values.values()))
+
+
+def _told(row: VersionRow) -> Event:
+    kind = EventType.CONFIG_ROLLED_BACK if row.via == "rollback" else EventType.CONFIG_DEPLOYED
+    return Event(kind, payload={name: getattr(row, name) for name in ("agent", "version", "by", "decision", "via")})
 
 
 def _forged(row: VersionRow) -> HiveError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from hive_agents.approvals.request import (
     needs_four_eyes,
 )
 from hive_agents.approvals.telling import record
-from hive_agents.database import connect, database_errors, transaction
+from hive_agents.database import connected, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.events import EventType
 from hive_agents.workspace import Workspace
@@ -295,7 +295,7 @@ class ApprovalStore:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         path = self.workspace.database
         self.workspace.state  # noqa: B018 - makes the folder
-        with closing(connect(path)) as connection, database_errors(path):
+        with connected(path) as connection:
             yield connection
 
     @contextmanager

@@ -49,7 +49,6 @@ def propose(
     from hive_agents.agents.evolution import proposals
     from hive_agents.cli.answering import read_patch
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.decider import requester_for
 
     if (patch is None) == (file is None):
         raise HiveError.of("HIVE-409", "say what changes", fix="give --patch FILE, or --file NEW.json", exit_code=2)
@@ -58,7 +57,7 @@ def propose(
     place = open_workspace(workspace)
     require_known(place, agent)
     change = read_patch(patch) if patch is not None else _whole(file)
-    who = requester_for(place, as_user=by)
+    who = _asker(place, by)
     made = proposals.propose(place, agent, change, by=who, reason=reason)
     value = {"agent": agent, "version": made.version, "file": made.file, "diagnostics": [], "diff": made.patch}
     lines = [f"version {made.version} of {agent} is proposed: {made.file}"]
@@ -79,11 +78,10 @@ def deploy(
 ) -> None:
     """Run its goal's eval cases beside what serves, and ask another person to let it serve, unless it is blocked."""
     from hive_agents.runtime import agent_deploy
-    from hive_agents.runtime.decider import requester_for
 
     place, surface = open_workspace(workspace), Surface(json, quiet)
     require_known(place, agent)
-    who = requester_for(place, as_user=by)
+    who = _asker(place, by)
     with surface.progress() as progress:
         outcome = agent_deploy.deploy(
             place,
@@ -108,12 +106,12 @@ def rollback(
 ) -> None:
     """Serve the version before again; run it again to go further back."""
     from hive_agents.agents import versions
-    from hive_agents.runtime.decider import holds_token, requester_for
+    from hive_agents.runtime.decider import holds_token
 
     place = open_workspace(workspace)
     require_known(place, agent)
     authn = "token" if holds_token() else "local"
-    row, before = versions.rollback(place, agent, requester_for(place, as_user=by), reason=reason, authn=authn)
+    row, before = versions.rollback(place, agent, _asker(place, by), reason=reason, authn=authn)
     value = {"agent": agent, "deployed": row.version, "previous": before.version}
     Surface(json, quiet).show(value, f"version {row.version} of {agent} serves again (before: {before.version})")
 
@@ -145,10 +143,11 @@ def align(
     agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
 ) -> None:
     """Derive anew what the health judge measures an agent by: its goal, its prompts, the queen's principles."""
+    from hive_agents.agents.versions import deployed_text
     from hive_agents.supervision.health.criteria import align as aligned
 
     place = open_workspace(workspace)
-    criteria = aligned(place, agent)
+    criteria = aligned(place, agent, deployed_text)
     value = {"agent": agent, "criteria": criteria.model_dump(mode="json")}
     Surface(json, quiet).show(value, f"{agent} is aligned with {count(len(criteria.sources), 'source')}")
 
@@ -187,6 +186,22 @@ def _whole(file: Path | None) -> Any:
         return load_value(AgentSpec, read_patch(str(file)), str(file))
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=error.exit_code if error.exit_code == 2 else 1) from None
+
+
+def _asker(place: Workspace, by: str | None) -> str:
+    """Who asks, as the queen lets them: a token takes the role operator or admin. Raises: HIVE-415, HIVE-417."""
+    import os
+
+    from hive_agents.access import verify
+    from hive_agents.errors import HiveError
+    from hive_agents.runs.scope import Scope
+    from hive_agents.runtime.decider import TOKEN, holds_token, requester_for
+
+    who = requester_for(place, as_user=by)
+    if holds_token() and not Scope(verify(place, os.environ[TOKEN].strip())).operates:
+        fix = f"it takes an operator's token in {TOKEN}: `hive token --roles operator` makes one"
+        raise HiveError.of("HIVE-415", f"{who} changes no agents: the token lacks that role", fix=fix, exit_code=1)
+    return who
 
 
 def _principal(place: Workspace, by: str | None) -> Any:

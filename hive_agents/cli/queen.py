@@ -79,7 +79,7 @@ def _talk(queen: Queen, asker: Callable[[], Principal]) -> None:
     out = console()
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
-    out.print(f"You ask as {one_line(asker().user)}. An empty input ends the talk.")
+    out.print(f"You ask as {one_line(asker().user)}. /quit, or the end of input, ends the talk.")
     while True:
         try:
             line = (input("\n> ") if sys.stdin.isatty() else input()).strip()

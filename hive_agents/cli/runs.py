@@ -48,9 +48,9 @@ def list_(
             "HIVE-409", f'there is no status "{one_line(status)}"', fix=f"use one of {', '.join(STATUSES)}"
         )
     place = open_workspace(workspace)
-    caller = Caller.of(place)
-    every = RunStore(place).list(status=wanted, tenant=tenant, limit=limit if caller.is_owner else -1)
-    found = [row for row in every if caller.reaches(row)][:limit]
+    scope = Caller.of(place).scope
+    every = RunStore(place).list(status=wanted, tenant=tenant or scope.tenant, user=scope.user, limit=limit)
+    found = [row for row in every if scope.sees(row)]
     Surface(json, quiet).show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
 
 

@@ -96,30 +96,19 @@ def next_step(run_id: str) -> str:
 def _stopped(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
     from hive_agents import runs
 
-    return _rested(place, runs.stop(place, row.run_id, caller.by), caller, "stopped")
+    return _rests(runs.stop(place, row.run_id, caller.by))
 
 
 def _paused(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
     from hive_agents import runs
 
-    return _rested(place, runs.pause(place, row.run_id, caller.by), caller, "paused")
+    return _rests(runs.pause(place, row.run_id, caller.by))
 
 
-def _rested(place: Workspace, row: RunRow, caller: Caller, to: str) -> tuple[RunRow, str]:
-    """A run that is worked on hears of it; the one that a dead process left rests at once."""
-    from hive_agents.runs import RunStore
-    from hive_agents.runtime.agent_run import leases_of
+def _rests(row: RunRow) -> tuple[RunRow, str]:
+    from hive_agents.runs import RESTS
 
-    if row.status != "running":
-        return row, row.status
-    lease = leases_of(place).acquire(row.thread_id, row.run_id)
-    if lease is None:
-        return row, f"{to} after its present step"
-    try:
-        row, _ = RunStore(place).move(row.run_id, "running", caller.by, to=to)
-    finally:
-        lease.release()
-    return row, row.status
+    return row, f"{RESTS[row.control]} after its present step" if row.control is not None else row.status
 
 
 def _resumed(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:

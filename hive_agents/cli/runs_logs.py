@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 POLL = 0.5
-ACTIVE = ("queued", "running")
+AT_WORK = ("queued", "running")
 SHORT = 200
 _NODE = re.compile(r"([^/#]+)#\d+(?:/|$)")
 
@@ -49,7 +49,7 @@ def logs(
     while True:
         row = RunStore(place).get(run)  # first: what was said before it came to rest is read after it
         _tell(surface, log.new())
-        if row.status not in ACTIVE:
+        if row.status not in AT_WORK:
             break
         if not (alone or quiet or leases_of(place).is_held(row.thread_id)):
             typer.echo(f"{run} waits for a process: `hive serve --headless`, or `hive run --resume {run}`", err=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from hive_agents.errors import Diagnostic
     from hive_agents.triggers import TriggerSpec
     from hive_agents.workspace import Workspace
 
@@ -67,7 +68,26 @@ def add(
     TriggerStore(place).begin(spec, _now())
     row = _row(place, spec)
     told = f"wrote {file}" + (f"; it ticks next at {row['next_at']}" if row["next_at"] else "")
-    Surface(json, quiet).show({"file": file, "trigger": row}, told)
+    surface = Surface(json, quiet)
+    surface.warn(_input_faults(place, spec))
+    surface.show({"file": file, "trigger": row}, told)
+
+
+def _input_faults(place: Workspace, spec: TriggerSpec) -> list[Diagnostic]:
+    """Why the agent will refuse each run of a schedule, which brings nothing but its constants: warnings."""
+    from dataclasses import replace
+
+    from hive_agents.agents.versions import serving_agent
+    from hive_agents.errors import HiveError
+    from hive_agents.runtime.agent_input import accepted_input
+    from hive_agents.triggers import is_scheduled
+
+    try:
+        if is_scheduled(spec):
+            accepted_input(serving_agent(place, spec.agent)[0], spec.input)
+    except HiveError as error:
+        return [replace(found, severity="warning") for found in error.diagnostics]
+    return []
 
 
 @app.command("list")

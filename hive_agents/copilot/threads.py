@@ -15,10 +15,12 @@ from hive_agents.access import Principal
 from hive_agents.copilot.outcome import Outcome, Trace
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
+from hive_agents.events import Event, EventLog, EventType
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.workspace import Workspace
 
 TITLE = 80
+_IDS = uuid.UUID("2d8f6a17-5b3c-5e90-9a44-c1e07b9d3f62")
 _TURN = "SELECT run_id, thread_id, n, at, text, outcome, trace FROM turns"
 
 
@@ -101,13 +103,17 @@ class ThreadStore:
     def add(
         self, thread_id: str, run_id: str, text: str, outcome: Outcome, trace: Trace, answer: ModelAnswer | None = None
     ) -> Turn:
-        """Append a turn, and end its run; the same run again changes nothing. Raises: HIVE-409."""
-        now = audit.now()
+        """Append a turn, and end its run; the same run again changes nothing. Raises: HIVE-409.
+
+        A run that took so long that a host gave it up, which has no lease to ask, is done all the same, and told of.
+        """
+        traced = json.dumps(trace.to_json(), ensure_ascii=False)
+        now, done = audit.now(), "UPDATE runs SET status = 'done', stopped_by = NULL, ended_at = ? WHERE run_id = ?"
         with self._connection() as connection, transaction(connection):
             self._require(connection, thread_id)
-            connection.execute(
+            added = connection.execute(
                 "INSERT OR IGNORE INTO turns SELECT ?, ?, ?, ?, coalesce(max(n), 0) + 1, ?, ?, ?, ? FROM turns"
-                " WHERE tenant = ? AND user = ? AND thread_id = ?",
+                " WHERE tenant = ? AND user = ? AND thread_id = ? RETURNING n",
                 (
                     run_id,
                     *self._owner,
@@ -115,11 +121,11 @@ class ThreadStore:
                     now,
                     text,
                     outcome.model_dump_json(),
-                    json.dumps(trace.to_json(), ensure_ascii=False),
+                    traced,
                     *self._owner,
                     thread_id,
                 ),
-            )
+            ).fetchone()
             if answer is not None:
                 connection.execute(
                     "INSERT OR IGNORE INTO answers VALUES (?, ?, ?)",
@@ -129,8 +135,13 @@ class ThreadStore:
                 "UPDATE threads SET updated_at = ? WHERE tenant = ? AND user = ? AND thread_id = ?",
                 (now, *self._owner, thread_id),
             )
-            connection.execute("UPDATE runs SET status = 'done', ended_at = ? WHERE run_id = ?", (now, run_id))
-        return self.turn(run_id)
+            if not connection.execute(f"{done} AND status = 'running'", (now, run_id)).rowcount:
+                given_up = connection.execute(f"{done} AND status = 'stopped'", (now, run_id)).rowcount
+                if given_up:
+                    EventLog.record(connection, [self._late(thread_id, run_id)])
+        if added is None:
+            return self.turn(run_id)
+        return Turn(run_id, thread_id, added[0], now, text, outcome, json.loads(traced))
 
     def answer(self, run_id: str) -> ModelAnswer | None:
         """What the model wrote in that turn, for whoever may see all the documents behind it."""
@@ -167,6 +178,11 @@ class ThreadStore:
             connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {mine})", key)
             for table in ("runs", "turns", "threads"):
                 connection.execute(f"DELETE FROM {table} {mine}", key)
+
+    def _late(self, thread_id: str, run_id: str) -> Event:
+        told: dict[str, Any] = {"agent": None, "by": None, "approval_ids": [], "error": None}
+        id = str(uuid.uuid5(_IDS, run_id))
+        return Event(EventType.RUN_COMPLETED, run_id, thread_id, None, thread_id, self.reader.tenant, told, id=id)
 
     def _require(self, connection: sqlite3.Connection, thread_id: str) -> None:
         known = connection.execute(

@@ -104,6 +104,13 @@ class EventBus:
         self._routes = {}
         return True
 
+    async def announce(self, event: Event) -> Event:
+        """`publish` for an event that the publisher recorded in the log itself (`EventLog.record`): it is delivered.
+
+        It comes with the `seq` of its record, which may be lower than that of an event before it.
+        """
+        return await self._publish(event, recorded=True)
+
     async def publish(self, event: Event) -> Event:
         """Hand the event to every subscriber's queue; returns it with its `seq`.
 
@@ -114,11 +121,14 @@ class EventBus:
         Raises: HIVE-402, HIVE-403, HIVE-407 when the log can't be written, and nothing is delivered; ValueError when
             the payload of a logged event isn't plain JSON; RuntimeError when the bus is closed.
         """
+        return await self._publish(event)
+
+    async def _publish(self, event: Event, *, recorded: bool = False) -> Event:
         publisher = handling()
         if self._state != "open":
             self._require_open(publisher)
         if self._commit is not None and event.type in DURABLE:
-            event, places = await self._commit.publish(event, publisher)
+            event, places = await self._commit.publish(event, publisher, recorded=recorded)
         else:
             event = event.numbered(self._seq if self._commit is not None else self._seq + 1)
             places = self._deliver(event, publisher)
@@ -204,7 +214,7 @@ class EventBus:
         """
         assert event.seq is not None
         route = self._routes[event.type] if event.type in self._routes else self._route(event.type)
-        self._seq = event.seq
+        self._seq = max(self._seq, event.seq)
         for found, wanted in self._waiters.items():
             if not found.done() and wanted.matches(event):
                 found.set_result(event)

@@ -25,6 +25,7 @@ class _Pending:
     event: Event
     publisher: Subscription | None
     published: asyncio.Future[Published]
+    recorded: bool
 
 
 class GroupCommit:
@@ -41,12 +42,13 @@ class GroupCommit:
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hive-events")
 
-    async def publish(self, event: Event, publisher: Subscription | None) -> Published:
+    async def publish(self, event: Event, publisher: Subscription | None, *, recorded: bool = False) -> Published:
         """The event as logged and delivered, and the places in line that its publisher should wait for.
 
+        What is in the log already is delivered only where its publisher says that it `recorded` it.
         Cancelled before its commit has begun, nothing is published; later, it is published all the same.
         """
-        pending = _Pending(event, publisher, asyncio.get_running_loop().create_future())
+        pending = _Pending(event, publisher, asyncio.get_running_loop().create_future(), recorded)
         self._pending.append(pending)
         if self._task is None:
             self._task = asyncio.create_task(self._work())
@@ -92,7 +94,7 @@ class GroupCommit:
                 pending.published.set_exception(outcome)
             return
         event, new = outcome
-        places = self._deliver(event, pending.publisher) if new else []
+        places = self._deliver(event, pending.publisher) if new or pending.recorded else []
         if not pending.published.done():
             pending.published.set_result((event, places))
         else:

@@ -82,6 +82,8 @@ class Bus(Protocol):
 
     async def publish(self, event: Event) -> Event: ...
 
+    async def announce(self, event: Event) -> Event: ...
+
     async def wait_for(
         self,
         types: Iterable[EventType] | None = None,

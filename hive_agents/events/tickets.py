@@ -15,12 +15,10 @@ Cause = Literal["doom_loop", "stall", "excessive_retries", "repeated_errors", "b
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 CAUSES: tuple[Cause, ...] = get_args(Cause)
-TICKET_EVENTS = (
-    EventType.ESCALATION_OPENED,
-    EventType.ESCALATION_UPDATED,
-    EventType.ESCALATION_RESOLVED,
-    EventType.HEALTH_TICKED,
-)
+ESCALATIONS = (EventType.ESCALATION_OPENED, EventType.ESCALATION_UPDATED, EventType.ESCALATION_RESOLVED)
+"""The events whose payload is a ticket."""
+
+TICKET_EVENTS = (*ESCALATIONS, EventType.HEALTH_TICKED)
 """What `tickets_of` reads: a ticket that only lived on is in no event of its own, but named by the tick."""
 
 
@@ -29,6 +27,12 @@ class EscalationTicket(Format):
 
     `evidence` is for people, one observation a line; times are ISO 8601 in UTC; `ticks` counts how often the judge
     saw it. `assessment` is a model's view, `resolution` says why it was closed.
+
+    >>> ticket = EscalationTicket(id="t1", run_id="r1", severity="high", cause="stall", evidence=["nothing new"],
+    ...                           first_seen="2026-03-01T08:00:00+00:00", last_seen="2026-03-01T08:30:00+00:00",
+    ...                           suggested_action="ask the agent what it waits for")
+    >>> ticket.status, ticket.ticks
+    ('open', 1)
     """
 
     id: str
@@ -77,7 +81,7 @@ def tickets_of(
             for id, ticks in event.payload.get("tickets", {}).items():
                 if id in tickets:
                     tickets[id] = tickets[id].model_copy(update={"ticks": ticks, "last_seen": event.time})
-        elif event.type in TICKET_EVENTS:
+        elif event.type in ESCALATIONS:
             try:
                 ticket = EscalationTicket.model_validate(dict(event.payload))
             except ValidationError:

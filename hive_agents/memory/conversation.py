@@ -131,8 +131,9 @@ class ConversationStore:
         """Every message after the cursor `since`, as it was written, whatever compaction did since."""
         with self._connection() as connection:
             entries = self._fresh(connection, conversation_id).entries
-            # Numbers have no gaps, so that the entry n stands at n - 1.
-            return entries[max(since, 0) :]
+            # Numbers have no gaps, but the oldest messages may be forgotten.
+            first = entries[0].n if entries else 1
+            return entries[max(since - first + 1, 0) :]
 
     def view(self, conversation_id: str) -> list[Message]:
         """What the model is sent: compacted, each tool call followed by its result."""

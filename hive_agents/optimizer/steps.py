@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
+from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.optimizer.budget import BudgetExhausted
@@ -18,6 +19,7 @@ from hive_agents.optimizer.proposal import merged
 from hive_agents.optimizer.session import UNNAMED, OptimizerSession, next_data
 from hive_agents.optimizer.space import Edit, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.trial import Measured, judge_trial
+from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace
 
 _IDS = uuid.UUID("f1d5c9a2-6f6e-5a0d-8f58-3a7f0f0f7b31")
@@ -255,13 +257,21 @@ def _merge(session: OptimizerSession, state: State) -> dict[str, Any] | None:
 
 def _tell(session: OptimizerSession, state: State, type: EventType, told: list[dict[str, Any]]) -> None:
     """In the event log, once for each: a step that is done again tells the same."""
-    at = f"{state['run_id']}/{state['iteration']}"
+    run, at = RunStore(session.workspace).get(state["run_id"]), f"{state['run_id']}/{state['iteration']}"
     events = [
-        Event(type, state["run_id"], payload=one, id=str(uuid.uuid5(_IDS, f"{at}/{type}/{n}")))
+        Event(
+            type,
+            run.run_id,
+            run.thread_id,
+            stream_id=run.thread_id,
+            tenant=run.tenant,
+            payload=one,
+            id=str(uuid.uuid5(_IDS, f"{at}/{type}/{n}")),
+        )
         for n, one in enumerate(told)
     ]
-    if events:
-        EventLog(session.workspace).append(events)
+    with connected(session.workspace.database) as connection, transaction(connection):
+        EventLog.record(connection, events)
 
 
 def _row(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hive_agents.runs.control import pause, resume, say, stop
-from hive_agents.runs.holding import LOST, Hold, take
+from hive_agents.runs.control import RESTS, pause, resume, say, stop
+from hive_agents.runs.holding import LOST, Hold, take, taken
 from hive_agents.runs.leases import Lease, LeaseLost, Leases
 from hive_agents.runs.protocols import LeasesProtocol, RunQueueProtocol, RunStoreProtocol
 from hive_agents.runs.queue import DueRun, RunQueue
@@ -14,6 +14,7 @@ __all__ = [
     "AGENT_GRAPH",
     "ENDED",
     "LOST",
+    "RESTS",
     "STATUSES",
     "DueRun",
     "Hold",
@@ -32,4 +33,5 @@ __all__ = [
     "say",
     "stop",
     "take",
+    "taken",
 ]

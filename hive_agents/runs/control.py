@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
 from hive_agents.llm import Message
 from hive_agents.memory import ConversationStore
+from hive_agents.runs.leases import Leases
 from hive_agents.runs.row import AGENT_GRAPH, CHAT_GRAPH, ENDED, RunRow
 from hive_agents.runs.store import RunStore
 
@@ -15,10 +17,14 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 TRIES = 20
+RESTS = {"pause": "paused", "stop": "stopped"}
+"""What becomes of a run whose worker is asked for that."""
 
 
 def pause(workspace: Workspace, run_id: str, by: str) -> RunRow:
-    """Let a run rest: one that is being worked on after its present step. Paused again, it stays so.
+    """Let a run rest: one that is being worked on after its present step, every other one at once.
+
+    Paused again, it stays so; one that was asked to stop stops.
 
     Raises: HIVE-409 (exit code 2) for a run that is unknown, over or stopped.
     """
@@ -84,9 +90,22 @@ def _moved(
             row, done = store.move(run_id, row.status, by, to=to)
         elif row.status == "running" and control is not None:
             row, done = store.move(run_id, row.status, by, control=control)
+            row = _left(store, row) if done else row
         else:
             told = f"run {run_id} is {row.status} and can't be {to}"
             raise HiveError.of("HIVE-409", told, fix=f"see `hive runs show {run_id}`", exit_code=2)
         if done:
             return row
     raise HiveError.of("HIVE-402", f"run {run_id} changes all the time", fix="try again", exit_code=3)
+
+
+def _left(store: RunStore, row: RunRow) -> RunRow:
+    """The run after what was asked: it rests now where the process that worked on it is dead."""
+    lease = Leases(store.workspace).acquire(row.thread_id, row.run_id)
+    if lease is None:
+        return row
+    try:
+        return store.move(row.run_id, "running", str(row.control_by), to=RESTS[str(row.control)])[0]
+    finally:
+        with suppress(HiveError):  # it runs out by itself
+            lease.release()

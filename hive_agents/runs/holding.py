@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
@@ -31,8 +32,31 @@ def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Lease:
         time.sleep(min(0.1, max(0.01, until - time.monotonic())))
 
 
+async def taken(acquire: Callable[[], Lease | None]) -> Lease | None:
+    """What `acquire` comes to in a thread; a lease for which nobody waits any more is let go of."""
+    guard, wanted, got = threading.Lock(), True, None
+
+    def work() -> Lease | None:
+        nonlocal got
+        lease = acquire()
+        with guard:
+            if wanted:
+                got = lease
+                return lease
+        _release(lease)
+        return None
+
+    try:
+        return await asyncio.to_thread(work)
+    except asyncio.CancelledError:
+        with guard:
+            wanted = False
+        await asyncio.to_thread(_release, got)
+        raise
+
+
 class Hold:
-    """Holds a lease while a `with` block lasts, whatever the block computes.
+    """Holds a lease while a `with` or `async with` block lasts, whatever the block computes.
 
     `on_asked` is called, from another thread, with "pause" or "stop" when somebody asks for that, and with "lost"
     when another worker has the lease.
@@ -50,10 +74,20 @@ class Hold:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._let_go()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self._let_go)
+
+    def _let_go(self) -> None:
         self._over.set()
         self._thread.join()
-        with suppress(HiveError):  # it runs out by itself
-            self.lease.release()
+        _release(self.lease)
 
     def _beat(self) -> None:
         store, told = RunStore(self.lease.leases.workspace), None
@@ -68,3 +102,9 @@ class Hold:
                 if asked is not None and asked != told:
                     told = asked
                     self._on_asked(asked)
+
+
+def _release(lease: Lease | None) -> None:
+    if lease is not None:
+        with suppress(HiveError):  # it runs out by itself
+            lease.release()

@@ -1,14 +1,20 @@
-"""What a run store and leases are, for databases that several hosts share; `tests/runs/contract.py` tests any."""
+"""What a run store and leases are, for databases that several hosts share; `tests/runs/contract.py` tests any.
+
+These don't make another database possible by themselves: a `Lease` is proved by `require` in the transaction of each
+write that it fences, so effects and checkpoints have to be in the same database as the leases, and events that a change
+of status tells of, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.runs.row import RunRow
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
+    from hive_agents.events import Event
     from hive_agents.runs.leases import Lease
     from hive_agents.runs.queue import DueRun
 
@@ -49,14 +55,25 @@ class RunStoreProtocol(Protocol):
         lease: Lease | None = None,
         among: Sequence[str] | None = None,
         unasked: bool = False,
+        seen: RunRow | None = None,
+        told: Event | None = None,
     ) -> bool: ...
 
     def move(
         self, run_id: str, status: str, by: str, *, to: str | None = None, control: str | None = None
     ) -> tuple[RunRow, bool]: ...
 
+    def asked(self, run_id: str) -> str | None: ...
+
+    def withdraw(self, run_id: str, why: str) -> None: ...
+
+    def delete(self, run_id: str) -> None: ...
+
 
 class LeasesProtocol(Protocol):
+    seconds: float
+    clock: Callable[[], float]
+
     def acquire(self, thread_id: str, run_id: str) -> Lease | None: ...
 
     def is_held(self, thread_id: str) -> bool: ...
@@ -64,6 +81,8 @@ class LeasesProtocol(Protocol):
     def held(self) -> frozenset[str]: ...
 
     def clear(self, thread_id: str) -> None: ...
+
+    def extend(self, lease: Lease, until: float) -> bool: ...
 
 
 class RunQueueProtocol(Protocol):

@@ -20,6 +20,9 @@ CHAT_GRAPH = "worker"
 ENDED = ("done", "failed")
 """A run in one of these is over; every other one can be resumed."""
 
+ACTIVE = ("queued", "running", "waiting", "paused")
+"""A run in one of these is under way, though it may rest."""
+
 STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
 
 _COLUMNS = "run_id thread_id graph status tenant started_at ended_at node steps tokens usd stopped_by error"
@@ -59,6 +62,12 @@ class RunRow:
     @property
     def tenant(self) -> str:
         return str(self.summary["tenant"])
+
+    @property
+    def broke_off(self) -> bool:
+        """Whether it is stopped though nobody wanted it to: its worker was interrupted, or what it stands on failed."""
+        by = self.summary["stopped_by"] or "interrupted"
+        return self.status == "stopped" and (by in ("interrupted", "fault") or by.startswith("HIVE-"))
 
     @cached_property
     def value(self) -> dict[str, Any]:

@@ -137,46 +137,56 @@ class RunStore:
         lease: Lease | None = None,
         among: Sequence[str] | None = None,
         unasked: bool = False,
+        seen: RunRow | None = None,
+        told: Event | None = None,
     ) -> bool:
         """Record how a run stands; whether it did. What a failed one asked is superseded: nobody would act on it.
 
         With `among` it does so only while the run is in one of these, with `unasked` only while nobody asked for
-        anything.
+        anything, with `seen` only while it is in the status of that row and nobody asked for anything since. `told`
+        is logged in the same transaction; `Bus.announce` hands it to those who listen.
 
         Raises: LeaseLost (HIVE-425) where the lease is another worker's by now.
         """
-        if status == "failed":
-            if lease is not None:
-                lease.check()
-            self._withdraw_requests(run_id)
         ended_at = audit.now() if status in (*ENDED, "stopped") else None
         # What was asked of whoever works on it is done, or came too late.
         control = "" if status == "running" else ", control = NULL, control_by = NULL"
         where = "run_id = ?" + (" AND control IS NULL" if unasked else "")
+        wanted: list[str | None] = [run_id]
         if among is not None:
             where += f" AND status IN ({', '.join('?' * len(among))})"
+            wanted += among
+        if seen is not None:
+            where += " AND status = ? AND control IS ?"
+            wanted += [seen.status, seen.control]
         with self._connection() as connection, transaction(connection):
             if lease is not None:
                 lease.require(connection)
             changed = connection.execute(
                 f"UPDATE runs SET status = ?, ended_at = ?, result = ?, stopped_by = ?, error = ?{control}"
                 f" WHERE {where}",
-                (status, ended_at, _json(result), stopped_by, _json(error), run_id, *(among or ())),
+                (status, ended_at, _json(result), stopped_by, _json(error), *wanted),
             )
-        return changed.rowcount == 1
+            done = changed.rowcount == 1
+            if done and told is not None:
+                EventLog.record(connection, [told])
+        if done and status == "failed":
+            self.withdraw(run_id, f"run {run_id} failed")
+        return done
 
     def move(
         self, run_id: str, status: str, by: str, *, to: str | None = None, control: str | None = None
     ) -> tuple[RunRow, bool]:
         """Change a run that still has `status`: to another one, or by asking its worker for `control`; whether it did.
 
-        A change of status is told of in the event log, in the same transaction.
+        A change of status is told of in the event log, in the same transaction. A stop that was asked for is not
+        taken back by a pause.
         """
         with self._connection() as connection, transaction(connection):
             found = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             if found is None or found["status"] != status:
                 return self.get(run_id), False
-            if control is not None:
+            if control is not None and found["control"] != "stop":
                 update = "UPDATE runs SET control = ?, control_by = ? WHERE run_id = ?"
                 connection.execute(update, (control, by, run_id))
             if to is not None:
@@ -204,20 +214,23 @@ class RunStore:
             for table in ("conversations", "effects", "runs"):
                 connection.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
             connection.execute("DELETE FROM buffers WHERE scope = 'execution' AND scope_key = ?", (run_id,))
-            connection.execute("DELETE FROM leases WHERE run_id = ?", (run_id,))
+            # The row stays: were its fences to begin anew, a worker that slept through this would pass for a later one.
+            connection.execute("UPDATE leases SET expires_at = 0, run_id = NULL WHERE run_id = ?", (run_id,))
+
+    def withdraw(self, run_id: str, why: str) -> None:
+        """Close the requests of a run that nobody needs to answer any more."""
+        with suppress(HiveError):  # requests that can't be read must not hide how the run ended
+            store = ApprovalStore(self.workspace)
+            for request in store.list("pending"):
+                if request.run_id == run_id:
+                    with suppress(HiveError):  # somebody answers it at this very moment
+                        store.supersede(request.id, why)
 
     def _same(self, row: RunRow, graph: str, agent: str | None, value: dict[str, Any], key: str) -> RunRow:
         if (row.graph, row.agent) != (graph, agent) or row.value.get("input", row.value) != value.get("input", value):
             fix = "use another key for another run"
             raise HiveError.of("HIVE-409", f'the key "{key}" belongs to run {row.run_id}', fix=fix, exit_code=2)
         return row
-
-    def _withdraw_requests(self, run_id: str) -> None:
-        with suppress(HiveError):  # requests that can't be read must not hide how the run ended
-            store = ApprovalStore(self.workspace)
-            for request in store.list("pending"):
-                if request.run_id == run_id:
-                    store.supersede(request.id, f"run {run_id} failed")
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:

@@ -66,7 +66,9 @@ def deploy(
     Raises: all that levels 1 and 2 say; HIVE-409 for an unknown proposal and one that a person refused; HIVE-307 for
     a proposal that something else overtook; HIVE-401 without a model.
     """
-    tools = tools if tools is not None else _bundled(workspace)
+    from hive_agents.agents.bundled import bundled_tools
+
+    tools = tools if tools is not None else bundled_tools(workspace)
     stage = Stage(workspace, tools, principal, models, progress)
     served = versions(workspace, id)
     if version is None and not served:
@@ -126,7 +128,8 @@ def deploy_approved(workspace: Workspace, request: ApprovalRequest) -> VersionRo
         if not versions(workspace, base.id):  # what a rollback returns to
             told: dict[str, Any] = {"decision": "first", "via": "deploy", "by": request.requester}
             why = "served before the first deployment"
-            record(workspace, base, **told, reason=why, evaluation={"goal_hash": context["goal_hash"]})
+            evaluation = {"goal_hash": context["goal_hash"]}
+            record(workspace, base, **told, reason=why, evaluation=evaluation, baseline=True)
         decision = request.decisions[-1]
         return record(
             workspace,
@@ -261,12 +264,7 @@ def _stale(context: Mapping[str, Any], why: str) -> HiveError:
     return HiveError.of("HIVE-307", why, file=file, path="$", fix=fix, exit_code=1)
 
 
-def _bundled(workspace: Workspace) -> ToolRegistry:
-    from hive_agents.agents.bundled import bundled_tools
-
-    return bundled_tools(workspace)
-
-
 def again(request: ApprovalRequest) -> str:
-    """The command that measures a superseded request's version anew."""
-    return f"hive agents deploy {request.context['agent']} --version {request.context['version']}"
+    """How a superseded request's version is measured anew: it is a difference to what serves."""
+    command = f"hive agents deploy {request.context['agent']} --version {request.context['version']}"
+    return f"measure again: `{command}`; where another version serves by now, propose it anew"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import audit
@@ -14,8 +15,8 @@ from hive_agents.agents.session import AgentSession
 from hive_agents.approvals import ApprovalStore
 from hive_agents.database import database_errors
 from hive_agents.errors import HiveError
-from hive_agents.events import EventType
-from hive_agents.runs import AGENT_GRAPH, LOST, Lease, LeaseLost, RunRow, RunStore
+from hive_agents.events import Event, EventType
+from hive_agents.runs import AGENT_GRAPH, ENDED, LOST, Lease, LeaseLost, RunRow, RunStore
 from hive_agents.runtime.agent_input import RunValue
 from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.runtime.run_models import RunModels
@@ -66,9 +67,11 @@ class Drive:
 
     async def go(self, bus: Bus) -> dict[str, Any]:
         """Drive the graph as far as it goes. Raises: LeaseLost (HIVE-425), and what the graph stands on fails with."""
+        self._bus = bus
+        session = await asyncio.to_thread(self._session, bus)
         self._working = True
         try:
-            return await self._go(self._session(bus))
+            return await self._go(session)
         finally:
             self._working = False
 
@@ -82,11 +85,11 @@ class Drive:
                 self.ask(row.control)
             if self.asked is not None and self.asked != LOST:
                 return await self._rested(session, _RESTS[self.asked])
-            if not await asyncio.to_thread(self._record, "running", among=[row.status]):
-                return result_of(self._store.get(row.run_id))  # somebody was quicker and paused or stopped it
-            await session.emit(EventType.RUN_STARTED, "run", agent=self._run.agent.id)
-            if row.summary["node"] is not None:
-                await session.emit(EventType.RUN_RESUMED, f"run/{audit.now()}", agent=self._run.agent.id)
+            again = row.summary["node"] is not None
+            kind, at = (EventType.RUN_RESUMED, f"run/{audit.now()}") if again else (EventType.RUN_STARTED, "run")
+            begun = session.event(kind, at, agent=self._run.agent.id)
+            if not await self._record(begun, "running", among=[row.status]):
+                return result_of(await self._row())  # somebody was quicker and paused or stopped it
             state, asked = await self._graph(session)
         except GraphDrained:
             if self.asked == LOST:
@@ -105,12 +108,14 @@ class Drive:
         except Exception as error:
             await self._broken_off(session, error)
             raise
-        self._working = False  # what is left is to record how it ended
         return await self._ended(session, state, asked)
 
     @property
     def _store(self) -> RunStore:
         return RunStore(self._run.workspace)
+
+    async def _row(self) -> RunRow:
+        return await asyncio.to_thread(self._store.get, self._run.run_id)
 
     def _cut(self) -> None:
         if self._working:
@@ -128,12 +133,12 @@ class Drive:
             with database_errors(workspace.state / "checkpoints.db"):
                 while True:
                     now = await graph.aget_state(config)
-                    answer, pending = self._answer(now)
+                    answer, pending = await asyncio.to_thread(self._answer, now)
                     if now.values and (not now.tasks or (now.interrupts and answer is None)):
                         break
                     value = answer or (None if now.tasks else {"run_id": run_id})
                     if answer is None and not now.tasks:
-                        self._give_input(session)
+                        await asyncio.to_thread(self._give_input, session)
                     await graph.ainvoke(value, config, context=session, durability="sync", control=self._control)
         return dict(now.values), pending
 
@@ -155,9 +160,20 @@ class Drive:
             session.buffer.write(key, value)
 
     async def _ended(self, session: AgentSession, state: dict[str, Any], asked: list[str]) -> dict[str, Any]:
+        self._working = False  # what is left is to record how it ended
+        result, now = await asyncio.to_thread(self._result, session, state, asked)
+        status, error = result["status"], result["error"]
+        at = f"end/{','.join(asked)}" if status not in _RESTS.values() else f"run/{audit.now()}"
+        told = session.event(_STATUS[status], at, approval_ids=asked, error=error)
+        how = {"result": result, "stopped_by": result["stopped_by"], "error": error}
+        if not await self._record(told, status, **how, seen=None if status in ENDED else now):
+            return await self._rested(session, "queued")  # somebody asked it to rest in that moment
+        return result
+
+    def _result(self, session: AgentSession, state: dict[str, Any], asked: list[str]) -> tuple[dict[str, Any], RunRow]:
+        """How it ended or what it waits for, and the row as it stood then."""
         outcome = state.get("outcome") or {"status": "waiting", "error": None}
         fault = outcome["error"]
-        error = {"code": fault["code"], "message": fault["message"]} if fault else None
         verdicts = len(state.get("verdicts", [])) + 1
         judged = session.effects.find(f"GOAL#{verdicts}") or session.effects.find(f"GOAL#{verdicts - 1}")
         status, by = outcome["status"], None
@@ -171,46 +187,51 @@ class Drive:
             "judgment": judged["judgment"] if judged else None,
             "approval_ids": asked,
             "stopped_by": fault["reason"] if fault else by,
-            "error": error,
+            "error": {"code": fault["code"], "message": fault["message"]} if fault else None,
         }
-        # Told first: the log takes it once, and a process that dies in between tells it again.
-        at = f"end/{','.join(result['approval_ids'])}" if status == outcome["status"] else f"run/{audit.now()}"
-        await session.emit(_STATUS[status], at, approval_ids=result["approval_ids"], error=error)
-        told = {"result": result, "stopped_by": result["stopped_by"], "error": error}
-        if not self._record(status, **told, unasked=status == "waiting"):
-            return await self._rested(session, "queued")  # somebody asked it to rest in that moment
-        return result
+        return result, now
 
     async def _rested(self, session: AgentSession, status: str) -> dict[str, Any]:
         """Not at its end: somebody wanted it to rest, or it was interrupted."""
-        row = self._store.get(self._run.run_id)
-        by = row.control_by
-        if row.control is not None:
-            status = _RESTS[row.control]
-        elif status == row.status:
-            return result_of(row)
-        stopped_by = (by or "interrupted") if status == "stopped" else None
-        self._record(status, stopped_by=stopped_by)
-        told = {"by": by, "error": None, "agent": self._run.agent.id}
-        await session.emit(_STATUS[status], f"run/{audit.now()}", **told)
-        return result_of(self._store.get(self._run.run_id))
+        self._working = False
+        while True:
+            row = await self._row()
+            to = _RESTS[row.control] if row.control is not None else status
+            # Somebody was quicker, before this worker began.
+            if to == row.status or row.status not in ("running", self._run.row.status):
+                return result_of(row)
+            told = session.event(
+                _STATUS[to], f"run/{audit.now()}", by=row.control_by, error=None, agent=self._run.agent.id
+            )
+            stopped_by = (row.control_by or "interrupted") if to == "stopped" else None
+            if await self._record(told, to, stopped_by=stopped_by, seen=row):
+                return result_of(await self._row())
 
     async def _broken_off(self, session: AgentSession, error: Exception) -> None:
         """Not the agent failed but what it stands on: the run can be resumed when that is mended.
 
         That of a host goes back into the queue: nobody is there to resume it.
         """
+        self._working = False
         why = {"code": "HIVE-422", "message": f"{type(error).__name__}: {error}"[:500]}
         if isinstance(error, HiveError):
             why = {"code": error.diagnostics[0].code, "message": error.diagnostics[0].message}
         stopped_by = why["code"] if isinstance(error, HiveError) else "fault"
         status = "queued" if self._run.hosted else "stopped"
         with suppress(HiveError):
-            await session.emit(_STATUS[status], f"run/{audit.now()}", error=why)
-            self._record(status, stopped_by=None if self._run.hosted else stopped_by, error=why)
+            told = session.event(_STATUS[status], f"run/{audit.now()}", error=why)
+            by, held = None if self._run.hosted else stopped_by, ("running", self._run.row.status)
+            if not await self._record(told, status, stopped_by=by, error=why, unasked=True, among=held):
+                await self._rested(session, status)
 
-    def _record(self, status: str, **told: Any) -> bool:
-        return self._store.update(self._run.run_id, status, **told, lease=self._lease)
+    async def _record(self, told: Event, status: str, **how: Any) -> bool:
+        """How the run stands and that it is told of, in one transaction; then those who listen hear of it."""
+        update = partial(self._store.update, self._run.run_id, status, **how, lease=self._lease, told=told)
+        done = await asyncio.to_thread(update)
+        if done:
+            with suppress(HiveError):  # it is in the log
+                await self._bus.announce(told)
+        return done
 
     def _session(self, bus: Bus) -> AgentSession:
         run, workspace = self._run, self._run.workspace
@@ -245,12 +266,7 @@ class Drive:
 
 def result_of(row: RunRow) -> dict[str, Any]:
     """What `AgentRun.work` gives for a run as its row stands."""
-    return row.result or {
-        "run_id": row.run_id,
-        "status": row.status,
-        "outputs": {},
-        "judgment": None,
-        "approval_ids": [],
-        "stopped_by": row.summary["stopped_by"],
-        "error": row.summary["error"],
-    }
+    stands = {"status": row.status, "stopped_by": row.summary["stopped_by"], "error": row.summary["error"]}
+    return (
+        row.result or {"run_id": row.run_id, "status": None, "outputs": {}, "judgment": None, "approval_ids": []}
+    ) | stands

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hive_agents import audit
 from hive_agents.agents import AgentSpec, Tool, ToolRegistry
 from hive_agents.agents.evolution.verdict import Decision, Rehearsed, decide
 from hive_agents.agents.tool import ToolContext
@@ -98,8 +99,8 @@ async def rehearse(stage: Stage, agent: AgentSpec, goal: Goal, case: EvalCase) -
 def scratch(workspace: Workspace) -> Iterator[Workspace]:
     """A workspace with the same files and a state of its own: what is recorded there is gone afterwards.
 
-    What a run reads by name is copied, all else is a link that nothing is written through. Its audit log is a copy,
-    so that what serves there is what serves here, and its requests go nowhere.
+    What a run reads by name is copied, links as links; all else is a link that nothing is written through. Its audit
+    log is a copy, so that what serves there is what serves here, and its requests go nowhere.
     """
     with tempfile.TemporaryDirectory(prefix="hive-rehearsal-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
@@ -107,16 +108,25 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
         (root / "audit").mkdir()
         for entry in workspace.root.iterdir():
             if entry.name in _COPIED and entry.is_dir():
-                shutil.copytree(entry, root / entry.name)
+                shutil.copytree(entry, root / entry.name, symlinks=True, ignore=_no_files)
             elif entry.name not in _APART:
                 (root / entry.name).symlink_to(entry)
-        for name in ("audit/log.jsonl", ".hive/audit.head", ".hive/credentials.json"):
+        # The head before the log: what is written meanwhile makes the log longer, and no head lead.
+        for name in (audit.HEAD, audit.FILE):
             if (workspace.root / name).is_file():
                 shutil.copy2(workspace.root / name, root / name)
+        # Secrets stay where they are: a process that is killed leaves this folder behind.
+        (root / ".hive/credentials.json").symlink_to(workspace.root / ".hive/credentials.json")
         place = Workspace(root)
         silent = workspace.settings.approvals.model_copy(update={"notify": []})
         place.__dict__["settings"] = workspace.settings.model_copy(update={"approvals": silent})
         yield place
+
+
+def _no_files(folder: str, names: list[str]) -> list[str]:
+    """Pipes and the like, which can't be copied."""
+    paths = {name: Path(folder) / name for name in names}
+    return [name for name, path in paths.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
 
 
 def _rehearsed_tools(stage: Stage, refused: list[str]) -> ToolRegistry:

@@ -62,6 +62,5 @@ def _run_of(workspace: Workspace, request: ApprovalRequest) -> RunRow | None:
 
 
 def _may_go_on(row: RunRow) -> bool:
-    """A run that a person or the queen stopped or paused rests until they say otherwise."""
-    by = str(row.summary["stopped_by"] or "")
-    return row.status == "waiting" or (row.status == "stopped" and not by.startswith(("user:", "service:")))
+    """A run that somebody stopped or paused rests until they say otherwise."""
+    return row.status == "waiting" or row.broke_off

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import Principal
@@ -16,7 +17,7 @@ from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventBus, EventLog
 from hive_agents.goals import Goal, load_goal
 from hive_agents.llm import Chain, Role
-from hive_agents.runs import AGENT_GRAPH, ENDED, Hold, Lease, Leases, RunRow, RunStore, new_run_id, say, take
+from hive_agents.runs import AGENT_GRAPH, ENDED, Hold, Lease, Leases, RunRow, RunStore, new_run_id, say, take, taken
 from hive_agents.runtime.agent_drive import Drive, result_of
 from hive_agents.runtime.agent_input import RunValue, accepted_input, read_agent
 from hive_agents.runtime.run_models import RunModels
@@ -71,11 +72,12 @@ class AgentRun:
         """A queued run. `input` gives each input key of the entry; `limits` are those of the settings by default.
 
         With `hold` it is this process's for now; without, a host takes it. With a `key` that a run of the same tenant
-        has already, it is that run which comes back.
+        has already, it is that run which comes back, with the agent that it was started with.
 
         Raises: HIVE-106, HIVE-103 or HIVE-104 (exit code 2) for a bad input, what levels 1 and 2 find in the agent,
-        HIVE-401 without a model, HIVE-409 for a key of a run that was started with something else.
+        HIVE-401 without a model where it is held, HIVE-409 for a key of a run that was started with something else.
         """
+        given: dict[str, Any] = {"tools": tools, "models": models}
         brought = tools is not None or models is not None
         tools = tools if tools is not None else _bundled(workspace)
         agent = read_agent(workspace, agent, tools, goal)
@@ -83,23 +85,29 @@ class AgentRun:
             agent, goal, accepted_input(agent, input), principal, limits or Limits.of(workspace.settings.runs), brought
         )
         models = models or RunModels(workspace, agent)
-        models("chat")
+        if hold:  # a host has models of its own
+            models("chat")
         run_id = new_run_id()
         thread_id = thread_id or f"{agent.id}:{run_id}"
         # Before the row: a host takes whatever is queued and nobody's.
         lease = leases_of(workspace).acquire(thread_id, run_id) if hold else None
-        row, new = RunStore(workspace).insert(
-            AGENT_GRAPH,
-            value.model_dump(mode="json"),
-            agent=agent.id,
-            owner=principal,
-            thread_id=thread_id,
-            key=key,
-            run_id=run_id,
-        )
-        if not new and lease is not None:
-            lease.release()
-            lease = None
+        new = False
+        try:
+            row, new = RunStore(workspace).insert(
+                AGENT_GRAPH,
+                value.model_dump(mode="json"),
+                agent=agent.id,
+                owner=principal,
+                thread_id=thread_id,
+                key=key,
+                run_id=run_id,
+            )
+        finally:
+            if not new and lease is not None:
+                lease.release()
+        if not new:
+            same = RunValue.read(row.value).agent == value.agent  # which may have judges that aren't stored
+            return cls.resume(workspace, row.run_id, agent=agent if same else None, **given, **seams)
         goal = goal or load_goal(workspace, agent.goal)
         return cls(workspace, row, agent, goal, tools, models, **seams, _lease=lease)
 
@@ -143,39 +151,35 @@ class AgentRun:
         try:
             return asyncio.run(self.work(wait=wait))
         except KeyboardInterrupt:
-            return result_of(RunStore(self.workspace).get(self.run_id))
+            store = RunStore(self.workspace)
+            self.row = store.get(self.run_id)
+            if self.row.status == "queued":  # nothing had begun that could record it
+                self.row, _ = store.move(self.run_id, "queued", "interrupted", to="stopped")
+            return result_of(self.row)
 
     async def work(self, *, wait: float = 30.0) -> dict[str, Any]:
         """Run to the end, or until people have to answer; a run that has ended gives its result again.
 
-        Somebody may pause or stop it meanwhile (`runs.pause`, `runs.stop`, from any process), or `drain` it.
+        Somebody may pause or stop it meanwhile (`runs.pause`, `runs.stop`, from any process), or `drain` it. Where they
+        did so while this waited for another process, that holds.
 
         Returns {run_id, status, outputs, judgment, approval_ids, stopped_by, error}.
         Raises: HIVE-402 where another process still works on it after `wait` seconds; HIVE-425 where one took it over.
         """
         loop, worker = asyncio.get_running_loop(), asyncio.current_task()
         assert worker is not None
-        lease, self._lease = self._lease, None
-        if lease is None or not await asyncio.to_thread(lease.renew):
-            leases = leases_of(self.workspace)
-            lease = await asyncio.to_thread(take, leases, self.row.thread_id, self.run_id, wait)
+        lease = await taken(lambda: self._taken(wait))
+        assert lease is not None
         drive = self._drive = Drive(self, lease, worker)
-        with Hold(lease, lambda asked: loop.call_soon_threadsafe(drive.ask, asked)):
-            self.row = RunStore(self.workspace).get(self.run_id)
-            if self._rests():
+        async with Hold(lease, lambda asked: loop.call_soon_threadsafe(drive.ask, asked)):
+            if await asyncio.to_thread(self._rests):
                 return result_of(self.row)
             if self._drained:
                 drive.ask("drain")
-            async with AsyncExitStack() as stack:
-                bus = self.bus or EventBus(EventLog(self.workspace))
-                if isinstance(bus, EventBus) and bus is not self.bus:
-                    await stack.enter_async_context(bus)
-                if self.on_event is not None:
-                    stack.callback(bus.unsubscribe, bus.subscribe(self.on_event, run_id=self.run_id))
-                    stack.push_async_callback(bus.drain)
-                result = await drive.go(bus)
-            self.row = RunStore(self.workspace).get(self.run_id)
-            return result
+            try:
+                return await self._driven(drive)
+            finally:
+                self.row = await asyncio.to_thread(RunStore(self.workspace).get, self.run_id)
 
     def drain(self) -> None:
         """Let the run rest after its present step and go back into the queue; called on its event loop."""
@@ -187,9 +191,29 @@ class AgentRun:
         """A person's words to the agent, read before its next turn."""
         say(self.workspace, self.run_id, text)
 
+    async def _driven(self, drive: Drive) -> dict[str, Any]:
+        async with AsyncExitStack() as stack:
+            bus = self.bus or EventBus(EventLog(self.workspace))
+            if isinstance(bus, EventBus) and bus is not self.bus:
+                await stack.enter_async_context(bus)
+            if self.on_event is not None:
+                stack.callback(bus.unsubscribe, bus.subscribe(self.on_event, run_id=self.run_id))
+                stack.push_async_callback(bus.drain)
+            return await drive.go(bus)
+
+    def _taken(self, wait: float) -> Lease:
+        import_module(f"graphs.{AGENT_GRAPH}")  # in this thread: it takes a second the first time
+        lease, self._lease = self._lease, None
+        if lease is not None and lease.renew():
+            return lease
+        return take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait)
+
     def _rests(self) -> bool:
-        """Whether there is nothing to do: it has ended, or nobody has answered what it asked."""
-        if self.hosted and self.row.status in (*ENDED, "paused", "stopped"):
+        """Whether there is nothing to do as the row stands now: it has ended, or nobody has answered what it asked."""
+        known, self.row = self.row.status, RunStore(self.workspace).get(self.run_id)
+        if self.row.status in ("paused", "stopped") and (self.hosted or self.row.status != known):
+            return True
+        if self.hosted and self.row.status in ENDED:
             return True
         if self.row.result is None:
             return False

@@ -101,7 +101,7 @@ class Chat:
                 fix = "leave the cursor out: only a list by filters has pages"
                 raise HiveError.of("HIVE-409", "this question has no next page", fix=fix, exit_code=2)
         except BaseException:
-            runs.update(run.run_id, "failed")
+            runs.update(run.run_id, "failed", among=["running"])  # else a host has given it up, and told so
             raise
         outcome = self._logged(outcome, session)
         turn = self._threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, session.answer)

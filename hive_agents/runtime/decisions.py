@@ -30,7 +30,7 @@ class Deployable:
     """What requests of kind `deploy` may make serve.
 
     `made` is what a request made serve before, None where nothing; `stale` says why its figures hold no more, "" where
-    they do; `deploy` makes it serve, once; `again` is the command that measures anew.
+    they do; `deploy` makes it serve, once; `again` says how to measure anew.
     """
 
     made: Callable[[Workspace, ApprovalRequest], Any]
@@ -45,7 +45,8 @@ def _config_deployed(workspace: Workspace, request: ApprovalRequest) -> dict[str
 
 
 def _config_again(request: ApprovalRequest) -> str:
-    return "hive optimize" if request.run_id else f"hive deploy {request.context['config']} --override"
+    command = "hive optimize" if request.run_id else f"hive deploy {request.context['config']} --override"
+    return f"measure again: `{command}`"
 
 
 def _agent_deployed(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any]:
@@ -206,8 +207,8 @@ def _deployed(store: ApprovalStore, request: ApprovalRequest) -> dict[str, Any]:
 def _close(store: ApprovalStore, request: ApprovalRequest, why: str) -> None:
     closed = store.supersede(request.id, why)
     carry_out(store.workspace, closed)
-    fix = f"measure again: `{_deployable(request).again(request)}`"
-    raise refused("HIVE-307", f"{request.id} is superseded: {why} since it was measured", fix)
+    told = f"{request.id} is superseded: {why} since it was measured"
+    raise refused("HIVE-307", told, _deployable(request).again(request))
 
 
 def _resumed(workspace: Workspace, run: RunRow, wait: float) -> dict[str, Any]:

@@ -7,18 +7,15 @@ import datetime as dt
 import logging
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.agents.versions import deployed_text
 from hive_agents.errors import HiveError
 from hive_agents.events import Bus, Event, EventType
 from hive_agents.llm import Chain, model_names, open_chain
 from hive_agents.memory import ConversationStore
-from hive_agents.runs import RunStore
-from hive_agents.supervision.health import JudgeContext, Ledger, Models, looked_back, watched_tenants
+from hive_agents.supervision.health import JudgeContext, Models, TicketBook, looked_back, watched_tenants
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
-
-ROW_SECONDS = 2.0
-"""A run tells that it failed a moment before its row does."""
 
 PAUSE = 0.5
 """Seconds between ticks at least: many runs may fail at once."""
@@ -40,9 +37,8 @@ class HealthJudge:
         self.workspace, self.bus = workspace, bus
         self.seconds = seconds if seconds is not None else workspace.settings.judge.tick_seconds
         self._models = models or self._configured
-        self._ledger = Ledger(workspace)
+        self._book = TicketBook(workspace)
         self._stores: dict[str, ConversationStore] = {}
-        self._failed: set[str] = set()
         self._woken = asyncio.Event()
         self._turn = asyncio.Lock()
         self._chain: Chain | None = None
@@ -68,7 +64,7 @@ class HealthJudge:
         sub = self.bus.subscribe(self._on_failed, types={EventType.RUN_FAILED}, overflow="drop_oldest")
         try:
             while True:
-                await self._rows_of_failed()
+                self._woken.clear()
                 await self.tick()
                 await asyncio.sleep(min(PAUSE, self.seconds))
                 try:
@@ -87,34 +83,19 @@ class HealthJudge:
         await graph.ainvoke({"tenant": tenant}, context=context)
 
     def _context(self, now: dt.datetime) -> JudgeContext:
-        return JudgeContext(self.workspace, self.bus.publish, now, self._models, self._ledger, self._stores)
+        return JudgeContext(
+            self.workspace, self.bus.publish, now, self._models, self._book, deployed=deployed_text, stores=self._stores
+        )
 
     def _tenants(self, context: JudgeContext) -> set[str]:
         """Those with something to look at: elsewhere a tick reads no more than this, and writes nothing."""
         if not self.workspace.database.exists():
             return set()
-        self._ledger.catch_up()
-        return watched_tenants(self.workspace, looked_back(context)) | {one.tenant for one in self._ledger.open()}
+        self._book.catch_up()
+        return watched_tenants(self.workspace, looked_back(context)) | {one.tenant for one in self._book.open()}
 
-    def _on_failed(self, event: Event) -> None:
-        if event.run_id is not None:
-            self._failed.add(event.run_id)
-            self._woken.set()
-
-    async def _rows_of_failed(self) -> None:
-        failed, self._failed = self._failed, set()
-        self._woken.clear()
-        until = asyncio.get_running_loop().time() + ROW_SECONDS
-        while failed and asyncio.get_running_loop().time() < until:
-            failed = {run_id for run_id in failed if await asyncio.to_thread(self._is_running, run_id)}
-            if failed:
-                await asyncio.sleep(0.05)
-
-    def _is_running(self, run_id: str) -> bool:
-        try:
-            return RunStore(self.workspace).get(run_id).status == "running"
-        except HiveError:
-            return False
+    def _on_failed(self, _: Event) -> None:
+        self._woken.set()
 
     def _configured(self) -> Chain | None:
         settings = self.workspace.settings

@@ -8,13 +8,15 @@ import logging
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import connected
+from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.files import disk_errors
+from hive_agents.memory import run_folder
 from hive_agents.runs import AGENT_GRAPH, RunStore
 from hive_agents.runtime.agent_run import leases_of
 from hive_agents.runtime.checkpoints import checkpointer
@@ -40,7 +42,8 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
     """Forget a run: its folder, its checkpoints, its conversations and its row. The event log keeps what it was told.
 
     Killed in between, it is done again: the row goes last.
-    Raises: HIVE-409 (exit code 2) for a run that is unknown or not over, or that somebody works on.
+    Raises: HIVE-409 (exit code 2) for a run that is unknown, queued, running or waiting, or that somebody works on;
+    HIVE-114 where its folder, or the one of all runs, is a link.
     """
     store = RunStore(workspace)
     row = store.get(run_id)
@@ -49,10 +52,12 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
     if lease is None or status in LIVE:
         if lease is not None:
             lease.release()
-        told = f"run {run_id} is {status}" if status in LIVE else f"run {run_id} is being worked on"
-        raise HiveError.of("HIVE-409", told, fix=f"stop it first: hive runs stop {run_id}", exit_code=2)
+        told, fix = f"run {run_id} is {status}", f"stop it first: hive runs stop {run_id}"
+        if status not in LIVE:
+            told, fix = f"run {run_id} is {status}, but its thread is being worked on", "try again in a moment"
+        raise HiveError.of("HIVE-409", told, fix=fix, exit_code=2)
     try:
-        _delete_folder(workspace, run_id)
+        _delete_folder(run_folder(workspace, run_id))
         with checkpointer(workspace) as saver:
             saver.delete_thread(run_id if row.graph == AGENT_GRAPH else row.thread_id)
         store.delete(run_id)
@@ -61,7 +66,9 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
 
 
 def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
-    """Forget the runs that ended, and the events that happened, `runs.retention_days` ago; 0 keeps all.
+    """Forget what is older than `runs.retention_days`; 0 keeps all.
+
+    That is runs that ended, events, and what the queen heard, said and did.
 
     Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
     """
@@ -69,13 +76,15 @@ def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
     if not days or not workspace.database.exists():
         return Pruned()
     limit = (now or dt.datetime.now(dt.UTC)) - dt.timedelta(days=days)
+    moment = limit.isoformat(timespec="milliseconds")
     with connected(workspace.database) as connection:
-        old = [row[0] for row in connection.execute(_OLD, (limit.isoformat(timespec="milliseconds"),))]
+        old = [row[0] for row in connection.execute(_OLD, (moment,))]
     gone = 0
     for run_id in old:
         with suppress(HiveError):  # somebody goes on with it just now
             delete_run(workspace, run_id)
             gone += 1
+    _forget_talk(workspace, moment)
     log = EventLog(workspace)
     try:
         return Pruned(gone, log.prune(limit))
@@ -97,14 +106,20 @@ async def keep_house(workspace: Workspace) -> None:
         await asyncio.sleep(MINUTE)
 
 
-def _delete_folder(workspace: Workspace, run_id: str) -> None:
-    """A link in the folder's place goes, and nothing behind it."""
-    runs = workspace.state / "runs"
-    folder = runs / run_id
-    if folder.parent != runs or folder.name in ("", ".", ".."):
-        return
+def _forget_talk(workspace: Workspace, limit: str) -> None:
+    """What people and the queen said to each other, and what she did, before then; not what she is still doing."""
+    talk = "SELECT conversation_id FROM conversations WHERE agent_id = 'queen' AND run_id LIKE 'queen:%'"
+    over = f"{talk} AND created_at < ? AND conversation_id NOT IN (SELECT conversation_id FROM messages)"
+    with connected(workspace.database) as connection, transaction(connection):
+        connection.execute(f"DELETE FROM messages WHERE at < ? AND conversation_id IN ({talk})", (limit,))
+        for table in ("compactions", "cursors", "conversations"):
+            connection.execute(f"DELETE FROM {table} WHERE conversation_id IN ({over})", (limit,))
+        connection.execute("DELETE FROM queen_actions WHERE at < ? AND status = 'done'", (limit,))
+
+
+def _delete_folder(folder: Path) -> None:
     with disk_errors(folder):
-        if folder.is_symlink() or folder.is_file():
+        if folder.is_file():
             folder.unlink()
         elif folder.exists():
             shutil.rmtree(folder)

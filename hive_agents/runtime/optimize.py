@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hive_agents import audit
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
+from hive_agents.events import Event, EventType
 from hive_agents.files import atomic_write
 from hive_agents.optimizer.page import page, restate
 from hive_agents.optimizer.report import result_of
 from hive_agents.retrieval.deployed import active_config
-from hive_agents.runs import LOST, Hold, Lease, Leases, RunRow, RunStore, take
+from hive_agents.runs import LOST, RESTS, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take
 from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.context import HiveContext
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.workspace import Workspace
 
 OnUpdate = Callable[[dict[str, Any]], None]
+
+_IDS = uuid.UUID("7c1f4b0e-93a5-5d21-8e64-0b5d2f6a9c17")
+_TOLD = {
+    "queued": EventType.RUN_QUEUED,
+    "waiting": EventType.RUN_WAITING,
+    "paused": EventType.RUN_PAUSED,
+    "stopped": EventType.RUN_STOPPED,
+    "done": EventType.RUN_COMPLETED,
+}
+_WEIGHT = ("drain", "pause", "stop", LOST)
 
 
 class OptimizeRun:
@@ -54,23 +68,39 @@ class OptimizeRun:
 
         A run that waits for a person gives what it has, and goes on once the request is decided. Ctrl-C ends it
         with `stopped_by: interrupted` and what was found so far.
-        Raises: HIVE-402 where another process still works on it after `wait` seconds.
+        Raises: HIVE-402 where another process still works on it after `wait` seconds, or somebody paused or stopped it
+        just now.
         """
         self.workspace.state_folder("runs")
         folder = self.workspace.state_folder(f"runs/{self.run.run_id}")
-        leases = Leases(self.workspace, seconds=self.workspace.settings.runs.lease_seconds)
+        leases, known = Leases(self.workspace, seconds=self.workspace.settings.runs.lease_seconds), self.run.status
         with Hold(take(leases, self.run.thread_id, self.run.run_id, wait), self._ask) as hold:
-            self.run = RunStore(self.workspace).get(self.run.run_id)
+            self.run = self._store.get(self.run.run_id)
             if self.run.status == "done" and self.run.result is not None:
                 return self.run.result
-            return self._go(folder, on_update, hold.lease)
+            if self.run.status in RESTS.values() and self.run.status != known:
+                raise self._moved()
+            if self.run.control is not None:  # asked of a worker that died
+                self._ask(self.run.control)
+            try:
+                return self._go(folder, on_update, hold.lease)
+            except LeaseLost:
+                raise
+            except Exception as error:
+                self._broken_off(error, hold.lease)
+                raise
 
     def drain(self) -> None:
         """Let the run rest after its present step and go into the queue; from any thread."""
-        self._asked = self._asked or "drain"
+        self._ask("drain")
 
     def _ask(self, asked: str) -> None:
-        self._asked = asked
+        if self._asked is None or _WEIGHT.index(asked) > _WEIGHT.index(self._asked):
+            self._asked = asked
+
+    @property
+    def _store(self) -> RunStore:
+        return RunStore(self.workspace)
 
     def _go(self, folder: Path, on_update: OnUpdate | None, lease: Lease) -> dict[str, Any]:
         value = self.run.value
@@ -81,8 +111,9 @@ class OptimizeRun:
             graph = load_graph("optimizer", saver)
             now = graph.get_state(config)
             answer = self._answer(now)
-            if now.interrupts and answer is None and self.run.result is not None:
+            if now.interrupts and answer is None and self.run.result and self.run.status not in ("queued", "running"):
                 return self.run.result
+            self._begin(lease, again=bool(now.values) or self.run.status in RESTS.values())
             # Not `next`: it is empty, too, where a process died after a node's writes and before the checkpoint.
             fresh = None if now.tasks else {"run_id": self.run.run_id, "deploy": value["deploy"]}
             try:
@@ -102,21 +133,73 @@ class OptimizeRun:
         state = dict(now.values)
         if self._asked == LOST:
             raise lease.lost
-        if self._asked == "drain" and not _rests(now, answer):
-            RunStore(self.workspace).update(self.run.run_id, "queued", lease=lease)
-            return {"run_id": self.run.run_id, "status": "queued"}
-        interrupted = interrupted or self._asked not in (None, "drain")
-        if self.run.status == "waiting" and self.run.result is not None and state["status"] == "stopped":
+        if self._asked == "drain" and not interrupted and not _rests(now, answer):
+            self._record("queued", lease, result=self.run.result)
+            return {"run_id": self.run.run_id, "status": self._store.get(self.run.run_id).status}
+        # What has come to its end may have deployed: nothing stops that any more.
+        interrupted = (interrupted or self._asked in RESTS) and not (state and not now.tasks)
+        if (self.run.result or {}).get("approval_id") and state.get("status") == "stopped":
             # Nothing was measured since: the session may not even open any more.
-            result = self.run.result | {"status": state["status"], "stopped_by": state["stopped_by"]}
+            result = (self.run.result or {}) | {"status": state["status"], "stopped_by": state["stopped_by"]}
             result["decision"] = self._decision(state)
             restate(folder / "report.html", result)
         else:
             result = self._result(context, state, folder, interrupted)
-        halted = "paused" if self._asked == "pause" else "stopped"
-        status = halted if interrupted else "waiting" if now.interrupts else "done"
-        RunStore(self.workspace).update(self.run.run_id, status, result=result, lease=lease)
+        status = "waiting" if now.interrupts else "done"
+        if interrupted:
+            status = RESTS.get(self._asked or "", "stopped")
+        self._record(status, lease, result=result)
         return result
+
+    def _begin(self, lease: Lease, *, again: bool) -> None:
+        kind = EventType.RUN_RESUMED if again else EventType.RUN_STARTED
+        event = self._event(kind, audit.now() if again else "run", agent=None)
+        kept = self.run.result
+        if not self._store.update(self.run.run_id, "running", result=kept, lease=lease, seen=self.run, told=event):
+            raise self._moved()
+
+    def _moved(self) -> HiveError:
+        told = f"somebody paused or stopped run {self.run.run_id} just now"
+        fix = f"see `hive runs show {self.run.run_id}`"
+        return HiveError.of("HIVE-402", told, path=self.run.run_id, fix=fix)
+
+    def _record(
+        self, status: str, lease: Lease, *, result: dict[str, Any] | None, error: dict[str, str] | None = None
+    ) -> None:
+        """How a run that was worked on stands now: as somebody wanted in that very moment, unless it is done."""
+        done = False
+        while not done and (row := self._store.get(self.run.run_id)).status == "running":
+            if status != "done" and row.control is not None:
+                status = RESTS[row.control]
+            by = row.control_by or (error or {}).get("code") or "interrupted"
+            asked = [result["approval_id"]] if result and result.get("approval_id") else []
+            told = {"agent": None, "by": row.control_by, "approval_ids": asked, "error": error}
+            done = self._store.update(
+                self.run.run_id,
+                status,
+                result=result,
+                stopped_by=by if status == "stopped" else None,
+                error=error,
+                lease=lease,
+                seen=row,
+                told=self._event(_TOLD[status], audit.now(), **told),
+            )
+
+    def _broken_off(self, error: Exception, lease: Lease) -> None:
+        """Not the search failed but what it stands on: a run that was worked on waits for another worker.
+
+        One that a person went on with, or answered, is what it was before.
+        """
+        why = {"code": "HIVE-422", "message": f"{type(error).__name__}: {error}"[:500]}
+        if isinstance(error, HiveError):
+            why = {"code": error.diagnostics[0].code, "message": error.diagnostics[0].message}
+        status = self.run.status if self.run.status in ("waiting", *RESTS.values()) else "queued"
+        with suppress(HiveError):
+            self._record(status, lease, result=self.run.result, error=why)
+
+    def _event(self, kind: EventType, at: str, **told: Any) -> Event:
+        run, id = self.run, str(uuid.uuid5(_IDS, f"{self.run.run_id}/{kind}/{at}"))
+        return Event(kind, run.run_id, run.thread_id, None, run.thread_id, run.tenant, told, id=id)
 
     def _answer(self, known: Any) -> Any:
         """What wakes a run that waits for a person; None while nobody has decided."""

@@ -6,16 +6,17 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.credentials import CredentialStore, Secret, redacted
 from hive_agents.errors import HiveError
 from hive_agents.events import Consumer, Event, EventLog, EventType
-from hive_agents.events.tickets import tickets_of
+from hive_agents.events.tickets import ESCALATIONS, tickets_of
 from hive_agents.llm import Chain, Role, model_names, open_chain
+from hive_agents.runs.row import ACTIVE
 from hive_agents.runtime.graphs import load_graph
-from hive_agents.supervision.queen import ACTIVE, QUEEN, Colony, Ledger, QueenSession, Worker, is_ruling
+from hive_agents.supervision.queen import QUEEN, ActionLog, Colony, QueenSession, Worker, is_ruling
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
     from hive_agents.supervision.queen.colony import Propose
     from hive_agents.workspace import Workspace
 
-TICKETS = frozenset({EventType.ESCALATION_OPENED, EventType.ESCALATION_UPDATED, EventType.ESCALATION_RESOLVED})
 AT_REST = frozenset(
     {EventType.RUN_PAUSED, EventType.RUN_STOPPED, EventType.RUN_WAITING, EventType.RUN_COMPLETED, EventType.RUN_FAILED}
 )
-TYPES = TICKETS | AT_REST | {EventType.APPROVAL_DECIDED}
+TYPES = AT_REST | {*ESCALATIONS, EventType.APPROVAL_DECIDED}
 SETTLE_SECONDS = 300.0
+WITHHELD = "(not shown: HIVE-421, the credentials can't be read)"
+"""In place of every text of a run where a secret in it couldn't be told from other words."""
+
 _log = logging.getLogger("hive_agents.queen")
 
 
@@ -48,7 +51,7 @@ class Queen:
     ) -> None:
         self.workspace, self.bus = workspace, bus
         self._models, self._propose = models, propose
-        self._ledger = Ledger(workspace)
+        self._log = ActionLog(workspace)
 
     async def run(self, poll: float = 1.0) -> None:
         """Take every event from where she stopped, and now and then what was left undone, until cancelled."""
@@ -63,7 +66,7 @@ class Queen:
     async def settle(self) -> None:
         """Do what she had begun when she was killed, and what was answered or went wrong while she was away."""
         session = self._session(None)
-        for entry in await asyncio.to_thread(self._ledger.unfinished):
+        for entry in await asyncio.to_thread(self._log.unfinished):
             hand = session.rulings if is_ruling(entry) else session.escalations
             await _tried(asyncio.to_thread(hand.act, entry.key))
         for approval_id in await asyncio.to_thread(session.rulings.missed):
@@ -74,7 +77,7 @@ class Queen:
     async def handle(self, event: Event) -> None:
         """Act on one event, as often as it comes. Raises: what went wrong; the same event may then come again."""
         session = self._session(None)
-        if event.type in TICKETS:
+        if event.type in ESCALATIONS:
             if tickets_of([event]):  # one that holds no ticket will hold none the next time
                 await self._invoke({"ticket": dict(event.payload)}, session)
         elif event.type is EventType.APPROVAL_DECIDED:
@@ -105,14 +108,15 @@ class Queen:
 
     def colony(self, principal: Principal | None) -> Colony:
         """The colony in the scope of `principal`, None for her own; no credential's value comes out of it."""
-        secrets = cache(lambda: credentials_of(self.workspace))
+        known = cache(lambda: credentials_of(self.workspace))
         return Colony(
             self.workspace,
             principal,
             start=self._start,
             propose=self._propose or self._proposed,
             workers=lambda: workers_of(self.workspace),
-            hide=lambda text: redacted(text, secrets()),
+            hide=lambda text: redacted(text, known()[0]),
+            quote=lambda text: redacted(text, known()[0]) if known()[1] or not text else WITHHELD,
         )
 
     @property
@@ -135,6 +139,8 @@ class Queen:
     def _chain(self) -> Chain | None:
         """Her models; None without any, and where those named cannot be had: a ticket doesn't wait for one."""
         names = model_names(self.workspace.settings, "queen")
+        if not self.workspace.settings.models.queen:
+            names = [name for name in names if not name.startswith("scripted:")]  # an agent's lines, which aren't hers
         try:
             if self._models is not None:
                 return self._models("queen")
@@ -156,7 +162,8 @@ class Queen:
     async def _start(self, agent: str, input: dict[str, Any], principal: Principal | None) -> str:
         from hive_agents.runtime.agent_run import AgentRun
 
-        run = await asyncio.to_thread(AgentRun.start, self.workspace, agent, input, principal=principal)
+        start = partial(AgentRun.start, self.workspace, agent, input, principal=principal, hold=False)
+        run = await asyncio.to_thread(start)
         return run.run_id
 
 
@@ -170,14 +177,14 @@ async def _tried(work: Awaitable[object]) -> None:
 
 
 def workers_of(workspace: Workspace) -> list[Worker]:
-    """The agents of the workspace that level 1 finds no fault with, and what their goals say of them."""
-    from hive_agents.agents import agent_ids, load_agent
+    """The agents as they serve, and what their goals say of them; without those that can't."""
+    from hive_agents.agents.versions import known_agents, serving_agent
     from hive_agents.goals import load_goal
 
     found = []
-    for id in agent_ids(workspace):
+    for id in known_agents(workspace):
         with suppress(HiveError):
-            agent = load_agent(workspace, id)
+            agent, _ = serving_agent(workspace, id)
             about = agent.goal
             with suppress(HiveError):
                 goal = load_goal(workspace, agent.goal)
@@ -187,11 +194,14 @@ def workers_of(workspace: Workspace) -> list[Worker]:
     return found
 
 
-def credentials_of(workspace: Workspace) -> list[Secret]:
-    """The workspace's credentials, to take them out of texts: a run may have written one somewhere."""
+def credentials_of(workspace: Workspace) -> tuple[list[Secret], bool]:
+    """The workspace's credentials, and whether that is all: a run may have written one somewhere."""
     store, found = CredentialStore(workspace), []
-    with suppress(HiveError):
-        for name in store.names():
-            with suppress(HiveError):
-                found.append(store.get(name))
-    return found
+    try:
+        names = store.names()
+    except HiveError:
+        return [], False
+    for name in names:
+        with suppress(HiveError):
+            found.append(store.get(name))
+    return found, len(found) == len(names)

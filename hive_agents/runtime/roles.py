@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
-from hive_agents.runs import Hold, Leases
+from hive_agents.runs import Hold, Leases, taken
 
 if TYPE_CHECKING:
     from hive_agents.runs import Lease
@@ -53,7 +54,7 @@ class Role:
     async def _alone(self, leases: Leases) -> None:
         thread = f"hive:{self.name}"
         while True:
-            lease = await asyncio.to_thread(leases.acquire, thread, thread)
+            lease = await taken(partial(leases.acquire, thread, thread))
             if lease is not None and await self._held(lease):
                 return
             self.state = "waiting"
@@ -63,7 +64,7 @@ class Role:
         """Work while the lease lasts; False where another process has taken it."""
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._up())
         try:
-            with Hold(lease, lambda _: loop.call_soon_threadsafe(task.cancel)):
+            async with Hold(lease, lambda _: loop.call_soon_threadsafe(task.cancel)):
                 try:
                     await asyncio.wait([task])
                 finally:

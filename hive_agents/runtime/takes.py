@@ -8,13 +8,14 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.events import Event, EventType
 from hive_agents.llm import Chain, Role
-from hive_agents.runs import AGENT_GRAPH, DueRun, RunStore
+from hive_agents.runs import AGENT_GRAPH, DueRun, RunStore, taken
 from hive_agents.runtime.agent_drive import result_of
 from hive_agents.runtime.agent_run import AgentRun, leases_of
 from hive_agents.runtime.decisions import carry_out
@@ -75,8 +76,11 @@ class AnsweredTake:
         self._run = run
 
     async def work(self) -> None:
+        await _in_thread(self._carry_out, f"answer {self._run.run.run_id}")
+
+    def _carry_out(self) -> None:
         request = ApprovalStore(self._run.workspace).get((self._run.run.result or {})["approval_id"])
-        await _in_thread(lambda: carry_out(self._run.workspace, request, wait=0), f"answer {request.id}")
+        carry_out(self._run.workspace, request, wait=0)
 
     def drain(self) -> None:
         """It is soon over."""
@@ -109,7 +113,7 @@ async def give_up(workspace: Workspace, due: DueRun, bus: Bus, status: str, why:
     Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
     """
     store = RunStore(workspace)
-    lease = await asyncio.to_thread(leases_of(workspace).acquire, due.thread_id, due.run_id)
+    lease = await taken(partial(leases_of(workspace).acquire, due.thread_id, due.run_id))
     if lease is None:
         return
     try:
@@ -122,11 +126,12 @@ async def give_up(workspace: Workspace, due: DueRun, bus: Bus, status: str, why:
         told: dict[str, Any] = {"agent": row.agent, "approval_ids": [], "error": error}
         kind = EventType.RUN_FAILED if failed else EventType.RUN_STOPPED
         id = str(uuid.uuid5(_IDS, f"{due.run_id}/{status}/{lease.fence}"))
-        await bus.publish(Event(kind, due.run_id, due.thread_id, None, due.thread_id, row.tenant, told, id=id))
+        event = Event(kind, due.run_id, due.thread_id, None, due.thread_id, row.tenant, told, id=id)
         end = result_of(row) | {"status": status, "stopped_by": stopped_by, "error": error} if failed else None
-        await asyncio.to_thread(
-            store.update, due.run_id, status, result=end, stopped_by=stopped_by, error=error, lease=lease
-        )
+        how: dict[str, Any] = {"result": end, "stopped_by": stopped_by, "error": error, "told": event}
+        if await asyncio.to_thread(partial(store.update, due.run_id, status, **how, lease=lease, seen=row)):
+            with suppress(HiveError):  # it is in the log
+                await bus.announce(event)
     finally:
         with suppress(HiveError):
             await asyncio.to_thread(lease.release)

@@ -23,5 +23,6 @@ def create_app(host: Host) -> Starlette:
         middleware=[Middleware(Faults), Middleware(BodyLimit, most=limit)],
         exception_handlers={HTTPException: of_http, HiveError: of_hive},
     )
+    app.router.redirect_slashes = False  # to where the Host header says
     app.state.host = host
     return app

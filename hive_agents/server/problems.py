@@ -8,9 +8,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.triggers import kind_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -68,8 +70,10 @@ class Faults:
 
         try:
             await self._app(scope, receive, sent)
+        except ClientDisconnect:
+            pass  # nobody is left to answer
         except Exception as error:
-            _log.exception("%s at %s", type(error).__name__, scope.get("path"))
-            if scope["type"] != "http" or began:
-                raise
-            await problem(500)(scope, receive, send)
+            _log.error("a request failed: %s", kind_of(error))
+            # An answer that began is broken off by the server; it would log what is raised, message and all.
+            if scope["type"] == "http" and not began:
+                await problem(500)(scope, receive, send)

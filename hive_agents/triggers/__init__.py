@@ -11,7 +11,7 @@ from hive_agents.triggers.files import (
     trigger_ids,
     write_trigger,
 )
-from hive_agents.triggers.firing import Fire, is_refusal, key_of
+from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.schedule import Ticks, next_tick, ticks_between
 from hive_agents.triggers.scheduler import GRACE, Outcome, Scheduler
 from hive_agents.triggers.spec import (
@@ -51,6 +51,7 @@ __all__ = [
     "is_refusal",
     "is_scheduled",
     "key_of",
+    "kind_of",
     "load_trigger",
     "next_tick",
     "parse_trigger",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import jsontext
+from hive_agents import audit, jsontext
 from hive_agents.credentials import is_reference
 from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
 from hive_agents.files import atomic_write_text, disk_errors
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 FOLDER = "triggers"
+AGENT_VERSION = "agent_version"
+"""The kind of an audit entry that tells of an agent's deployment."""
 
 
 def trigger_ids(workspace: Workspace) -> list[str]:
@@ -68,7 +71,7 @@ def check_trigger(
     """What level 2 says: its agent has to be there, and its secret has to be a reference. `text` gives lines."""
     file = file or f"{FOLDER}/{spec.id}.json"
     found = []
-    agents = [path.stem for path in json_files(workspace, "agents")[0]]
+    agents = _agents(workspace)
     if spec.agent not in agents:
         guess = closest(spec.agent, agents)
         fix = f'did you mean "{guess}"?' if guess else f"write agents/{spec.agent}.json"
@@ -86,7 +89,8 @@ def check_trigger(
 def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
     """Write `triggers/<id>.json` and return its name.
 
-    Raises: HIVE-111 (exit code 2) where there is one, every error that `check_trigger` finds.
+    Raises: HIVE-111 (exit code 2) where there is one, every error that `check_trigger` finds, HIVE-114 where the folder
+    is a link that leads elsewhere.
     """
     file = f"{FOLDER}/{spec.id}.json"
     if spec.id in trigger_ids(workspace):
@@ -95,6 +99,9 @@ def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
     found = check_trigger(spec, workspace, file=file)
     if has_errors(found):
         raise HiveError(found, exit_code=1)
+    if not (workspace.root / FOLDER).resolve().is_relative_to(workspace.root):
+        fix = f"make {FOLDER} a folder of the workspace"
+        raise HiveError.of("HIVE-114", f"{FOLDER} leads out of the workspace", file=FOLDER, path="$", fix=fix)
     atomic_write_text(workspace.root / file, json.dumps(spec.to_json(), ensure_ascii=False, indent=2) + "\n")
     return file
 
@@ -106,6 +113,14 @@ def remove_trigger(workspace: Workspace, id: str) -> str:
     with disk_errors(workspace.root / file):
         (workspace.root / file).unlink(missing_ok=True)
     return file
+
+
+def _agents(workspace: Workspace) -> list[str]:
+    """Those with a file, and those that were deployed, which serve also when it is gone."""
+    found = {path.stem for path in json_files(workspace, "agents")[0]}
+    with suppress(HiveError):  # a damaged log is no fault of the trigger; whether its agent runs is seen then
+        found |= {str(entry["agent"]) for entry in audit.recorded(workspace, AGENT_VERSION)}
+    return sorted(found)
 
 
 def _read(workspace: Workspace, id: str) -> tuple[TriggerSpec, str]:

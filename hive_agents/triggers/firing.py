@@ -1,11 +1,12 @@
-"""What triggers need from whoever starts runs."""
+"""What triggers need from whoever starts runs, and what they say of its failures."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hive_agents.errors import HiveError
+
 if TYPE_CHECKING:
-    from hive_agents.errors import HiveError
     from hive_agents.triggers.spec import TriggerSpec
 
 _OF_INPUT = {"HIVE-103", "HIVE-104", "HIVE-105", "HIVE-106"}
@@ -32,7 +33,23 @@ def key_of(trigger: str, occasion: str) -> str:
 
 def is_refusal(error: HiveError) -> bool:
     """Whether the same input would be refused again: it doesn't fit the agent, or its key has another run."""
+    # A value that is too large is known by its key alone, and by the exit code for wrong usage.
+    files = ("input", "body", "data", *((None,) if error.exit_code == 2 else ()))
     return all(
-        found.code == "HIVE-409" or (found.code in _OF_INPUT and found.file in ("input", "body", "data"))
-        for found in error.diagnostics
+        found.code == "HIVE-409" or (found.code in _OF_INPUT and found.file in files) for found in error.diagnostics
     )
+
+
+def kind_of(error: BaseException) -> str:
+    """What a log may hold of a fault: its codes, or its type and where it came from. Messages may be people's words.
+
+    >>> kind_of(HiveError.of("HIVE-105", "Dear Kim, …")), kind_of(ValueError("Dear Kim, …"))
+    ('HIVE-105', 'ValueError')
+    """
+    if isinstance(error, HiveError):
+        return ", ".join(sorted({found.code for found in error.diagnostics}))
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f" at {place.tb_frame.f_globals.get('__name__')}:{place.tb_lineno}" if place is not None else ""
+    return type(error).__name__ + where

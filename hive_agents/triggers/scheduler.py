@@ -13,7 +13,7 @@ from hive_agents.access.principal import LOCAL_TENANT
 from hive_agents.errors import HiveError
 from hive_agents.triggers.acting import acting_principal
 from hive_agents.triggers.files import all_triggers
-from hive_agents.triggers.firing import Fire, is_refusal, key_of
+from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.schedule import Ticks, ticks_between
 from hive_agents.triggers.spec import ScheduledSpec, is_scheduled
 from hive_agents.triggers.store import TriggerState, TriggerStore, iso
@@ -75,10 +75,8 @@ class Scheduler:
                 outcomes = await self.tick(now)
                 if not any(outcome.status == "failed" for outcome in outcomes):
                     wait = await asyncio.to_thread(self._until_next, self._now())
-            except HiveError as error:
-                _log.warning("triggers: %s", error)
-            except Exception:
-                _log.exception("triggers: a tick failed")
+            except Exception as error:
+                _log.warning("triggers: a tick failed: %s", kind_of(error))
             await asyncio.sleep(wait)
 
     async def tick(self, now: dt.datetime) -> list[Outcome]:
@@ -94,9 +92,9 @@ class Scheduler:
             at = iso(due.last)
             try:
                 run_id = await self._fire(due.spec, dict(due.spec.input), key=key_of(id, at), scheduled=at)
-            except HiveError as error:
-                _log.warning("trigger %s at %s: %s", id, at, error)
-                if not is_refusal(error):
+            except Exception as error:  # whatever it is, the triggers after this one have their ticks
+                _log.warning("trigger %s at %s: %s", id, at, kind_of(error))
+                if not isinstance(error, HiveError) or not is_refusal(error):
                     return Outcome(id, "failed", due.last)
         # Only now: a process that dies before this fires the same key again, which starts nothing.
         remember = (due.state, due.last, due.missed, run_id)
@@ -108,16 +106,27 @@ class Scheduler:
     def _due(self, now: dt.datetime) -> list[_Due]:
         found = []
         for spec in self._watched():
-            state = self._store.begin(spec, now)
-            ticks = ticks_between(spec, state.seen_until, now, since=state.since)
-            if ticks.last is None:
+            try:
+                due = self._due_of(spec, now)
+            except HiveError:  # the database's, and so that of all
+                raise
+            except Exception as error:
+                _log.warning("trigger %s: %s", spec.id, kind_of(error))
                 continue
-            late = now - ticks.last > GRACE
-            before = ticks.last - dt.timedelta(microseconds=1)
-            missed = ticks if late else ticks_between(spec, state.seen_until, before, since=state.since)
-            fires = spec.missed == "once" or not late
-            found.append(_Due(spec, state, ticks.last, missed, fires, self._tenant(spec)))
+            if due is not None:
+                found.append(due)
         return found
+
+    def _due_of(self, spec: ScheduledSpec, now: dt.datetime) -> _Due | None:
+        state = self._store.begin(spec, now)
+        ticks = ticks_between(spec, state.seen_until, now, since=state.since)
+        if ticks.last is None:
+            return None
+        late = now - ticks.last > GRACE
+        before = ticks.last - dt.timedelta(microseconds=1)
+        missed = ticks if late else ticks_between(spec, state.seen_until, before, since=state.since)
+        fires = spec.missed == "once" or not late
+        return _Due(spec, state, ticks.last, missed, fires, self._tenant(spec))
 
     def _until_next(self, now: dt.datetime) -> float:
         """Seconds until a tick is due, at most `POLL_SECONDS`."""
@@ -134,7 +143,7 @@ class Scheduler:
         sound, faulty = all_triggers(self.workspace)
         for id, error in faulty.items():
             if self._faults.get(id) != str(error):  # once, and not every few seconds
-                _log.warning("trigger %s is left out: %s", id, error)
+                _log.warning("trigger %s is left out: %s", id, kind_of(error))
         self._faults = {id: str(error) for id, error in faulty.items()}
         return [spec for spec in sound if spec.enabled and is_scheduled(spec)]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from hive_agents.credentials import resolve
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.triggers.acting import acting_principal
-from hive_agents.triggers.firing import Fire, is_refusal, key_of
+from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.payload import input_of
 from hive_agents.triggers.spec import SseTrigger
 from hive_agents.triggers.store import TriggerStore, iso
@@ -85,7 +85,7 @@ class Subscription:
                     _log.warning("trigger %s: %s", self.spec.id, stop)
                     return
                 except HiveError as error:
-                    _log.warning("trigger %s: %s", self.spec.id, error)
+                    _log.warning("trigger %s: %s", self.spec.id, kind_of(error))
                 except (httpx.HTTPError, httpx.StreamError, SSEError, OSError) as error:
                     _log.info("trigger %s: the stream broke: %s", self.spec.id, type(error).__name__)
                 self.state = "connecting"
@@ -100,12 +100,15 @@ class Subscription:
             self.state, self.error = "open", None
             bounded: Any = _bounded(source.response.stream)
             source.response.stream = bounded
-            known = ""
+            known, first = "", ("", "")
             async with aclosing(source.aiter_sse()) as events:
                 async for event in events:
                     bounded.read = 0
-                    # The decoder gives an event without an id that of the one before it.
-                    own, known = event.id if event.id != known else "", event.id
+                    # The decoder gives an event without an id that of the one before it; one that says the same again
+                    # is that one, sent twice.
+                    if event.id != known:
+                        known, first = event.id, (event.event, event.data)
+                    own = known if (event.event, event.data) == first else ""
                     await self._told(event, own)
                     self._fails = 0
 
@@ -115,6 +118,8 @@ class Subscription:
             raise _Stop(f"{self._host} answered {status}")
         if status == 200 and "text/event-stream" not in kind.partition(";")[0].lower():
             raise _Stop(f"{self._host} sends no text/event-stream")
+        if status == 200 and response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+            raise _Stop(f"{self._host} sends a compressed stream, in which a few bytes may be any amount of text")
         response.raise_for_status()
 
     async def _told(self, event: ServerSentEvent, own: str) -> None:
@@ -141,14 +146,14 @@ class Subscription:
                 input = input_of(spec.input, spec.input_from, spec.input_key, payload, "data")
                 run_id = await self._fire(spec, input, key=key, scheduled=iso(now))
         except HiveError as error:
-            _log.warning("trigger %s: %s", self.spec.id, error)
+            _log.warning("trigger %s: %s", self.spec.id, kind_of(error))
             if not is_refusal(error):
                 return False
         try:
             event_id = own if _can_be_sent(own) else None
             await asyncio.to_thread(self._store.fired, self.spec.id, run_id, at=now, event_id=event_id)
         except HiveError as error:
-            _log.warning("trigger %s: %s", self.spec.id, error)
+            _log.warning("trigger %s: %s", self.spec.id, kind_of(error))
             return False
         return True
 
@@ -158,7 +163,6 @@ class Subscription:
         await self._sleep(min(seconds, MOST_SECONDS))
 
     def _headers(self) -> dict[str, str | bytes]:
-        # A compressed stream could hide any amount of text in a few bytes.
         headers: dict[str, str | bytes] = {"Accept-Encoding": "identity"}
         if self._last_id:
             headers["Last-Event-ID"] = self._last_id.encode()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
 from hive_agents.triggers.files import all_triggers
-from hive_agents.triggers.firing import Fire
+from hive_agents.triggers.firing import Fire, kind_of
 from hive_agents.triggers.spec import SseTrigger
 from hive_agents.triggers.sse import Subscription
 
@@ -34,7 +34,7 @@ class Subscriptions:
                 try:
                     await self.refresh()
                 except HiveError as error:
-                    _log.warning("triggers: %s", error)
+                    _log.warning("triggers: %s", kind_of(error))
                 await asyncio.sleep(POLL_SECONDS)
         finally:
             await self._end(list(self._tasks))
@@ -45,7 +45,7 @@ class Subscriptions:
         wanted = {spec.id: spec for spec in sound if isinstance(spec, SseTrigger) and spec.enabled}
         for id, task in self._tasks.items():
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                _log.error("trigger %s: its subscription failed", id, exc_info=error)
+                _log.error("trigger %s: its subscription failed: %s", id, kind_of(error))
                 del self.active[id]
         await self._end([id for id in self._tasks if id not in self.active or self.active[id].spec != wanted.get(id)])
         for id, spec in wanted.items():

@@ -18,7 +18,7 @@ from hive_agents.credentials import Secret, resolve
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.triggers.acting import acting_principal
 from hive_agents.triggers.files import sound_trigger, trigger_ids
-from hive_agents.triggers.firing import Fire, is_refusal, key_of
+from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.payload import input_of
 from hive_agents.triggers.spec import WebhookTrigger
 from hive_agents.triggers.store import TriggerStore, iso
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 TOLERANCE_SECONDS = 300
-LARGEST = 1_000_000
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
 _SIGNATURE = re.compile(r"sha256=[0-9a-f]{64}")
 _ID = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
@@ -81,8 +80,9 @@ async def accept(
     Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
     """
     now = now or dt.datetime.now(dt.UTC)
-    if len(body) > LARGEST:
-        return _refused(413, f"the body has more than {LARGEST} bytes", "send less")
+    most = workspace.settings.server.body_bytes
+    if len(body) > most:
+        return _refused(413, f"the body has more than {most} bytes", "send less")
     spec = await asyncio.to_thread(_found, workspace, trigger_id)
     secret = await asyncio.to_thread(_secret, workspace, spec)
     event_id = _verified(secret or _DUMMY, headers, body, now)
@@ -135,7 +135,7 @@ def _found(workspace: Workspace, trigger_id: str) -> WebhookTrigger | None:
     try:
         spec = sound_trigger(workspace, trigger_id) if trigger_id in trigger_ids(workspace) else None
     except HiveError as error:
-        _log.warning("webhook %s is left out: %s", trigger_id, error)
+        _log.warning("webhook %s is left out: %s", trigger_id, kind_of(error))
         return None
     return spec if isinstance(spec, WebhookTrigger) and spec.enabled else None
 
@@ -146,7 +146,7 @@ def _secret(workspace: Workspace, spec: WebhookTrigger | None) -> Secret | None:
     try:
         return resolve(workspace, spec.secret_ref)
     except HiveError as error:
-        _log.warning("webhook %s can't check signatures: %s", spec.id, error)
+        _log.warning("webhook %s can't check signatures: %s", spec.id, kind_of(error))
         return None
 
 
@@ -172,5 +172,5 @@ def _refused(status: int, message: str, fix: str) -> Refused:
 
 def _later(spec: WebhookTrigger, error: HiveError) -> Refused:
     # What is wrong with the workspace is its owner's to know, not the sender's.
-    _log.warning("webhook %s started nothing: %s", spec.id, error)
+    _log.warning("webhook %s started nothing: %s", spec.id, kind_of(error))
     return _refused(503, "the request can't be taken now", "send it again later")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hive_agents import audit
-from hive_agents.agents import AgentSpec, ToolRegistry
+from hive_agents.agents import AgentSpec, ToolRegistry, find_sub_agent
 from hive_agents.agents.evolution.proposals import find_proposal, propose
 from hive_agents.agents.evolution.texts import agent_hash
-from hive_agents.agents.versions import rollback, serving_agent, versions, warnings
+from hive_agents.agents.versions import known_agents, rollback, serving_agent, versions, warnings
 from hive_agents.approvals import ApprovalStore
 from hive_agents.database import connected
 from hive_agents.errors import HiveError
+from hive_agents.events import EventLog, EventType
 from hive_agents.runtime import decisions
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.workspace import Workspace
@@ -220,6 +222,90 @@ def test_the_audit_log_says_what_serves(first: Workspace) -> None:
     with pytest.raises(HiveError) as caught:
         serving_agent(first, "digest")
     assert caught.value.diagnostics[0].code == "HIVE-413"
+
+
+def _edit(place: Workspace) -> None:
+    log = place.root / audit.FILE
+    log.write_text(log.read_text().replace("user:dana", "user:dora"))
+
+
+def _relabel(place: Workspace) -> None:
+    log = place.root / audit.FILE
+    log.write_text(log.read_text().replace('"agent": "digest"', '"agent": "other"'))
+
+
+def _remove(place: Workspace) -> None:
+    (place.root / audit.FILE).unlink()
+
+
+@pytest.mark.parametrize("broken", [_edit, _relabel, _remove])
+@pytest.mark.parametrize("rows", ["DELETE FROM agent_versions", None])
+def test_where_the_log_is_broken_and_the_rows_are_gone_no_file_serves(
+    first: Workspace, broken: Any, rows: str | None
+) -> None:
+    write_json(first, "agents/digest.json", agent_file("ants"))
+    if rows is None:
+        first.database.unlink()
+    else:
+        with connected(first.database) as connection:
+            connection.execute(rows)
+    broken(first)
+    for asked in (serving_agent, versions, warnings):
+        with pytest.raises(HiveError) as caught:
+            asked(first, "digest")
+        assert caught.value.diagnostics[0].code == "HIVE-413"
+
+
+def test_a_line_after_the_break_counts_for_nothing_whatever_its_number(first: Workspace) -> None:
+    """Forged at the end of a log that was sound, with the number of a line before."""
+    log = first.root / audit.FILE
+    line = json.loads(log.read_text().splitlines()[-1])
+    forged = line | {"seq": 1, "row": 9, "version": 9, "text": line["text"].replace("You know", "You invent")}
+    log.write_text(log.read_text() + json.dumps(forged) + "\n")
+    assert (versions(first, "digest")[0].version, prompt(first)) == (1, knows())
+
+
+@pytest.mark.parametrize("line", ["[]", '{"seq": 9, "kind": "agent_version", "digest": "x"}'])
+def test_a_damaged_line_takes_nothing_from_those_before_it(first: Workspace, line: str) -> None:
+    with (first.root / audit.FILE).open("a") as log:
+        log.write(f"{line}\n")
+    assert (known_agents(first), prompt(first)) == (["digest"], knows())
+    with pytest.raises(HiveError, match="HIVE-413"):
+        rollback(first, "digest", "user:dana")
+
+
+def test_deployments_and_rollbacks_are_told_as_they_are_made(first: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the transaction of the row: without it there is no event either."""
+    from hive_agents.agents import versions as module
+
+    request = deploy(first, proposed(first, *ALL)).approval_id
+    with monkeypatch.context() as patch:
+        patch.setattr(audit, "append", _dies)
+        with pytest.raises(KeyboardInterrupt):
+            module.record(
+                first, serving_agent(first, "digest")[0], decision="first", via="deploy", by="x", evaluation={}
+            )
+    assert approve(first, request) == "approved"
+    rollback(first, "digest", "user:dana")
+    types = [EventType.CONFIG_DEPLOYED, EventType.CONFIG_ROLLED_BACK]
+    with closing(EventLog(first)) as log:
+        told = [(event.type, event.payload) for event in log.replay(types=types)]
+    names = ("agent", "version", "by", "decision", "via")
+    assert told == [
+        (types[0], dict(zip(names, ("digest", 1, "user:dana", "first", "deploy"), strict=True))),
+        (types[0], dict(zip(names, ("digest", 2, "user:kim", "passed", "approval"), strict=True))),
+        (types[1], dict(zip(names, ("digest", 1, "user:dana", "rollback", "rollback"), strict=True))),
+    ]
+
+
+def _dies(*_: Any, **__: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_a_sub_agent_whose_file_is_gone_serves_as_it_was_deployed(first: Workspace) -> None:
+    (first.root / "agents/digest.json").unlink()
+    parent = AgentSpec.model_validate(agent_file() | {"id": "parent"})
+    assert find_sub_agent(first, parent, "digest").version == 1
 
 
 def test_a_file_that_is_gone_is_written_again(first: Workspace) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hive_agents.agents import AgentSpec, ToolRegistry
+from hive_agents import audit
+from hive_agents.agents import AgentSpec, ToolRegistry, load_agent
 from hive_agents.agents.evolution.verdict import Rehearsed, decide
-from hive_agents.agents.versions import versions
+from hive_agents.agents.versions import serving_agent, versions
 from hive_agents.approvals import ApprovalStore
 from hive_agents.database import connected
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, ModelError
+from hive_agents.runtime.agent_gate import scratch
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.agents.evolving import (
@@ -138,6 +143,35 @@ def test_a_rehearsal_asks_nobody(place: Workspace) -> None:
     why = deploy(place).verdict.evaluation["cases"][0]["candidate"]["why"]
     assert why == "it would have asked a person: Which?"
     assert _traces(place) == (0, 0, 0, 0, [])
+
+
+def test_a_rehearsals_workspace_is_whole_while_the_log_grows(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line that is written while the files are copied breaks nothing; secrets and what links lead to stay where
+    they are."""
+    served(place)
+    (place.state / "credentials.json").write_text("{}")
+    (place.root / "agents" / "loop").symlink_to(place.root)
+    (place.root / "agents" / "nowhere.json").symlink_to("/nowhere")
+    os.mkfifo(place.root / "agents" / "pipe.json")
+    with pytest.raises(HiveError, match="no file"):
+        load_agent(place, "pipe")
+    copied = shutil.copy2
+
+    def growing(source: Any, target: Any, **given: Any) -> Any:
+        if Path(source).is_relative_to(place.root / "audit") or Path(source).name == "audit.head":
+            audit.append(place, "note")
+            done = copied(source, target, **given)
+            audit.append(place, "note")
+            return done
+        return copied(source, target, **given)
+
+    monkeypatch.setattr(shutil, "copy2", growing)
+    with scratch(place) as other:
+        assert audit.verify(other).ok
+        assert serving_agent(other, "digest")[0].version == 1
+        assert (other.root / "agents" / "loop").is_symlink()
+        assert (other.state / "credentials.json").readlink() == place.state / "credentials.json"
+    assert (place.state / "credentials.json").exists()
 
 
 def _traces(place: Workspace) -> tuple[int, int, int, int, list[str]]:

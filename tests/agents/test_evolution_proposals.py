@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -115,3 +116,19 @@ def test_a_refused_version_stays_refused(first: Workspace) -> None:
     decisions.decide(first, str(outcome.approval_id), "reject", by="kim")
     with pytest.raises(HiveError, match="was refused"):
         deploy(first, 2)
+
+
+def test_a_number_is_never_another_proposals(first: Workspace) -> None:
+    """Its file may be gone while a request waits for it."""
+    assert proposed(first, "ants") == 2
+    (first.root / "agents/proposals/digest-v2.json").unlink()
+    assert proposed(first, "bees") == 3
+
+
+def test_proposals_stay_in_the_workspace(first: Workspace, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (first.root / "agents/proposals").symlink_to(elsewhere)
+    with pytest.raises(HiveError, match="HIVE-114"):
+        proposed(first, "ants")
+    assert list(elsewhere.iterdir()) == []

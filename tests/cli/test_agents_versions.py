@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents.access import Principal, mint
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.agents.evolving import agent_file, goal_file, teaches
@@ -115,3 +116,14 @@ def test_exit_codes(
 def test_the_health_judges_criteria_are_aligned(place: Workspace) -> None:
     ran = agents(place, "align", "digest")
     assert (ran.code, ran.json["criteria"]["agent"]) == (0, "digest")
+
+
+def test_a_token_takes_the_role_of_an_operator(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    for role, codes in (("reader", [1, 1, 1]), ("operator", [0, 0, 1])):
+        monkeypatch.setenv("HIVE_TOKEN", mint(place, Principal("acme", "ann", roles=frozenset({role}))).token)
+        given = ("--patch", place.root / "patch.json", "--reason", "bees")
+        ran = [agents(place, *asked) for asked in (("propose", "digest", *given), ("deploy", "digest", "--version", 2))]
+        ran.append(agents(place, "rollback", "digest"))
+        assert [one.code for one in ran] == codes
+        told = "HIVE-415" if role == "reader" else "HIVE-412"
+        assert ran[-1].json["diagnostics"][0]["code"] == told

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hive_agents.access import Principal
+from hive_agents.cli.runs_who import Caller
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.workspace import Workspace
@@ -23,6 +24,7 @@ PEOPLE = {
     "principals": {
         "dana": {"tenant": "acme", "groups": [], "roles": ["reader"]},
         "kim": {"tenant": "acme", "groups": [], "roles": ["reader", "operator"]},
+        "amy": {"tenant": "acme", "groups": [], "roles": ["reader", "approver"]},
         "eve": {"tenant": "globex", "groups": [], "roles": ["reader", "admin"]},
     },
 }
@@ -208,7 +210,9 @@ def shared(place: Workspace) -> tuple[Workspace, str]:
     return place, run.run_id
 
 
-@pytest.mark.parametrize(("who", "may"), [("dana", True), ("kim", True), ("eve", False), ("nobody", False)])
+@pytest.mark.parametrize(
+    ("who", "may"), [("dana", True), ("kim", True), ("amy", False), ("eve", False), ("nobody", False)]
+)
 @pytest.mark.parametrize("token", [False, True])
 def test_a_run_is_its_owners_and_its_tenants_operators(
     shared: tuple[Workspace, str], monkeypatch: pytest.MonkeyPatch, who: str, may: bool, token: bool
@@ -227,9 +231,21 @@ def test_a_run_is_its_owners_and_its_tenants_operators(
     ran = command(place, "runs", "stop", run, *by, "--json")
     assert ran.code == (0 if may else 2), ran.out
     assert status(place, run) == ("stopped" if may else "queued")
-    if not may:
+    if not may and who != "nobody":
         unknown = command(place, "runs", "stop", "r0", *by, "--json")
         assert unknown.json == json.loads(ran.out.replace(run, "r0"))
+
+
+@pytest.mark.parametrize("who", ["dana", "kim", "amy", "eve"])
+def test_hive_runs_and_the_queen_have_one_rule(shared: tuple[Workspace, str], who: str) -> None:
+    """What nobody's tenant started, such as a trigger's run, is the owner's alone."""
+    place, run = shared
+    own = queued(place)
+    by_queen = command(place, "queen", "--as", who, "--json").json["runs"]
+    scope = Caller.of(place, who, {}).scope
+    seen = [row.run_id for row in RunStore(place).list() if scope.sees(row)]
+    assert seen == [row["run_id"] for row in by_queen] == ([run] if who in ("dana", "kim") else [])
+    assert (command(place, "runs", "stop", own, "--as", who).code, status(place, own)) == (2, "queued")
 
 
 def test_the_list_is_narrowed_by_status_and_tenant(shared: tuple[Workspace, str]) -> None:

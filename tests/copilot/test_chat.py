@@ -20,6 +20,7 @@ from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.session import Request
 from hive_agents.copilot.threads import ThreadStore
 from hive_agents.database import connected
+from hive_agents.events import EventLog
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runs import RunStore
@@ -378,6 +379,20 @@ def test_a_model_that_fails_to_answer_leaves_it_to_the_documents(place: Workspac
     use_models(place, answer=[{"error": "server", "repeat": True}])
     reply = ask(place, "dana", "how do I rotate a key?")
     assert (reply["status"], reply["answer_source"]) == ("answered", "extractive")
+
+
+def test_a_turn_that_a_host_has_given_up_is_done_when_it_ends(place: Workspace) -> None:
+    chat, runs = Chat(place, known_principal(place, "dana")), RunStore(place)
+
+    def give_up(_: str) -> None:
+        (row,) = runs.list()
+        runs.move(row.run_id, "running", "interrupted", to="stopped")
+
+    turn = asyncio.run(chat.ask(Request(text="how do I rotate a key?"), give_up))
+    row = runs.get(turn["run_id"])
+    assert (row.status, row.summary["stopped_by"]) == ("done", None)
+    told = [(event.type, event.tenant) for event in EventLog(place).replay(run_id=row.run_id)]
+    assert told == [("run.stopped", "acme"), ("run.completed", "acme")]
 
 
 def test_an_empty_question_is_refused(shared: Workspace) -> None:

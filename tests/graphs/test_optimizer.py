@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +17,11 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace, audit
+from hive_agents.errors import HiveError
+from hive_agents.events import EventLog
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.deployed import active_config, versions
+from hive_agents.runs import RunStore, pause, stop
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.runtime.optimize import OptimizeRun
 from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, started_runs
@@ -162,6 +166,54 @@ def test_nothing_better_is_no_improvement_after_an_honest_search(tmp_path: Path)
 def test_a_finished_run_gives_its_result_again(finished: tuple[Workspace, dict[str, Any]]) -> None:
     workspace, first = finished
     assert OptimizeRun.resume(workspace, first["run_id"]).go() == json.loads(json.dumps(first))
+
+
+def told(workspace: Workspace, run_id: str) -> list[str]:
+    """What the log says of how the run stood, in order."""
+    return [event.type for event in EventLog(workspace).replay(run_id=run_id) if event.type.startswith("run.")]
+
+
+def test_a_queued_run_that_is_stopped_at_work_is_asked_to_and_goes_on_later(tmp_path: Path) -> None:
+    workspace = small(tmp_path / "w")
+    run_id = OptimizeRun.start(workspace, golden=None, deploy=True, settings={"iterations": 1}).run.run_id
+    RunStore(workspace).update(run_id, "queued")
+    worker, asked = OptimizeRun.resume(workspace, run_id), []
+
+    def stop_it(_: dict[str, Any]) -> None:
+        asked.append(stop(workspace, run_id, "user:dana"))
+        pause(workspace, run_id, "service:queen")
+        worker.drain()
+
+    worker.go(stop_it)
+    assert [(row.status, row.control) for row in asked] == [("running", "stop")]
+    row = RunStore(workspace).get(run_id)
+    assert (row.status, row.summary["stopped_by"]) == ("stopped", "user:dana")
+    assert told(workspace, run_id) == ["run.started", "run.stopped"]
+    with pytest.raises(HiveError, match="just now"):
+        OptimizeRun(workspace, replace(row, status="queued")).go()  # as a host saw it a moment ago
+    assert not versions(workspace)
+
+    result = OptimizeRun.resume(workspace, run_id).go()
+    waits = result["status"] == "escalated"
+    assert RunStore(workspace).get(run_id).status == ("waiting" if waits else "done")
+    end = "run.waiting" if waits else "run.completed"
+    assert told(workspace, run_id) == ["run.started", "run.stopped", "run.resumed", end]
+
+
+def test_a_run_that_breaks_off_waits_for_another_worker(tmp_path: Path) -> None:
+    workspace = small(tmp_path / "w")
+    run_id = OptimizeRun.start(workspace, golden=None, deploy=True, settings={"iterations": 1}).run.run_id
+    golden = workspace.root / "evals" / "golden.json"
+    text = golden.read_text()
+    golden.write_text("{")
+    with pytest.raises(HiveError):
+        OptimizeRun.resume(workspace, run_id).go()
+    row = RunStore(workspace).get(run_id)
+    assert row.status == "queued"
+    assert row.summary["error"]["code"].startswith("HIVE-")
+    golden.write_text(text)
+    OptimizeRun.resume(workspace, run_id).go()
+    assert told(workspace, run_id)[:2] == ["run.started", "run.queued"]
 
 
 def kill_and_resume(workspace: Workspace, after: float) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hive_agents.events import EventLog
-from hive_agents.runs import Lease, Leases, LeasesProtocol, RunStore, RunStoreProtocol
+from hive_agents.events import Event, EventLog, EventType
+from hive_agents.runs import Lease, LeaseLost, Leases, LeasesProtocol, RunStore, RunStoreProtocol
 from hive_agents.workspace import Workspace
 from tests.runs.contract import Clock, LeasesContract, RunStoreContract
 
@@ -72,5 +72,46 @@ def test_a_deleted_run_leaves_nothing_of_it_in_the_database(place: Workspace) ->
     store.delete(gone.run_id)
     assert [row.run_id for row in store.list()] == [kept.run_id]
     with connected(place.database) as connection:
-        for table in ("runs", "conversations", "messages", "leases"):
+        for table in ("runs", "conversations", "messages"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
+
+
+def test_whoever_had_a_deleted_run_does_not_pass_for_the_next_worker_of_its_thread(place: Workspace) -> None:
+    store, leases = RunStore(place), Leases(place, seconds=0)
+    run = store.insert("event_loop", {}, thread_id="t")[0].run_id
+    silent = leases.acquire("t", run)
+    store.delete(run)
+    other = Leases(place).acquire("t", "r2")
+    assert silent is not None
+    assert other is not None
+    assert not silent.renew()
+    with pytest.raises(LeaseLost):
+        silent.check()
+
+
+def test_a_status_and_what_is_told_of_it_are_one(place: Workspace) -> None:
+    """Neither is there where the lease is lost, or somebody asked for something since the row was read."""
+    store, leases = RunStore(place), Leases(place, seconds=0)
+    row = store.insert("event_loop", {}, status="running")[0]
+    first, second = (leases.acquire(row.thread_id, row.run_id) for _ in range(2))
+    told = Event(EventType.RUN_COMPLETED, row.run_id)
+    with pytest.raises(LeaseLost):
+        store.update(row.run_id, "done", lease=first, told=told)
+    store.move(row.run_id, "running", "user:dana", control="pause")
+    assert not store.update(row.run_id, "done", lease=second, told=told, seen=row)
+    assert (store.get(row.run_id).status, EventLog(place).replay()) == ("running", [])
+    assert store.update(row.run_id, "done", lease=second, told=told)
+    assert [event.id for event in EventLog(place).replay()] == [told.id]
+
+
+@pytest.mark.parametrize(
+    ("by", "broke_off"),
+    [(None, True), ("interrupted", True), ("fault", True), ("HIVE-401", True), ("oidc:dana", False)],
+)
+def test_a_run_that_broke_off_is_told_from_one_that_somebody_stopped(
+    place: Workspace, by: str | None, broke_off: bool
+) -> None:
+    store = RunStore(place)
+    run = store.insert("event_loop", {})[0].run_id
+    store.update(run, "stopped", stopped_by=by)
+    assert store.get(run).broke_off == broke_off

@@ -7,7 +7,7 @@ import pytest
 from hive_agents import runs
 from hive_agents.errors import HiveError
 from hive_agents.memory import ConversationStore
-from hive_agents.runs import RunStore
+from hive_agents.runs import Leases, RunStore
 from hive_agents.workspace import Workspace
 
 NO = "HIVE-409"
@@ -35,7 +35,9 @@ def done(place: Workspace, verb: str, run: str) -> str:
 @pytest.mark.parametrize("status", TABLE)
 @pytest.mark.parametrize(("verb", "column"), [("pause", 0), ("stop", 1), ("resume", 2)])
 def test_what_becomes_of_it(place: Workspace, status: str, verb: str, column: int) -> None:
-    run = RunStore(place).insert("event_loop", {}, agent="digest", status=status)[0].run_id
+    """A run that is worked on is asked; `test_what_a_dead_worker_left_rests_at_once` has the other kind."""
+    row, _ = RunStore(place).insert("event_loop", {}, agent="digest", status=status)
+    run, _ = row.run_id, Leases(place).acquire(row.thread_id, row.run_id)
     wanted = TABLE[status][column]
     assert done(place, verb, run) == wanted
     assert RunStore(place).get(run).status == (status if wanted == NO else wanted.partition("+")[0])
@@ -66,9 +68,24 @@ def test_only_agents_are_resumed_and_listen(place: Workspace, graph: str) -> Non
         runs.say(place, run, "hello")
 
 
-def test_a_stop_weighs_more_than_a_pause_that_was_asked_before(place: Workspace) -> None:
+def test_a_stop_weighs_more_than_a_pause_before_it_and_after_it(place: Workspace) -> None:
+    row, _ = RunStore(place).insert("event_loop", {}, status="running")
+    lease = Leases(place).acquire(row.thread_id, row.run_id)
+    asked = [done(place, verb, row.run_id) for verb in ("pause", "stop", "pause")]
+    assert asked == ["running+pause", "running+stop", "running+stop"]
+    runs.pause(place, row.run_id, "service:queen")
+    assert RunStore(place).get(row.run_id).control_by == "user:dana"
+    assert lease is not None
+    lease.release()
+    left = runs.pause(place, row.run_id, "service:queen")
+    assert (left.status, left.summary["stopped_by"]) == ("stopped", "user:dana")
+
+
+@pytest.mark.parametrize(("verb", "then"), [("pause", "paused"), ("stop", "stopped")])
+def test_what_a_dead_worker_left_rests_at_once(place: Workspace, verb: str, then: str) -> None:
     run = RunStore(place).insert("event_loop", {}, status="running")[0].run_id
-    assert [done(place, verb, run) for verb in ("pause", "stop")] == ["running+pause", "running+stop"]
+    assert done(place, verb, run) == then
+    assert done(place, "resume", run) == "queued"
 
 
 def test_whoever_stopped_it_is_named_until_it_goes_on(place: Workspace) -> None:

@@ -143,11 +143,13 @@ async def test_what_a_dead_worker_was_asked_holds_for_the_next_one(place: Worksp
     assert effects(place, run) == []
 
 
-async def test_a_pause_that_comes_between_look_and_take_holds(place: Workspace) -> None:
+@pytest.mark.parametrize(("ask", "status"), [(pause, "paused"), (stop, "stopped")])
+@pytest.mark.parametrize("hosted", [True, False])
+async def test_what_is_asked_between_look_and_take_holds(place: Workspace, hosted: bool, ask: Any, status: str) -> None:
     run = queued(place)
-    hosted = AgentRun.resume(place, run, hosted=True, **seams(place.root))
-    pause(place, run, "user:dana")
-    assert (await hosted.work(wait=0))["status"] == "paused"
+    worker = AgentRun.resume(place, run, hosted=hosted, **seams(place.root))
+    ask(place, run, "user:dana")
+    assert (await worker.work(wait=0))["status"] == status
     assert effects(place, run) == []
 
 

@@ -12,12 +12,15 @@ import pytest
 from hive_agents.database import connected
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
+from hive_agents.llm import Message
 from hive_agents.memory import ConversationStore
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun, leases_of
 from hive_agents.runtime.housekeeping import Pruned, delete_run, prune
 from hive_agents.workspace import Workspace
 from tests.runtime.hosting import prepared, queued, seams
+
+TALKS = (("queen", "queen:dana"), ("queen", "queen:omar"), ("digest", "r1"))
 
 
 @pytest.fixture
@@ -76,15 +79,18 @@ async def test_a_run_that_somebody_works_on_is_not_deleted(place: Workspace) -> 
         delete_run(place, run)
 
 
-async def test_a_link_in_place_of_a_runs_folder_goes_and_what_it_leads_to_stays(place: Workspace) -> None:
+@pytest.mark.parametrize("linked", ["runs", "runs/{run}"])
+async def test_nothing_behind_a_link_is_deleted(place: Workspace, linked: str) -> None:
     run = await done(place)
-    folder = place.state / "runs" / run
-    folder.rename(place.root / "elsewhere")
-    (place.root / "elsewhere" / "kept.txt").write_text("kept")
-    folder.symlink_to(place.root / "elsewhere", target_is_directory=True)
-    delete_run(place, run)
-    assert not folder.is_symlink()
-    assert (place.root / "elsewhere" / "kept.txt").read_text() == "kept"
+    folder = place.state / linked.format(run=run)
+    (place.state / "runs" / run / "kept.txt").write_text("kept")
+    elsewhere = folder.rename(place.root / "elsewhere")
+    folder.symlink_to(elsewhere, target_is_directory=True)
+    with pytest.raises(HiveError, match="HIVE-114"):
+        delete_run(place, run)
+    assert [file.read_text() for file in elsewhere.rglob("kept.txt")] == ["kept"]
+    assert RunStore(place).get(run)
+    assert not leases_of(place).held()
 
 
 async def test_what_ended_long_ago_is_pruned_and_what_waits_is_not(place: Workspace) -> None:
@@ -103,3 +109,29 @@ async def test_without_a_retention_all_is_kept(place: Workspace) -> None:
     toml.write_text(toml.read_text() + "retention_days = 0\n")
     await done(place)
     assert prune(Workspace(place.root), dt.datetime.now(dt.UTC) + dt.timedelta(days=9_999)) == Pruned()
+
+
+def test_what_the_queen_heard_and_did_long_ago_is_forgotten_and_the_rest_goes_on(place: Workspace) -> None:
+    talks, now = ConversationStore(place), dt.datetime.now(dt.UTC)
+    long_ago = (now - dt.timedelta(days=91)).isoformat(timespec="milliseconds")
+    silent, going_on, agents = (talks.create(agent, run) for agent, run in TALKS)
+    with connected(place.database) as connection:
+        for talk in (silent, going_on, agents):
+            talks.append(talk, Message(role="user", content="long ago"))
+        connection.execute("UPDATE messages SET at = ?", (long_ago,))
+        connection.execute("UPDATE conversations SET created_at = ?", (long_ago,))
+        for key, at, status in (("old", long_ago, "done"), ("begun", long_ago, "begun"), ("new", now, "done")):
+            row = (key, str(at), None, "local", None, "tell", status, "{}")
+            connection.execute("INSERT INTO queen_actions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    talks.append(going_on, Message(role="user", content="today"))
+
+    prune(place, now)
+    left = ConversationStore(place)
+    assert [entry.message.content for entry in left.messages(going_on)] == ["today"]
+    assert [entry.n for entry in left.messages(going_on, since=1)] == [2]
+    assert [entry.message.content for entry in left.messages(agents)] == ["long ago"]
+    with pytest.raises(HiveError, match="no conversation"):
+        left.messages(silent)
+    assert left.append(going_on, Message(role="user", content="again")).n == 3
+    with connected(place.database) as connection:
+        assert [row[0] for row in connection.execute("SELECT key FROM queen_actions")] == ["begun", "new"]

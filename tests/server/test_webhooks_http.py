@@ -12,17 +12,20 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
 
 from hive_agents.database import connect
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore
 from hive_agents.runtime.host import Host
-from hive_agents.server import Listener
+from hive_agents.server import Listener, app
 from hive_agents.triggers import sign
 from hive_agents.workspace import Workspace
 from tests.runtime.hosting import SECRET, effects, host, prepared, until
 
 BODY = b'{"what": "work", "seconds": 0}'
+UNFINISHED = b'POST /webhooks/ring HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{"wh'
 
 
 @pytest.fixture
@@ -83,6 +86,7 @@ async def test_twenty_of_one_id_at_once_are_one_run(place: Workspace, client: ht
         ("/webhooks/ring", BODY, {}, 401, "HIVE-426"),
         ("/webhooks/ring", BODY, signed(secret="another"), 401, "HIVE-426"),
         ("/webhooks/../ring", BODY, signed(), 404, None),
+        ("/webhooks/ring/", BODY, signed(), 404, None),
         ("/webhooks/rung", BODY, signed(), 404, "HIVE-426"),
         ("/webhooks/ring", b"{", signed(b"{"), 400, "HIVE-101"),
         ("/webhooks/ring", b'{"wat": 1}', signed(b'{"wat": 1}'), 422, "HIVE-103"),
@@ -106,19 +110,57 @@ async def test_a_body_without_a_length_is_counted_as_it_comes(client: httpx.Asyn
     require_problem(await client.post("/webhooks/ring", content=pieces(), headers=signed()), 413)
 
 
+@pytest.mark.parametrize("began", [False, True])
+async def test_a_defect_is_told_by_its_kind_alone(
+    place: Workspace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, began: bool
+) -> None:
+    """Neither the answer nor the log has the message, also where the answer had begun."""
+
+    async def defective(request: Any) -> Any:
+        if not began:
+            raise ValueError("Dear Kim")
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"x"
+            raise ValueError("Dear Kim")
+
+        return StreamingResponse(pieces())
+
+    monkeypatch.setattr(app, "ROUTES", [*app.ROUTES, Route("/defect", defective)])
+    listener = Listener(place)
+    async with host(place, roles=("http",), serve=listener.serve):
+        async with httpx.AsyncClient(base_url=listener.url, timeout=30) as client:
+            if began:
+                with pytest.raises(httpx.RemoteProtocolError):
+                    await client.get("/defect")
+            else:
+                require_problem(await client.get("/defect"), 500)
+    listener.close()
+    assert "a request failed: ValueError at tests.server.test_webhooks_http" in caplog.text
+    assert "Kim" not in caplog.text
+
+
 async def test_another_method_is_a_problem_that_names_the_right_one(client: httpx.AsyncClient) -> None:
     response = await client.get("/webhooks/ring")
     require_problem(response, 405)
     assert response.headers["allow"] == "POST"
 
 
-async def test_garbage_on_the_port_harms_nobody(place: Workspace, client: httpx.AsyncClient) -> None:
-    for garbage in (b"\x16\x03\x01\x02\x00", b"POST /webhooks/ring HTTP/1.1\r\nContent-Length: x\r\n\r\n", b""):
+async def test_garbage_on_the_port_harms_nobody(
+    place: Workspace, client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    for garbage in (
+        b"\x16\x03\x01\x02\x00",
+        b"POST /webhooks/ring HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        UNFINISHED,
+        b"",
+    ):
         _, writer = await asyncio.open_connection(client.base_url.host, client.base_url.port)
         writer.write(garbage)
         writer.close()
         await writer.wait_closed()
     assert (await client.get("/healthz")).json() == {"status": "ok"}
+    assert "request failed" not in caplog.text
 
 
 async def test_a_database_that_cannot_be_written_is_alive_and_not_ready(

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore
 from hive_agents.triggers import TriggerSpec, acting_principal
 from hive_agents.workspace import Workspace
@@ -37,7 +36,7 @@ class Fired:
         self.workspace = workspace
         self.keys: list[str] = []
         self.inputs: list[dict[str, Any]] = []
-        self.before: list[HiveError] = []
+        self.before: list[Exception] = []
 
     async def __call__(self, spec: TriggerSpec, input: dict[str, Any], *, key: str, scheduled: str) -> str:
         if self.before:

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from hive_agents.agents import load_agent
+from hive_agents.agents.versions import record
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog, EventType
 from hive_agents.runs import RunStore
-from hive_agents.triggers import Outcome, Scheduler, TriggerStore, load_trigger
+from hive_agents.triggers import Outcome, Scheduler, TriggerStore, all_triggers, load_trigger
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.triggers.conftest import NIGHTLY, Fired, at, trigger
@@ -156,6 +158,41 @@ async def test_a_faulty_file_stops_no_other(place: Workspace, fired: Fired, capl
     await scheduler.tick(at("2026-06-01"))
     assert told(await scheduler.tick(at("2026-06-01 02:00"))) == [("fired", 0)]
     assert len([record for record in caplog.records if "broken" in record.getMessage()]) == 1
+
+
+async def test_a_defect_of_one_trigger_stops_no_other_and_is_told_without_its_words(
+    place: Workspace, fired: Fired, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for id in ("a", "b", "c"):
+        trigger(place, {**HOURLY, "id": id})
+    scheduler = Scheduler(place, fired)
+    await scheduler.tick(at("2026-06-01"))
+    began = TriggerStore.begin
+
+    def begin(store: TriggerStore, spec: Any, now: dt.datetime) -> Any:
+        if spec.id == "a":
+            raise ValueError("Dear Kim")
+        return began(store, spec, now)
+
+    monkeypatch.setattr(TriggerStore, "begin", begin)
+    fired.before = [RuntimeError("Dear Kim")]
+    assert [(one.trigger, one.status) for one in await scheduler.tick(at("2026-06-01 01:00"))] == [
+        ("b", "failed"),
+        ("c", "fired"),
+    ]
+    assert [(one.trigger, one.status) for one in await scheduler.tick(at("2026-06-01 01:00:30"))] == [("b", "fired")]
+    assert "RuntimeError at tests.triggers.conftest" in caplog.text
+    assert "Kim" not in caplog.text
+
+
+async def test_an_agent_that_serves_without_its_file_is_fired(place: Workspace, fired: Fired) -> None:
+    record(place, load_agent(place, "digest"), decision="first", via="deploy", by="user:dana", evaluation={})
+    (place.root / "agents/digest.json").unlink()
+    trigger(place, NIGHTLY)
+    assert all_triggers(place)[1] == {}
+    scheduler = Scheduler(place, fired)
+    await scheduler.tick(at("2026-06-01"))
+    assert told(await scheduler.tick(at("2026-06-01 02:00"))) == [("fired", 0)]
 
 
 async def test_it_runs_by_itself(place: Workspace, fired: Fired) -> None:

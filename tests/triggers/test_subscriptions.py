@@ -87,11 +87,15 @@ async def test_a_new_process_goes_on_after_the_last_event_that_has_a_run(place: 
         last = request.get("last-event-id")
         return "".join(everything[["1", "2", "é3"].index(last) + 1 :] if last else everything[:2])
 
+    def remembers(last: str) -> bool:
+        state = TriggerStore(place).get("alarms")
+        return state is not None and state.last_event_id == last
+
     async with served(Streams([after_the_last])) as streams:
         async with running(subscription(place, fired, streams.url, Pauses())):
-            await until(lambda: len(fired.keys) == 2)
+            await until(lambda: remembers("2"))
         async with running(subscription(place, fired, streams.url, Pauses())):
-            await until(lambda: len(fired.keys) == 3)
+            await until(lambda: remembers("é3"))
         async with running(subscription(place, fired, streams.url, Pauses())):
             await until(lambda: len(streams.requests) == 3)
     assert streams.last_ids == [None, "2", "é3"]
@@ -106,6 +110,14 @@ async def test_events_without_an_id_are_known_by_their_content(place: Workspace,
             await until(lambda: len(fired.keys) == 4)
     assert topics(fired) == ["a", "b", "c", "d"]
     assert streams.last_ids == [None, "1"]
+
+
+async def test_an_event_that_is_sent_twice_is_one(place: Workspace, fired: Fired) -> None:
+    text = event("a", "5") * 3 + event("b") + event("c", "6")
+    async with served(Streams([text])) as streams:
+        async with running(subscription(place, fired, streams.url, Pauses())):
+            await until(lambda: len(fired.keys) == 3)
+    assert topics(fired) == ["a", "b", "c"]
 
 
 async def test_only_the_named_event_and_no_empty_one_fires(place: Workspace, fired: Fired) -> None:
@@ -137,7 +149,8 @@ async def test_it_backs_off_and_waits_as_long_as_the_server_says(place: Workspac
 @pytest.mark.parametrize(
     "answer",
     [status("204 No Content"), status("401 Unauthorized"), status("404 Not Found"), status("302 Found", "Location: /"),
-     status("200 OK", "Content-Type: text/html")],
+     status("200 OK", "Content-Type: text/html"),
+     status("200 OK", "Content-Type: text/event-stream", "Content-Encoding: gzip")],
 )  # fmt: skip
 async def test_an_answer_that_will_not_change_stops_it(place: Workspace, fired: Fired, answer: bytes) -> None:
     async with served(Streams([answer])) as streams:

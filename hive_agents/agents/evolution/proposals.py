@@ -97,6 +97,9 @@ def propose(
             if made.same_as(earlier):
                 return _vouched_for(workspace, earlier)
         path = workspace.root / made.file
+        if not path.parent.resolve().is_relative_to(workspace.root):
+            fix = f"make {FOLDER} a folder of the workspace"
+            raise HiveError.of("HIVE-114", f"{FOLDER} leads out of the workspace", file=FOLDER, path="$", fix=fix)
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write_text(path, _text(made))
         return _vouched_for(workspace, made)
@@ -188,9 +191,11 @@ def _loaded(value: dict[str, Any], file: str) -> AgentSpec:
 
 
 def _next_version(workspace: Workspace, id: str, base: AgentSpec) -> int:
-    """One more than what serves; than all that there were where a rollback or another proposal comes in between."""
+    """One more than what serves; than all that there were where a rollback or another proposal comes in between, also
+    one whose file is gone: a request may wait under its number."""
     numbers = [row.version for row in versions(workspace, id)]
-    return max([base.version, *numbers, *_files(workspace, id)]) + 1
+    proposed = [int(entry["version"]) for entry in audit.vouched(workspace, KIND) if entry["agent"] == id]
+    return max([base.version, *numbers, *proposed, *_files(workspace, id)]) + 1
 
 
 def _proposals(workspace: Workspace, id: str) -> list[Proposal]:

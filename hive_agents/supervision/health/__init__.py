@@ -5,7 +5,7 @@ from hive_agents.supervision.health.criteria import Criteria, align, criteria_of
 from hive_agents.supervision.health.detectors import DETECTORS, Finding, Thresholds, detect
 from hive_agents.supervision.health.steps import AGENT, looked_back, observations
 from hive_agents.supervision.health.summary import WorkerHealth, get_worker_health_summary, watched_tenants
-from hive_agents.supervision.health.tickets import Change, Ledger, emit_escalation_ticket, reconcile
+from hive_agents.supervision.health.tickets import Change, TicketBook, emit_escalation_ticket, reconcile
 
 __all__ = [
     "AGENT",
@@ -14,9 +14,9 @@ __all__ = [
     "Criteria",
     "Finding",
     "JudgeContext",
-    "Ledger",
     "Models",
     "Thresholds",
+    "TicketBook",
     "WorkerHealth",
     "align",
     "criteria_of",

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from hive_agents.llm import Chain
 from hive_agents.memory import ConversationStore
-from hive_agents.supervision.health.tickets import Ledger, Publish
+from hive_agents.supervision.health.tickets import Publish, TicketBook
 
 if TYPE_CHECKING:
+    from hive_agents.supervision.health.criteria import Deployed
     from hive_agents.workspace import Workspace
 
 Models = Callable[[], Chain | None]
@@ -27,19 +28,20 @@ def _now() -> dt.datetime:
 class JudgeContext:
     """The judge may read the workspace and publish; nothing here can start, steer or stop a run.
 
-    `ledger` and `stores` may be handed on from tick to tick, and save reading the log and conversations again.
+    `book` and `stores` may be handed on from tick to tick, and save reading the log and conversations again.
     """
 
     workspace: Workspace
     publish: Publish
     now: dt.datetime = field(default_factory=_now)
     models: Models | None = None
-    ledger: Ledger | None = None
+    book: TicketBook | None = None
+    deployed: Deployed = lambda *_: None
     stores: dict[str, ConversationStore] = field(default_factory=dict)
 
     @cached_property
-    def tickets(self) -> Ledger:
-        return self.ledger if self.ledger is not None else Ledger(self.workspace)
+    def tickets(self) -> TicketBook:
+        return self.book if self.book is not None else TicketBook(self.workspace)
 
     def store(self, tenant: str) -> ConversationStore:
         if tenant not in self.stores:

@@ -14,9 +14,13 @@ from hive_agents.formats import NAME_PATTERN, FileFormat, Format, load
 from hive_agents.goals import load_goal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from hive_agents.workspace import Workspace
+
+    Deployed = Callable[[Workspace, str], str | None]
+    """The JSON of the version of an agent that was deployed; None where its file serves."""
 
 FOLDER = "agents/criteria"
 PRINCIPLES = "prompts/queen.md"
@@ -54,22 +58,22 @@ class Criteria(FileFormat):
         return self.model_copy(update={"phases": phases}).model_dump(exclude={"principles", "sources"})
 
 
-def align(workspace: Workspace, agent: str) -> Criteria:
-    """Derive an agent's criteria and write them to `agents/criteria/<id>.json`; for `hive agents align ID`.
+def align(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Criteria:
+    """Derive the criteria of the agent that serves, and write them to `agents/criteria/<id>.json`.
 
     Raises: HIVE-107 (exit code 2) for an unknown agent; HIVE-107 for a goal or prompt that isn't there, and what else
     is wrong with these files; HIVE-403 where it can't be written.
     """
-    criteria = derive(workspace, agent)
+    criteria = derive(workspace, agent, deployed)
     text = json.dumps(criteria.model_dump(mode="json"), ensure_ascii=False, indent=2)
     atomic_write_text(_file(workspace, agent), text + "\n")
     return criteria
 
 
-def derive(workspace: Workspace, agent: str) -> Criteria:
+def derive(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Criteria:
     """As `align`, and nothing is written."""
     file = f"agents/{agent}.json"
-    spec, text = _agent(workspace, agent)
+    spec, text = _agent(workspace, agent, deployed)
     goal = load_goal(workspace, spec["goal"])
     goal_file = f"goals/{goal.id}.json"
     sources = {file: _hash(text), goal_file: _hash((workspace.root / goal_file).read_text("utf-8"))}
@@ -95,18 +99,18 @@ def derive(workspace: Workspace, agent: str) -> Criteria:
     )
 
 
-def criteria_of(workspace: Workspace, agent: str) -> Criteria:
+def criteria_of(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Criteria:
     """The criteria as they were aligned, stale or not; derived anew for an agent that never was.
 
     Raises: as `derive`, and every diagnostic of level 1 for a file that was damaged.
     """
     path = _file(workspace, agent)
     if not path.is_file():
-        return derive(workspace, agent)
+        return derive(workspace, agent, deployed)
     return load(Criteria, path.read_bytes(), workspace.relative(path))
 
 
-def stale(workspace: Workspace, agent: str) -> Diagnostic | None:
+def stale(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Diagnostic | None:
     """HIVE-424 (a warning) where the agent was aligned and its goal, prompts or principles changed since.
 
     An agent that was never aligned isn't stale: its criteria are derived when they are asked for.
@@ -116,7 +120,7 @@ def stale(workspace: Workspace, agent: str) -> Diagnostic | None:
         return None
     file, fix = workspace.relative(path), f"hive agents align {agent}"
     try:
-        then, now = criteria_of(workspace, agent).sources, derive(workspace, agent).sources
+        then, now = criteria_of(workspace, agent).sources, derive(workspace, agent, deployed).sources
     except HiveError as error:
         why = f"the criteria of {agent} can't be compared: {error.diagnostics[0].message}"
         return Diagnostic("HIVE-424", why, file, "$", fix, severity="warning")
@@ -127,25 +131,20 @@ def stale(workspace: Workspace, agent: str) -> Diagnostic | None:
     return Diagnostic("HIVE-424", why, file, "sources", fix, severity="warning")
 
 
-def stale_criteria(workspace: Workspace) -> list[Diagnostic]:
+def stale_criteria(workspace: Workspace, deployed: Deployed = lambda *_: None) -> list[Diagnostic]:
     """HIVE-424 for each agent whose criteria are stale; a check of `hive doctor`."""
     aligned = sorted(path.stem for path in (workspace.root / FOLDER).glob("*.json"))
-    return [found for agent in aligned if (found := stale(workspace, agent)) is not None]
+    return [found for agent in aligned if (found := stale(workspace, agent, deployed)) is not None]
 
 
 def _file(workspace: Workspace, agent: str) -> Path:
     return workspace.root / FOLDER / f"{agent}.json"
 
 
-def _agent(workspace: Workspace, agent: str) -> tuple[dict[str, Any], str]:
-    """What this needs of an agent's file, which levels 1 and 2 have much more to say about."""
+def _agent(workspace: Workspace, agent: str, deployed: Deployed) -> tuple[dict[str, Any], str]:
+    """What this needs of the agent that serves, of which levels 1 and 2 have much more to say."""
     file = f"agents/{agent}.json"
-    known = sorted(path.stem for path in (workspace.root / "agents").glob("*.json"))
-    if agent not in known or not re.match(NAME_PATTERN, agent):
-        guess = closest(agent, known)
-        fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
-        raise HiveError.of("HIVE-107", f'there is no agent "{agent}"', file=file, fix=fix, exit_code=2)
-    text = jsontext.decode((workspace.root / file).read_bytes(), file)
+    text = deployed(workspace, agent) or _file_text(workspace, agent, file)
     spec = jsontext.parse(text, file)
     nodes = spec.get("nodes") if isinstance(spec, dict) else None
     sound = isinstance(nodes, list) and all(
@@ -154,6 +153,15 @@ def _agent(workspace: Workspace, agent: str) -> tuple[dict[str, Any], str]:
     if not sound or not isinstance(spec.get("goal"), str):
         raise HiveError.of("HIVE-104", f"{file} holds no agent", file=file, path="$", fix=f"hive validate {file}")
     return spec, text
+
+
+def _file_text(workspace: Workspace, agent: str, file: str) -> str:
+    known = sorted(path.stem for path in (workspace.root / "agents").glob("*.json"))
+    if agent not in known or not re.match(NAME_PATTERN, agent):
+        guess = closest(agent, known)
+        fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
+        raise HiveError.of("HIVE-107", f'there is no agent "{agent}"', file=file, fix=fix, exit_code=2)
+    return jsontext.decode((workspace.root / file).read_bytes(), file)
 
 
 def _text(workspace: Workspace, prompt: str, sources: dict[str, str]) -> str:

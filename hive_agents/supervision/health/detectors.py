@@ -35,7 +35,7 @@ class Thresholds:
     breaks_critical: int = 3
     """Broken off three times with nothing done in between, it isn't mended by trying again."""
     lease_seconds: float = 60.0
-    """After the end of a lease: twice the default 30 s, in which a host takes a run up again."""
+    """After the end of a lease, or a run's first break: twice the default 30 s, in which a host takes it up again."""
 
 
 class Finding(Format):
@@ -165,7 +165,8 @@ def crash(health: WorkerHealth, limits: Thresholds) -> Finding | None:
         told = "whoever worked on it is gone, and nobody has taken it up again"
         action = "start `hive serve`, which takes it up, or resume it by hand"
         return Finding(cause="crash", severity="high", evidence=[told], suggested_action=action)
-    if health.active and health.breaks is not None:
+    passing = health.broken_seconds is not None and health.broken_seconds < limits.lease_seconds
+    if health.active and health.breaks is not None and (health.breaks.count > 1 or not passing):
         often = health.breaks.count
         times = "" if often == 1 else f" {often} times"
         return Finding(

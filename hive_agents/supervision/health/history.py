@@ -32,6 +32,7 @@ NOTED = (
     *_ENDS,
     *_ERRORS,
     *_WORK,
+    EventType.RUN_WAITING,
 )
 """The types of events that are read."""
 
@@ -53,7 +54,7 @@ class Repeated(Format):
 @dataclass
 class History:
     """`progress` is the time of the last step forward; `breaks` says how often the run broke off since its work last
-    went on, and why; `ending` is True once the run has told its end."""
+    went on, and why, `broke_at` when it first did; `ending` is True once the run has told its end."""
 
     verdicts: dict[str, int] = field(default_factory=dict)
     retries: int = 0
@@ -64,6 +65,7 @@ class History:
     errors: list[Repeated] = field(default_factory=list)
     progress: str | None = None
     breaks: Repeated | None = None
+    broke_at: str | None = None
     ending: bool = False
 
 
@@ -78,6 +80,7 @@ def history(events: Sequence[Mapping[str, Any]]) -> History:
     since = events[start:]
     recent = [one for one in since if one["type"] == EventType.JUDGMENT_MADE][-VERDICTS:]
     retries = [one for one in recent if one["payload"].get("action") == "retry"]
+    breaks, broke_at = _breaks(events)
     return History(
         verdicts=dict(Counter(str(one.get("action")) for one in judged)),
         retries=len(retries),
@@ -87,7 +90,8 @@ def history(events: Sequence[Mapping[str, Any]]) -> History:
         loop=_loop(since),
         errors=_errors(since),
         progress=_progress(events),
-        breaks=_breaks(events),
+        breaks=breaks,
+        broke_at=broke_at,
         ending=any(one["type"] in _ENDS for one in since),
     )
 
@@ -113,15 +117,15 @@ def _progress(events: Sequence[Mapping[str, Any]]) -> str | None:
     return found
 
 
-def _breaks(events: Sequence[Mapping[str, Any]]) -> Repeated | None:
-    """A host puts what broke off back into its queue, with the error."""
-    found: list[str] = []
+def _breaks(events: Sequence[Mapping[str, Any]]) -> tuple[Repeated | None, str | None]:
+    """A host puts what broke off back into its queue, with the error; what waits for a person has got on since."""
+    found: list[tuple[str, str]] = []
     for one in events:
         if one["type"] in (EventType.RUN_QUEUED, EventType.RUN_STOPPED) and one["payload"].get("error"):
-            found.append(_message(one["payload"]["error"]))
-        elif one["type"] in _WORK:
+            found.append((_message(one["payload"]["error"]), one["time"]))
+        elif one["type"] in (*_WORK, EventType.RUN_WAITING):
             found.clear()
-    return Repeated(message=found[-1], count=len(found)) if found else None
+    return (Repeated(message=found[-1][0], count=len(found)), found[0][1]) if found else (None, None)
 
 
 def _errors(events: Sequence[Mapping[str, Any]]) -> list[Repeated]:

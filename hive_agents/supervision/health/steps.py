@@ -12,11 +12,12 @@ from hive_agents.errors import HiveError
 from hive_agents.llm import Message
 from hive_agents.memory import DataFiles, compact
 from hive_agents.memory.names import memory_folder
+from hive_agents.runs.row import ACTIVE
 from hive_agents.supervision.health import assess as model
 from hive_agents.supervision.health.context import JudgeContext
 from hive_agents.supervision.health.criteria import Criteria, criteria_of
 from hive_agents.supervision.health.detectors import detect as detected
-from hive_agents.supervision.health.summary import ACTIVE, RECENT_TICKS, WorkerHealth, get_worker_health_summary
+from hive_agents.supervision.health.summary import RECENT_TICKS, WorkerHealth, get_worker_health_summary
 from hive_agents.supervision.health.tickets import Change, emit_escalation_ticket, emit_tick, reconcile, stamp
 
 AGENT = "health_judge"
@@ -124,7 +125,7 @@ def _criteria(context: JudgeContext, agents: Sequence[str]) -> list[Criteria]:
     found = []
     for agent in agents:
         try:
-            found.append(criteria_of(context.workspace, agent))
+            found.append(criteria_of(context.workspace, agent, context.deployed))
         except HiveError as error:  # an agent that lives in Python has no file
             _log.info("no criteria for %s: %s", agent, error.diagnostics[0].code)
     return found

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.database import connected
 from hive_agents.formats import Format
+from hive_agents.runs.row import ACTIVE, AGENT_GRAPH
 from hive_agents.supervision.health.history import NOTED, History, Loop, Repeated, history
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
-GRAPH = "event_loop"
-ACTIVE = ("queued", "running", "waiting", "paused")
 RECENT_TICKS = 3
 """A run that went wrong is looked at for so many ticks after its end: the judge may have been away."""
 
@@ -36,8 +35,8 @@ class WorkerHealth(Format):
     back, on `judged_node` at last. `loop` is the pattern of tool calls that goes on now. `idle_seconds` is the time
     since progress, None for a run that isn't running. `spent` and `limits` are by measure, `shares` spent over limit
     where there is one. `errors` are those of the last outcomes, the most frequent first. `breaks` counts how often the
-    run broke off since its work last went on. `lost_seconds` is how long ago the lease of a running one ran out, None
-    where somebody holds it or let go of it.
+    run broke off since its work last went on, `broken_seconds` how long ago it first did. `lost_seconds` is how long
+    ago the lease of a running one ran out, None where somebody holds it or let go of it.
     """
 
     run_id: str
@@ -62,6 +61,7 @@ class WorkerHealth(Format):
     shares: dict[str, float]
     errors: list[Repeated]
     breaks: Repeated | None
+    broken_seconds: float | None = None
     lost_seconds: float | None
 
     @property
@@ -108,7 +108,7 @@ def watched_tenants(workspace: Workspace, since: dt.datetime) -> set[str]:
         return set()
     query = f"SELECT DISTINCT tenant FROM runs WHERE graph = ? AND ({_LOOKED_AT})"
     with connected(workspace.database) as connection:
-        return {row[0] for row in connection.execute(query, (GRAPH, *ACTIVE, _iso(since)))}
+        return {row[0] for row in connection.execute(query, (AGENT_GRAPH, *ACTIVE, _iso(since)))}
 
 
 _LOOKED_AT = "status IN (?, ?, ?, ?) OR (status IN ('failed', 'stopped') AND ended_at >= ?)"
@@ -125,7 +125,7 @@ def _rows(connection: Connection, tenant: str | None, since: dt.datetime, also: 
         " ORDER BY run_id IN also DESC, started_at DESC, rowid LIMIT ?"
     )
     wanted = json.dumps(sorted(also))
-    values = (wanted, GRAPH, tenant, tenant, *ACTIVE, _iso(since), MOST_RUNS + len(also))
+    values = (wanted, AGENT_GRAPH, tenant, tenant, *ACTIVE, _iso(since), MOST_RUNS + len(also))
     return connection.execute(query, values).fetchall()
 
 
@@ -157,7 +157,7 @@ def _health(row: Row, past: History, lost_seconds: float | None, now: dt.datetim
     limits = {measure: float(given[measure]) for measure in spent if given.get(measure)}
     # What has told its end is no longer idle, though its row may not say so yet.
     progress = past.progress or row["started_at"]
-    idle = max(0.0, (now - dt.datetime.fromisoformat(progress)).total_seconds())
+    idle = _since(progress, now)
     error = _object(row["error"])
     return WorkerHealth(
         **{name: row[name] for name in ("run_id", "thread_id", "tenant", "agent", "node", "status")},
@@ -175,8 +175,13 @@ def _health(row: Row, past: History, lost_seconds: float | None, now: dt.datetim
         shares={measure: spent[measure] / limit for measure, limit in limits.items()},
         errors=past.errors,
         breaks=past.breaks,
+        broken_seconds=_since(past.broke_at, now) if past.broke_at is not None else None,
         lost_seconds=lost_seconds if running else None,
     )
+
+
+def _since(time: str, now: dt.datetime) -> float:
+    return max(0.0, (now - dt.datetime.fromisoformat(time)).total_seconds())
 
 
 def _object(text: str | None) -> Mapping[str, Any]:

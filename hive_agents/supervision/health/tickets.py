@@ -57,7 +57,7 @@ class Change(Format):
         return self.model_copy(update={"kind": kind, "ticket": self.ticket.model_copy(update=changes)})
 
 
-class Ledger:
+class TicketBook:
     """The tickets of a workspace, as its event log has them: another judge, or the next one, knows the same."""
 
     def __init__(self, workspace: Workspace) -> None:

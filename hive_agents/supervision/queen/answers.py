@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import HiveError, closest
-from hive_agents.runs import STATUSES
+from hive_agents.runs.row import ACTIVE, STATUSES
 from hive_agents.supervision.queen import wording
-from hive_agents.supervision.queen.colony import ACTIVE, MOST, Colony
+from hive_agents.supervision.queen.colony import MOST, Colony
 from hive_agents.supervision.queen.reply import Reply, done_line
 from hive_agents.supervision.queen.targets import is_plain, names_one, target
 from hive_agents.supervision.queen.understanding import Intent, understand
 from hive_agents.supervision.queen.wording import counted, listed, one_line
-from hive_agents.supervision.queen.workers import pick
+from hive_agents.supervision.queen.workers import Worker, pick
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +42,10 @@ class Answers:
         """The reply to one message. What the asker may not do, and what doesn't exist, is said in words."""
         intent = self._chosen(text) or understand(text)
         try:
-            await getattr(self, f"_{intent.verb}")(intent)
+            if intent.verb == "start":
+                await self._start(intent)
+            else:
+                await asyncio.to_thread(getattr(self, f"_{intent.verb}"), intent)
         except HiveError as error:
             first = error.diagnostics[0]
             self.reply.say(f"{one_line(first.message)}." + (f" {one_line(first.fix)}." if first.fix else ""))
@@ -61,12 +65,12 @@ class Answers:
 
     # Questions
 
-    async def _help(self, intent: Intent) -> None:
+    def _help(self, intent: Intent) -> None:
         self.reply.say(*HELP)
 
-    async def _list(self, intent: Intent) -> None:
+    def _list(self, intent: Intent) -> None:
         if not re.search(r"(?i)\b(?:list|runs)\b", intent.about) and names_one(intent.about, self.colony.runs()):
-            await self._why(intent)
+            self._why(intent)
             return
         asked = [status for status in STATUSES if re.search(rf"\b{status}\b", intent.about, re.IGNORECASE)]
         wanted = [status for status in asked if status != "running"] or ACTIVE
@@ -75,7 +79,7 @@ class Answers:
         are = "is" if len(rows) == 1 else "are"
         self._runs(rows, f"{counted(len(rows), 'run')} {are} {which}", f"No run is {which}.")
 
-    async def _why(self, intent: Intent) -> None:
+    def _why(self, intent: Intent) -> None:
         row = self._meant(intent, "why")
         if row is None:
             return
@@ -90,13 +94,13 @@ class Answers:
         if events:
             self.reply.say("Last events, as the run tells them:", *(f"  {wording.event_line(one)}" for one in events))
 
-    async def _tickets(self, intent: Intent) -> None:
+    def _tickets(self, intent: Intent) -> None:
         found = self.colony.tickets()
         self.reply.say(f"{counted(len(found), 'open ticket')}{':' if found else '.'}")
         self.reply.say(*(f"  {wording.ticket_line(one)}" for one in found[:SHOWN]))
         self.reply.runs += [one.run_id for one in found[:SHOWN] if one.run_id not in self.reply.runs]
 
-    async def _waiting(self, intent: Intent) -> None:
+    def _waiting(self, intent: Intent) -> None:
         found = self.colony.waiting()
         self.reply.say(f"{counted(len(found), 'request')} {'waits' if len(found) == 1 else 'wait'} for a person.")
         for one in found[:SHOWN]:
@@ -105,7 +109,7 @@ class Answers:
         if rows:
             self._runs(rows, f"{counted(len(rows), 'run')} waiting or paused", "")
 
-    async def _spend(self, intent: Intent) -> None:
+    def _spend(self, intent: Intent) -> None:
         rows = self.colony.runs()
         totals: dict[str, list[float]] = {}
         for row in rows:
@@ -118,7 +122,7 @@ class Answers:
         for name, (count, spent, dollars) in sorted(totals.items(), key=lambda one: (-one[1][2], -one[1][1], one[0])):
             self.reply.say(f"  {name}: {counted(int(count), 'run')}, {spent:,.0f} tokens, ${dollars:.4f}")
 
-    async def _workers(self, intent: Intent) -> None:
+    def _workers(self, intent: Intent) -> None:
         workers = self.colony.workers()
         task = re.sub(r"(?i)^.*?\b(?:can|could|should)\b", "", intent.about)
         fit = pick(task, workers) if task != intent.about else []
@@ -127,7 +131,7 @@ class Answers:
             inputs = f"; inputs: {', '.join(one.inputs)}" if one.inputs else ""
             self.reply.say(f"  {one.id} ({one.capability}): {one_line(one.about)}{inputs}")
 
-    async def _actions(self, intent: Intent) -> None:
+    def _actions(self, intent: Intent) -> None:
         found = self.colony.actions()
         self.reply.say(f"My last {counted(len(found), 'action')}:" if found else "I did nothing of my own accord.")
         for one in found:
@@ -135,36 +139,42 @@ class Answers:
 
     # Commands
 
-    async def _stop(self, intent: Intent) -> None:
+    def _stop(self, intent: Intent) -> None:
         self._control(intent, "stop")
 
-    async def _pause(self, intent: Intent) -> None:
+    def _pause(self, intent: Intent) -> None:
         self._control(intent, "pause")
 
-    async def _resume(self, intent: Intent) -> None:
+    def _resume(self, intent: Intent) -> None:
         self._control(intent, "resume")
 
-    async def _tell(self, intent: Intent) -> None:
+    def _tell(self, intent: Intent) -> None:
         row = self._meant(intent, "tell")
         if row is not None:
             self._did("steer", self.colony.steer(row.run_id, intent.words))
 
     async def _start(self, intent: Intent) -> None:
-        workers = {one.id: one for one in self.colony.workers()}
-        if intent.value is None:
-            self.reply.say('The inputs are no JSON object: say start AGENT with {"input": "…"}.')
-        elif intent.about in workers:
+        workers = {one.id: one for one in await asyncio.to_thread(self.colony.workers)}
+        if intent.value is not None and intent.about in workers and not intent.asks:
             self._did("start", await self.colony.start(intent.about, intent.value))
-        elif any(row.run_id == intent.about for row in self.colony.runs()):
-            self.reply.say(f"{intent.about} is a run that is there already: say resume {intent.about}.")
         else:
-            fit = [one.id for one in pick(intent.about, list(workers.values()))[:3]]
-            guess = closest(intent.about, workers)
-            options = fit or ([guess] if guess else sorted(workers)[:SHOWN])
-            named = f" Do you mean {listed(options)}?" if options else ""
-            self.reply.say(f'There is no agent "{one_line(intent.about, 60)}".{named}')
+            self.reply.say(await asyncio.to_thread(self._not_started, intent, workers))
 
-    async def _decide(self, intent: Intent) -> None:
+    def _not_started(self, intent: Intent, workers: dict[str, Worker]) -> str:
+        """Why not, and what could be."""
+        if intent.value is None:
+            return 'The inputs are no JSON object: say start AGENT with {"input": "…"}.'
+        if intent.about in workers:
+            return f"I start nothing on a question: say start {intent.about}, with its inputs."
+        if any(row.run_id == intent.about for row in self.colony.runs()):
+            return f"{intent.about} is a run that is there already: say resume {intent.about}."
+        fit = [one.id for one in pick(intent.about, list(workers.values()))[:3]]
+        guess = closest(intent.about, workers)
+        options = fit or ([guess] if guess else sorted(workers)[:SHOWN])
+        named = f" Do you mean {listed(options)}?" if options else ""
+        return f'There is no agent "{one_line(intent.about, 60)}".{named}'
+
+    def _decide(self, intent: Intent) -> None:
         found = re.search(r"\ba[0-9a-f-]*\d[0-9a-f]*\b", intent.about)
         name = found[0] if found else "ID"
         self.reply.say(
@@ -172,12 +182,12 @@ class Answers:
             f"Read it with `hive approvals show {name}`, then `hive approvals approve {name}`, or reject, or respond.",
         )
 
-    async def _several(self, intent: Intent) -> None:
+    def _several(self, intent: Intent) -> None:
         self.reply.say("One thing at a time, please: I did nothing yet.")
 
-    async def _unknown(self, intent: Intent) -> None:
+    def _unknown(self, intent: Intent) -> None:
         if names_one(intent.about, self.colony.runs()):
-            await self._why(intent)
+            self._why(intent)
             return
         self.reply.say("I didn't understand that, and did nothing.", *HELP)
 
@@ -200,7 +210,7 @@ class Answers:
         if found.unknown is not None:
             self.reply.say(f"There is no run {found.unknown} that you may see.")
             return None
-        if found.run is not None and (verb == "why" or is_plain(intent.about, found.run)):
+        if found.run is not None and (verb == "why" or (is_plain(intent.about, found.run) and not intent.asks)):
             return found.run
         options = [found.run] if found.run is not None else found.options[:SHOWN]
         if verb == "why" and len(options) == 1:

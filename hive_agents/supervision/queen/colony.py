@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import runs
 from hive_agents.approvals import ApprovalStore, Filing
+from hive_agents.approvals.people import asked_by
 from hive_agents.credentials import CredentialStore
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.events.tickets import SEVERITIES, EscalationTicket, tickets_of
+from hive_agents.events.tickets import ESCALATIONS, SEVERITIES, EscalationTicket, tickets_of
 from hive_agents.memory import DataBuffer
-from hive_agents.supervision.queen.ledger import Entry, Ledger
-from hive_agents.supervision.queen.scope import QUEEN, Scope
+from hive_agents.runs.scope import Scope
+from hive_agents.supervision.queen.action_log import ActionLog, Entry
 from hive_agents.supervision.queen.workers import Worker
 
 if TYPE_CHECKING:
@@ -24,8 +26,9 @@ if TYPE_CHECKING:
     from hive_agents.runs import RunRow
     from hive_agents.workspace import Workspace
 
-ACTIVE = ("queued", "running", "waiting", "paused")
-ESCALATIONS = (EventType.ESCALATION_OPENED, EventType.ESCALATION_UPDATED, EventType.ESCALATION_RESOLVED)
+QUEEN = "service:queen"
+"""Her name in what she does of her own accord."""
+
 FORWARDED = "approve lets the run go on, reject stops it, respond tells it your words"
 MOST = 1000
 """How many runs are looked at, newest first."""
@@ -39,10 +42,10 @@ Propose = Callable[[str, list[dict[str, Any]], str, str], Awaitable[str]]
 class Colony:
     """The colony as `principal` may see and change it; without one, as her own policy does.
 
-    Readers see their own runs and what belongs to them; operators and admins those of their tenant; the workspace's
-    owner all. Whoever sees a run may change it. Requests are filed here, and never decided.
+    `runs.scope.Scope` says what that is. Requests are filed here, and never decided.
 
-    `hide` takes secrets out of a text: whatever runs wrote comes through it, before anybody shortens it.
+    `quote` takes secrets out of a text that a run wrote, before anybody shortens it, or gives something else in its
+    place; `hide` takes them out of what was put together from such texts.
 
     Raises, in every method: HIVE-409 (exit code 2) for what doesn't exist in this scope, HIVE-415 for what needs
     another role; HIVE-402, HIVE-403 and HIVE-407 from the database.
@@ -57,11 +60,17 @@ class Colony:
         propose: Propose | None = None,
         workers: Callable[[], Sequence[Worker]] = tuple,
         hide: Callable[[str], str] = str,
+        quote: Callable[[str], str] | None = None,
     ) -> None:
         self.workspace, self.principal, self.scope = workspace, principal, Scope(principal)
-        self.workers, self.hide = workers, hide
+        self.workers, self.hide, self.quote = workers, hide, quote or hide
         self._start, self._propose = start, propose
         self._store = runs.RunStore(workspace)
+
+    @property
+    def by(self) -> str:
+        """The name that is kept with what is done."""
+        return QUEEN if self.principal is None else asked_by(self.principal.user)
 
     # What she sees
 
@@ -90,7 +99,7 @@ class Colony:
 
     def tickets(self, *, resolved: bool = False) -> list[EscalationTicket]:
         """The tickets that are open, the gravest first; with `resolved` all of them."""
-        found = tickets_of(EventLog(self.workspace).replay(types=ESCALATIONS, tenant=self.scope.tenant)).values()
+        found = self._told().values()
         mine = {row.run_id for row in self.runs()} if self.scope.user is not None else None
         kept = [one for one in found if (resolved or one.status == "open") and (mine is None or one.run_id in mine)]
         return sorted(map(self.clean, kept), key=lambda one: (-SEVERITIES.index(one.severity), one.first_seen))
@@ -103,17 +112,16 @@ class Colony:
 
     def waiting(self) -> list[ApprovalRequest]:
         """The requests that wait for a person; a reader's are those of their own runs."""
-        scope = self.scope
-        found = ApprovalStore(self.workspace).list("pending", tenant=scope.tenant)
-        if not scope.operates and not (scope.principal is not None and "approver" in scope.principal.roles):
+        found = ApprovalStore(self.workspace).list("pending", tenant=self.scope.tenant)
+        if not self.scope.approves:
             mine = {row.run_id for row in self.runs()}
             found = [one for one in found if one.run_id in mine or one.context.get("run_id") in mine]
-        return [one.model_copy(update={"title": self.hide(one.title)}) for one in found]
+        return [one.model_copy(update={"title": self.quote(one.title)}) for one in found]
 
     def actions(self, limit: int = 10) -> list[Entry]:
         """What she did of her own accord, newest first."""
         mine = {row.run_id for row in self.runs()} if self.scope.user is not None else None
-        found = Ledger(self.workspace).newest(tenant=self.scope.tenant)
+        found = ActionLog(self.workspace).newest(tenant=self.scope.tenant)
         return [one for one in found if mine is None or one.run_id in mine][:limit]
 
     def credentials(self) -> list[str]:
@@ -128,13 +136,13 @@ class Colony:
     # What she does
 
     def pause(self, run_id: str) -> RunRow:
-        return runs.pause(self.workspace, self.run(run_id).run_id, self.scope.by)
+        return runs.pause(self.workspace, self.run(run_id).run_id, self.by)
 
     def resume(self, run_id: str) -> RunRow:
-        return runs.resume(self.workspace, self.run(run_id).run_id, self.scope.by)
+        return runs.resume(self.workspace, self.run(run_id).run_id, self.by)
 
     def stop(self, run_id: str) -> RunRow:
-        return runs.stop(self.workspace, self.run(run_id).run_id, self.scope.by)
+        return runs.stop(self.workspace, self.run(run_id).run_id, self.by)
 
     def steer(self, run_id: str, words: str, *, key: str | None = None) -> RunRow:
         """Words into the worker's conversation, read before its next turn; with a `key` they are said once."""
@@ -146,7 +154,7 @@ class Colony:
         """A queued run that works for the asker; operators and admins may."""
         self._require(self.scope.operates and self._start is not None, "to start an agent", "an operator")
         assert self._start is not None
-        return self.run(await self._start(agent, input, self.principal))
+        return await asyncio.to_thread(self.run, await self._start(agent, input, self.principal))
 
     def write(self, run_id: str, key: str, value: Any, scope: BufferScope = "execution") -> int:
         """Set a value of the data buffer; returns its version. More than one run's own takes an operator."""
@@ -161,9 +169,9 @@ class Colony:
             title=f"{ticket.agent or 'a run'}: {question}",
             requester=QUEEN,
             tenant=ticket.tenant,
-            context=asked | {"asked_by": self.scope.by, "answers": FORWARDED},
+            context=asked | {"asked_by": self.by, "answers": FORWARDED},
             allowed_decisions=["approve", "reject", "respond"],
-            idempotency_key=f"queen/{ticket.id}/{self.scope.by}/{question}",
+            idempotency_key=f"queen/{ticket.id}/{self.by}/{question}",
         )
         return ApprovalStore(self.workspace).file(filing)
 
@@ -171,20 +179,30 @@ class Colony:
         """Propose a new version of an agent, as a JSON patch; the gate and a person decide on it. The file's name."""
         self._require(self.scope.operates and self._propose is not None, "to propose a version", "an operator")
         assert self._propose is not None
-        return await self._propose(agent, patch, self.scope.by, reason)
+        return await self._propose(agent, patch, self.by, reason)
 
     def shown(self, value: Any) -> Any:
-        """JSON data without secrets in its texts."""
+        """JSON data with its texts as they may be quoted."""
         if isinstance(value, dict):
             return {key: self.shown(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [self.shown(inner) for inner in value]
-        return self.hide(value) if isinstance(value, str) else value
+        return self.quote(value) if isinstance(value, str) else value
 
     def clean(self, ticket: EscalationTicket) -> EscalationTicket:
         """The ticket without secrets in what it quotes."""
         quoted = ("evidence", "suggested_action", "assessment", "resolution")
         return ticket.model_copy(update={name: self.shown(getattr(ticket, name)) for name in quoted})
+
+    def _told(self) -> dict[str, EscalationTicket]:
+        """The tickets of the scope. A tick names those that only lived on, and only later ones count."""
+        log, tenant = EventLog(self.workspace), self.scope.tenant
+        events = log.replay(types=ESCALATIONS, tenant=tenant)
+        told = {event.payload.get("id"): event.seq or 0 for event in events}
+        still = [told[one.id] for one in tickets_of(events).values() if one.status == "open"]
+        if still:
+            events += log.replay(min(still), types=[EventType.HEALTH_TICKED], tenant=tenant)
+        return tickets_of(sorted(events, key=lambda event: event.seq or 0))
 
     def _clean(self, row: RunRow) -> RunRow:
         error = row.summary["error"]

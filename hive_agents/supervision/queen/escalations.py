@@ -8,12 +8,11 @@ from typing import Any
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
-from hive_agents.events.tickets import EscalationTicket, tickets_of
+from hive_agents.events.tickets import ESCALATIONS, EscalationTicket, tickets_of
 from hive_agents.runs import ENDED
-from hive_agents.supervision.queen.colony import ESCALATIONS, Colony
-from hive_agents.supervision.queen.ledger import Entry, Ledger
+from hive_agents.supervision.queen.action_log import ActionLog, Entry
+from hive_agents.supervision.queen.colony import QUEEN, Colony
 from hive_agents.supervision.queen.policy import actions_for, grade, rises
-from hive_agents.supervision.queen.scope import QUEEN
 from hive_agents.supervision.queen.wording import one_line
 
 EVIDENCE = 8
@@ -27,8 +26,8 @@ _ANSWERS = {
 class Escalations:
     """Her policy at work, in every tenant. What she decides is written down before she acts, each step after it."""
 
-    def __init__(self, colony: Colony, ledger: Ledger) -> None:
-        self.colony, self.ledger = colony, ledger
+    def __init__(self, colony: Colony, log: ActionLog) -> None:
+        self.colony, self.log = colony, log
 
     def current(self, ticket: EscalationTicket) -> EscalationTicket:
         """The ticket as the log has it by now: who comes late acts on how it stands, not on how it stood."""
@@ -37,7 +36,7 @@ class Escalations:
 
     def is_due(self, ticket: EscalationTicket) -> bool:
         """Whether it asks for something that she hasn't decided on yet."""
-        known = [_grade_of(entry) for entry in self.ledger.of_ticket(ticket.id)]
+        known = [_grade_of(entry) for entry in self.log.of_ticket(ticket.id)]
         wanted = grade(ticket)
         return wanted not in known and (wanted == "resolved" or rises(wanted, known))
 
@@ -49,7 +48,7 @@ class Escalations:
             told = ticket.model_dump(mode="json")
             told["evidence"] = [self._shown(one) for one in ticket.evidence[:EVIDENCE]]
             told["suggested_action"] = self._shown(ticket.suggested_action)
-            self.ledger.begin(
+            self.log.begin(
                 f"{ticket.id}/{grade(ticket)}",
                 "+".join(actions),
                 tenant=row.tenant if row is not None else ticket.tenant,
@@ -57,21 +56,21 @@ class Escalations:
                 ticket_id=ticket.id,
                 detail={"ticket": told, "words": self._shown(words), "done": []},
             )
-        return [entry.key for entry in self.ledger.of_ticket(ticket.id) if entry.status == "begun"]
+        return [entry.key for entry in self.log.of_ticket(ticket.id) if entry.status == "begun"]
 
     def act(self, key: str) -> list[dict[str, Any]]:
         """Carry out what was decided, from where it was left; returns {action, run_id, status} of each step."""
-        entry = self.ledger.find(key)
+        entry = self.log.find(key)
         if entry is None or entry.status == "done":
             return []
         made = []
         for action in entry.action.split("+"):
             if action not in entry.detail["done"]:
                 entry = getattr(self, f"_{action}")(entry)
-                entry = self.ledger.note(entry, done=[*entry.detail["done"], action])
+                entry = self.log.note(entry, done=[*entry.detail["done"], action])
                 row = self._row(entry.run_id or "")
                 made.append({"action": action, "run_id": entry.run_id, "status": row.status if row else "gone"})
-        self.ledger.note(entry, "done")
+        self.log.note(entry, "done")
         return made
 
     def _note(self, entry: Entry) -> Entry:
@@ -95,8 +94,9 @@ class Escalations:
 
     def _rest(self, entry: Entry, verb: str) -> Entry:
         with _over():
-            getattr(self.colony, verb)(entry.run_id or "")
-            return self.ledger.note(entry, state={"pause": "paused", "stop": "stopped"}[verb])
+            row = getattr(self.colony, verb)(entry.run_id or "")
+            # A pause takes no stop back that somebody asked for.
+            return self.log.note(entry, state="stopped" if "stop" in (verb, row.control) else "paused")
         return entry
 
     def _ask(self, entry: Entry) -> Entry:
@@ -104,15 +104,15 @@ class Escalations:
             row = self._row(entry.run_id or "")
             resting = row is not None and row.status not in ENDED
             # Written down first: the same filing must not come with another content when she is killed here.
-            entry = self.ledger.note(entry, state="stopped" if resting else "over")
+            entry = self.log.note(entry, state="stopped" if resting else "over")
         store = ApprovalStore(self.colony.workspace)
         request = store.file(_filing(entry))
-        for earlier in self.ledger.of_ticket(entry.ticket_id or ""):
+        for earlier in self.log.of_ticket(entry.ticket_id or ""):
             asked = earlier.detail.get("approval_id")
             if asked is not None and asked != request.id and store.get(asked).status == "pending":
                 with suppress(HiveError):  # it is being answered: then the answer counts
                     store.supersede(asked, f"the ticket rose: see {request.id}")
-        return self.ledger.note(entry, approval_id=request.id)
+        return self.log.note(entry, approval_id=request.id)
 
     def _row(self, run_id: str) -> Any:
         with _over():
@@ -120,7 +120,7 @@ class Escalations:
         return None
 
     def _shown(self, text: str | None) -> str:
-        return one_line(self.colony.hide(text or ""), 500)
+        return one_line(self.colony.quote(text or ""), 500)
 
 
 class _over(suppress):

@@ -33,12 +33,10 @@ class Memory:
             self._store.set_output(self._id, "runs", runs)
         self._store.set_output(self._id, "asked", asked)
 
-    @property
     def runs(self) -> list[str]:
         found = self._store.outputs(self._id).get("runs", [])
         return [str(one) for one in found]
 
-    @property
     def asked(self) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self._store.outputs(self._id).get("asked")
         return found

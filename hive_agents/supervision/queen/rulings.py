@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.runs import ENDED
-from hive_agents.supervision.queen.colony import Colony
-from hive_agents.supervision.queen.ledger import Entry, Ledger
-from hive_agents.supervision.queen.scope import QUEEN
+from hive_agents.supervision.queen.action_log import ActionLog, Entry
+from hive_agents.supervision.queen.colony import QUEEN, Colony
 from hive_agents.supervision.queen.wording import one_line
 
 if TYPE_CHECKING:
@@ -22,8 +21,8 @@ PREFIX = "answer/"
 class Rulings:
     """approve: the run goes on; reject: it is stopped; respond: it is told these words and goes on."""
 
-    def __init__(self, colony: Colony, ledger: Ledger) -> None:
-        self.colony, self.ledger = colony, ledger
+    def __init__(self, colony: Colony, log: ActionLog) -> None:
+        self.colony, self.log = colony, log
 
     def missed(self) -> list[str]:
         """The requests of hers that were decided while nobody listened."""
@@ -44,7 +43,7 @@ class Rulings:
         if not _is_hers(request) or request.status not in _ACTIONS:
             return []
         last = request.decisions[-1]
-        entry = self.ledger.begin(
+        entry = self.log.begin(
             f"{PREFIX}{request.id}",
             _ACTIONS[request.status],
             tenant=request.tenant,
@@ -63,7 +62,7 @@ class Rulings:
 
         A run that is still on its way to rest is resumed when it does.
         """
-        entry = self.ledger.find(key)
+        entry = self.log.find(key)
         if entry is None or entry.status == "done":
             return []
         made: list[dict[str, Any]] = []
@@ -81,10 +80,10 @@ class Rulings:
             except HiveError as error:
                 if error.diagnostics[0].code != "HIVE-409":
                     raise
-                entry = self.ledger.note(entry, fault=one_line(error.diagnostics[0].message))
+                entry = self.log.note(entry, fault=one_line(error.diagnostics[0].message))
                 break
             made.append({"action": action, "run_id": row.run_id, "status": row.status})
-        self._tell(self.ledger.note(entry, "done", made=made))
+        self._tell(self.log.note(entry, "done", made=made))
         return made
 
     def _tell(self, entry: Entry) -> None:
@@ -93,7 +92,7 @@ class Rulings:
 
     def left_for(self, run_id: str) -> list[str]:
         """Answers that wait for the run to come to rest."""
-        return [entry.key for entry in self.ledger.unfinished(run_id) if is_ruling(entry)]
+        return [entry.key for entry in self.log.unfinished(run_id) if is_ruling(entry)]
 
 
 def is_ruling(entry: Entry) -> bool:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents import audit, prompts
 from hive_agents.llm import ChatResult, Message, ModelError, Usage
+from hive_agents.runs.row import ACTIVE
+from hive_agents.supervision.queen.action_log import ActionLog
 from hive_agents.supervision.queen.answers import Answers
 from hive_agents.supervision.queen.escalations import Escalations
-from hive_agents.supervision.queen.ledger import Ledger
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.memory import Memory
 from hive_agents.supervision.queen.reply import Reply
@@ -44,11 +45,11 @@ class QueenSession:
 
     @cached_property
     def escalations(self) -> Escalations:
-        return Escalations(self.colony, Ledger(self.colony.workspace))
+        return Escalations(self.colony, ActionLog(self.colony.workspace))
 
     @cached_property
     def rulings(self) -> Rulings:
-        return Rulings(self.colony, Ledger(self.colony.workspace))
+        return Rulings(self.colony, ActionLog(self.colony.workspace))
 
     @cached_property
     def memory(self) -> Memory:
@@ -63,7 +64,8 @@ class QueenSession:
         fence = _fence()
         task = f"A ticket came. In at most two sentences, what should the worker, or the person asked, know?\n{fence}\n"
         try:
-            messages = [self._system(fence), Message(role="user", content=f"{task}{ticket_line(ticket)}\n{fence}")]
+            system = await asyncio.to_thread(self._system, fence)
+            messages = [system, Message(role="user", content=f"{task}{ticket_line(ticket)}\n{fence}")]
             return (await self._asked(messages, tools=False)).text
         except ModelError as error:
             _log.warning("no model's words about ticket %s: %s", ticket.id, error.kind)
@@ -73,7 +75,8 @@ class QueenSession:
         """The model's next turn: calls of tools, or its answer. Raises: ModelError."""
         assert self.chain is not None
         known = await asyncio.to_thread(self.memory.recent)
-        found = await self._asked([self._system(_fence()), *known, *turns], tools=calls < CALLS)
+        system = await asyncio.to_thread(self._system, _fence())
+        found = await self._asked([system, *known, *turns], tools=calls < CALLS)
         # Providers may leave the ids out, and each result must name its call.
         named = [
             call.model_copy(update={"id": call.id or f"call-{calls + number}"})
@@ -85,7 +88,7 @@ class QueenSession:
 
     async def act(self, text: str, turn: Message) -> list[Message]:
         """The results of the calls of a turn, in their order."""
-        hands = Hands(self.colony, Mandate(text, self.memory.runs), self.reply)
+        hands = Hands(self.colony, Mandate(text, await asyncio.to_thread(self.memory.runs)), self.reply)
         return [Message(role="tool", content=await hands.call(call), tool_call_id=call.id) for call in turn.tool_calls]
 
     async def answer(self, text: str, fault: str | None) -> None:
@@ -94,15 +97,18 @@ class QueenSession:
             done = ", ".join(f"{one['action']} {one['run_id']}" for one in self.reply.actions)
             self.reply.say(f"The model failed after this was done: {done}.")
             return
-        self.reply = await Answers(self.colony, self.memory.runs, self.memory.asked).answer(text)
+        last, asked = await asyncio.to_thread(lambda: (self.memory.runs(), self.memory.asked()))
+        self.reply = await Answers(self.colony, last, asked).answer(text)
         if fault is not None:
             self.reply.say(f"(Answered from data alone: {one_line(fault)})")
 
-    def conclude(self, turn: Message) -> None:
-        """The model's words, and beside them what was really done."""
+    def conclude(self, text: str, turn: Message) -> None:
+        """The model's words, and beside them what was really done, or that nothing was."""
         self.reply.say(turn.content.strip())
         for one in self.reply.actions:
             self.reply.say(f"Done: {one['action']} {one['run_id']}, which is {one['status']}.")
+        if not self.reply.actions and Mandate(text).orders():
+            self.reply.say("No run was changed.")
         self.reply.runs = [one for one in self.reply.runs if one in self.reply.text] or self.reply.runs[:1]
 
     def usage(self) -> dict[str, Any]:
@@ -120,12 +126,12 @@ class QueenSession:
         return found
 
     def _system(self, fence: str) -> Message:
-        rows, tickets = self.colony.runs(("queued", "running", "waiting", "paused"), 20), self.colony.tickets()[:10]
+        rows, tickets = self.colony.runs(ACTIVE, 20), self.colony.tickets()[:10]
         told = [*map(run_line, rows), *(f"ticket {one.id}, {ticket_line(one)}" for one in tickets)]
         text = prompts.load(
             "queen",
             self.colony.workspace,
-            asker=self.colony.scope.by,
+            asker=self.colony.by,
             now=audit.now()[:16],
             colony=self.colony.hide("\n".join(told)) or "nothing is active",
             fence=fence,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hive_agents.supervision.queen.colony import ACTIVE
+from hive_agents.runs.row import ACTIVE
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow

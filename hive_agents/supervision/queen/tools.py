@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -10,8 +12,9 @@ from pydantic import Field
 from hive_agents.errors import HiveError
 from hive_agents.formats import Format, load_value
 from hive_agents.llm import Tool, ToolCall
+from hive_agents.runs.row import ACTIVE
 from hive_agents.supervision.queen import wording
-from hive_agents.supervision.queen.colony import ACTIVE, Colony
+from hive_agents.supervision.queen.colony import Colony
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.reply import Reply, done_line
 from hive_agents.supervision.queen.workers import pick
@@ -144,63 +147,65 @@ class Hands:
             if call.name not in _VERBS:
                 raise HiveError.of("HIVE-409", f"there is no tool {wording.one_line(call.name, 60)}")
             asked = load_value(_VERBS[call.name], call.args, call.name)
-            result = await getattr(self, f"_{call.name}")(asked)
+            verb = getattr(self, f"_{call.name}")
+            result = await (verb(asked) if iscoroutinefunction(verb) else asyncio.to_thread(verb, asked))
         except HiveError as error:
             result = {"error": "; ".join(str(one.message) for one in error.diagnostics)}
-        text = self.colony.hide(json.dumps(result, ensure_ascii=False, default=str))
+        told = json.dumps(result, ensure_ascii=False, default=str)
+        text = await asyncio.to_thread(self.colony.hide, told)
         return text if len(text) <= LONGEST else text[:LONGEST] + " … (cut)"
 
-    async def _list_runs(self, asked: ListRuns) -> Any:
+    def _list_runs(self, asked: ListRuns) -> Any:
         return [self._row(row) for row in self.colony.runs(asked.status or ACTIVE, 50)]
 
-    async def _show_run(self, asked: ShowRun) -> Any:
+    def _show_run(self, asked: ShowRun) -> Any:
         row = self.colony.run(asked.run_id)
         tickets = [wording.ticket_line(one) for one in self.colony.tickets() if one.run_id == row.run_id]
         return self._row(row) | {"tickets": tickets, "events": [*map(wording.event_line, self.colony.log(row.run_id))]}
 
-    async def _list_tickets(self, asked: ListTickets) -> Any:
+    def _list_tickets(self, asked: ListTickets) -> Any:
         return [one.model_dump(mode="json") for one in self.colony.tickets()[:20]]
 
-    async def _list_waiting(self, asked: ListWaiting) -> Any:
+    def _list_waiting(self, asked: ListWaiting) -> Any:
         return [one.summary() for one in self.colony.waiting()[:20]]
 
-    async def _find_agents(self, asked: FindAgents) -> Any:
+    def _find_agents(self, asked: FindAgents) -> Any:
         workers = self.colony.workers()
         found = pick(asked.task, workers) if asked.task else workers
         return [{"agent": w.id, "about": w.about, "capability": w.capability, "inputs": w.inputs} for w in found]
 
-    async def _list_credentials(self, asked: ListCredentials) -> Any:
+    def _list_credentials(self, asked: ListCredentials) -> Any:
         return self.colony.credentials()
 
-    async def _read_value(self, asked: ReadValue) -> Any:
+    def _read_value(self, asked: ReadValue) -> Any:
         return self.colony.value(asked.run_id, asked.key, asked.scope)
 
-    async def _write_value(self, asked: WriteValue) -> Any:
+    def _write_value(self, asked: WriteValue) -> Any:
         row = self._mine("write", asked.run_id)
         return {"version": self.colony.write(row.run_id, asked.key, asked.value, asked.scope)}
 
-    async def _pause_run(self, asked: PauseRun) -> Any:
+    def _pause_run(self, asked: PauseRun) -> Any:
         return self._did("pause", self.colony.pause(self._mine("pause", asked.run_id).run_id))
 
-    async def _resume_run(self, asked: ResumeRun) -> Any:
+    def _resume_run(self, asked: ResumeRun) -> Any:
         return self._did("resume", self.colony.resume(self._mine("resume", asked.run_id).run_id))
 
-    async def _stop_run(self, asked: StopRun) -> Any:
+    def _stop_run(self, asked: StopRun) -> Any:
         return self._did("stop", self.colony.stop(self._mine("stop", asked.run_id).run_id))
 
-    async def _steer_run(self, asked: SteerRun) -> Any:
+    def _steer_run(self, asked: SteerRun) -> Any:
         return self._did("steer", self.colony.steer(self._mine("steer", asked.run_id).run_id, asked.words))
 
     async def _start_run(self, asked: StartRun) -> Any:
-        self._require("start")
+        await asyncio.to_thread(self._require, "start")
         return self._did("start", await self.colony.start(asked.agent, asked.input))
 
-    async def _forward_ticket(self, asked: ForwardTicket) -> Any:
+    def _forward_ticket(self, asked: ForwardTicket) -> Any:
         self._require("forward")
         return self.colony.forward(asked.ticket_id, asked.question).summary()
 
     async def _propose_version(self, asked: ProposeVersion) -> Any:
-        self._require("propose")
+        await asyncio.to_thread(self._require, "propose")
         return {"proposal": await self.colony.propose(asked.agent, asked.patch, asked.reason)}
 
     def _row(self, row: RunRow) -> dict[str, Any]:

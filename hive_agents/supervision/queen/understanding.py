@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 Verb = Literal[
@@ -31,13 +31,15 @@ Verb = Literal[
 class Intent:
     """`about` names a run or an agent in the asker's words; `words` are to be told, `value` are inputs to start with.
 
-    `value` is None where the text after the agent's name is no JSON object.
+    `value` is None where the text after the agent's name is no JSON object. `asks` is true of a command with a
+    question mark, "stop r1?", which may be none.
     """
 
     verb: Verb
     about: str = ""
     words: str = ""
     value: dict[str, Any] | None = None
+    asks: bool = False
 
 
 _POLITE = re.compile(
@@ -52,6 +54,7 @@ _COMMANDS: tuple[tuple[Verb, str], ...] = (
     ("start", "start|run|launch"),
     ("decide", "approve|reject|accept|decline|deny|decide|sign off"),
 )
+_REQUEST = re.compile(r"\b(?:could|can|would|will) you\b", re.IGNORECASE)
 _TELL = re.compile(r"(?:tell|steer|say to|instruct)\s+([\w.-]+)\s*[:,]?\s*(?:that\s+)?(.+)", re.IGNORECASE | re.DOTALL)
 _ANY = "|".join(words for _, words in _COMMANDS)
 _SECOND = re.compile(rf"(?:\b(?:and|then|but)\b|[,;.])\s*(?:then\s+|please\s+)*(?:{_ANY}|tell)\b", re.IGNORECASE)
@@ -78,11 +81,14 @@ def understand(text: str) -> Intent:
     ('stop', 'why')
     >>> understand("don't stop it").verb, understand("stop r1 and start digest").verb
     ('unknown', 'several')
-    >>> understand('start digest with {"topic": "bees"}')
-    Intent(verb='start', about='digest', words='', value={'topic': 'bees'})
+    >>> understand("stop r1?").asks, understand("could you stop r1?").asks
+    (True, False)
+    >>> understand('start digest with {"topic": "bees"}').value
+    {'topic': 'bees'}
     """
     said = text.strip()
     said = _POLITE.sub("", said).strip()
+    asks = bool(re.search(r"[?\uff1f]\W*$", said)) and not _REQUEST.search(text[: text.find(said)])
     if not said and text.strip():
         return Intent("help")
     told = _TELL.fullmatch(said)
@@ -91,7 +97,7 @@ def understand(text: str) -> Intent:
     for verb, words in _COMMANDS:
         found = re.match(rf"(?:{words})\b(?!')(.*)", said, re.IGNORECASE | re.DOTALL)
         if found:
-            return _command(verb, found[1].strip())
+            return replace(_command(verb, found[1].strip()), asks=asks)
     lowered = said.casefold()
     if re.match(r"(?:do not|don['’]?t|never)\b", lowered):
         return Intent("unknown")
@@ -105,7 +111,7 @@ def _command(verb: Verb, rest: str) -> Intent:
     about, brace, tail = rest.partition("{")
     if _SECOND.search(about):
         return Intent("several")
-    about = about.strip(" \n\t.!?")
+    about = about.strip(" \n\t.!?\uff1f")
     if verb != "start":
         return Intent(verb, about)
     about = re.sub(r"\s+(?:with|on|for|using|input)\s*:?$", "", about, flags=re.IGNORECASE)

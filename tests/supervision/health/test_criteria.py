@@ -4,8 +4,11 @@ import json
 
 import pytest
 
+from hive_agents.agents import load_agent
+from hive_agents.agents.evolution.texts import inlined
+from hive_agents.agents.versions import deployed_text, record
 from hive_agents.errors import HiveError
-from hive_agents.supervision.health import align, criteria_of, stale, stale_criteria
+from hive_agents.supervision.health import align, criteria_of, derive, stale, stale_criteria
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json, node, write_json
 
@@ -72,6 +75,18 @@ def test_what_the_queen_is_told_elsewhere_leaves_them_alone(place: Workspace) ->
     path = place.root / "prompts" / "queen.md"
     path.write_text(path.read_text("utf-8") + "- another tool\n", encoding="utf-8")
     assert stale(place, "digest") is None
+
+
+def test_a_deployed_agent_is_measured_by_what_serves(place: Workspace) -> None:
+    agent = inlined(load_agent(place, "digest"), place)
+    record(place, agent, decision="first", via="deploy", by="user:dana", evaluation={})
+    before = align(place, "digest", deployed_text)
+    assert before == derive(place, "digest", deployed_text)
+    write_json(place, "prompts/collect.md", "Collect less.")
+    write_json(place, "agents/digest.json", agent_json(node("lazy")))
+    assert (criteria_of(place, "digest"), stale_criteria(place, deployed_text)) == (before, [])
+    (place.root / "agents" / "digest.json").unlink()
+    assert [one.prompt for one in derive(place, "digest", deployed_text).phases] == ["Collect $topic.", "Do write."]
 
 
 def test_criteria_that_cannot_be_compared_say_why(place: Workspace) -> None:

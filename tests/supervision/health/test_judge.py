@@ -295,3 +295,15 @@ async def test_a_run_that_breaks_off_again_and_again_has_one_ticket_until_its_wo
     colony.call("r1", "page=1", 1)
     await colony.tick()
     assert colony.ticket().resolution == "healthy again"
+
+
+@pytest.mark.parametrize(("since", "seconds"), [("run.resumed", 30), ("run.waiting", 600)])
+async def test_a_fault_that_passes_is_no_crash(colony: Colony, since: str, seconds: float) -> None:
+    """The queen would pause a healthy run, and ask a person what to do with it."""
+    colony.run("r1")
+    colony.tell("r1", "run.queued", error={"code": "HIVE-402", "message": "the database is locked"})
+    colony.tell("r1", since)
+    colony.row("r1", status={"run.resumed": "running"}.get(since, "waiting"))
+    colony.later(seconds=seconds)
+    await colony.tick()
+    assert colony.tickets() == []

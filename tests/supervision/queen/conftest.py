@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.events.tickets import EscalationTicket
 from hive_agents.memory import ConversationStore
-from hive_agents.runs import RunRow, RunStore
+from hive_agents.runs import Lease, Leases, RunRow, RunStore
 from hive_agents.runtime.queen import Queen
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, write_json
@@ -28,13 +29,18 @@ OWNER = owner()
 KINDS = {"open": EventType.ESCALATION_OPENED, "resolved": EventType.ESCALATION_RESOLVED}
 
 
+WORKERS: list[Lease] = []
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Workspace:
+def place(tmp_path: Path) -> Iterator[Workspace]:
     workspace = make_workspace(tmp_path / "ws", embedding=False, documents={})
     write_json(workspace, "goals/digest.json", GOAL | {"description": "A weekly digest of the news about bees"})
     write_json(workspace, "agents/digest.json", agent_json())
     write_json(workspace, "agents/idle.json", agent_json(id="idle", capability="cannot_handle"))
-    return workspace
+    yield workspace
+    while WORKERS:
+        WORKERS.pop().release()
 
 
 @pytest.fixture
@@ -43,10 +49,13 @@ def queen(place: Workspace) -> Queen:
 
 
 def run_of(place: Workspace, who: Principal | None = DANA, status: str = "running", agent: str = "digest") -> RunRow:
+    """A run; somebody works on one that is running, and never gets to its end."""
     store = RunStore(place)
     row, _ = store.insert("event_loop", {"input": {}}, agent=agent, owner=who)
     if status != "queued":
         store.update(row.run_id, status)
+    if status == "running" and (lease := Leases(place).acquire(row.thread_id, row.run_id)) is not None:
+        WORKERS.append(lease)
     return store.get(row.run_id)
 
 

@@ -89,6 +89,14 @@ async def test_it_is_the_run_last_spoken_of(place: Workspace, queen: Queen) -> N
     assert (status_of(place, row), status_of(place, other)) == ("running, to stop", "running")
 
 
+@pytest.mark.parametrize("text", ["stop {}?", "pause {} ?", "cancel {}？"])
+async def test_a_command_with_a_question_mark_is_asked_back(place: Workspace, queen: Queen, text: str) -> None:
+    row = run_of(place, status="queued")
+    reply = await queen.ask(text.format(row.run_id), DANA)
+    assert ("Do you mean this run?" in reply["answer"], status_of(place, row)) == (True, "queued")
+    assert (await queen.ask("yes", DANA))["actions"] != []
+
+
 async def test_an_ambiguous_command_asks_back_and_takes_the_answer(place: Workspace, queen: Queen) -> None:
     rows = [run_of(place, status="queued") for _ in range(2)]
     reply = await queen.ask("stop digest", DANA)

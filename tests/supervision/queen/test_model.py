@@ -83,6 +83,47 @@ def test_a_mandate_names_its_run(place: Workspace) -> None:
     assert Mandate(f"tell {ids[1]}: stop searching").refusal("steer", rows[1], rows) is None
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stop {}?",
+        "please stop {} ?",
+        "stop {}？",
+        "rather than stop {}, tell me about it",
+        "it would be a mistake to stop {}",
+        "stop reporting on {}",
+        'Anna wrote: "stop {}" - is that wise',
+        "the log of {} says: stop. why",
+    ],
+)
+def test_what_is_no_order_gives_no_mandate(place: Workspace, text: str) -> None:
+    row = run_of(place, status="queued")
+    assert Mandate(text.format(row.run_id)).refusal("stop", row, [row])
+
+
+@pytest.mark.parametrize(
+    "text", ["could you stop {}?", "ok, stop {}", "it loops, so please stop {}", "I'd like you to stop {}", "kill {}"]
+)
+def test_an_order_is_one_in_many_words(place: Workspace, text: str) -> None:
+    row = run_of(place, status="queued")
+    assert Mandate(text.format(row.run_id)).refusal("stop", row, [row]) is None
+
+
+async def test_the_script_of_an_agent_is_none_of_hers(place: Workspace) -> None:
+    row = run_of(place)
+    script(place, {"content": "a digest"})
+    settings = place.root / "hive.toml"
+    settings.write_text(settings.read_text().replace("queen =", "chat ="))
+    assert (await Queen(place).ask("what is running", DANA))["runs"] == [row.run_id]
+
+
+async def test_a_model_that_claims_what_it_did_not_do_is_corrected(place: Workspace) -> None:
+    row = run_of(place, status="queued")
+    script(place, {"content": f"I stopped {row.run_id} for you."})
+    reply = await Queen(place).ask(f"stop {row.run_id}", DANA)
+    assert (reply["actions"], reply["answer"].splitlines()[-1]) == ([], "No run was changed.")
+
+
 async def test_a_model_that_never_ends_is_ended(place: Workspace) -> None:
     run_of(place)
     script(place, calls(*[("list_runs", {})] * 3, repeat=True))

@@ -12,7 +12,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.runs import RunStore, control
 from hive_agents.runtime.queen import Queen
-from hive_agents.supervision.queen import Ledger
+from hive_agents.supervision.queen import ActionLog
 from hive_agents.supervision.queen.policy import actions_for
 from hive_agents.workspace import Workspace
 from tests.supervision.queen.conftest import decided, requests, run_of, status_of, ticket_for, told, words_to
@@ -111,10 +111,10 @@ class Killed(BaseException):
 
 STEPS = [
     ("medium", control.ConversationStore, "append", 1),
-    *(("medium", Ledger, name, nth) for name, nth in (("begin", 1), ("note", 1), ("note", 2))),
+    *(("medium", ActionLog, name, nth) for name, nth in (("begin", 1), ("note", 1), ("note", 2))),
     ("high", control.RunStore, "move", 1),
     ("high", ApprovalStore, "file", 1),
-    *(("high", Ledger, name, nth) for name, nth in (("begin", 1), ("note", 1), ("note", 2), ("note", 4))),
+    *(("high", ActionLog, name, nth) for name, nth in (("begin", 1), ("note", 1), ("note", 2), ("note", 4))),
 ]
 
 
@@ -150,17 +150,17 @@ async def test_killed_anywhere_she_neither_repeats_nor_loses(
     await Queen(place).handle(event)
     expected = ("queued", 0, 1) if severity == "medium" else ("paused", 1, 0)
     assert (status_of(place, row), len(requests(place)), len(words_to(place, row))) == expected
-    assert [entry.status for entry in Ledger(place).newest()] == ["done"]
+    assert [entry.status for entry in ActionLog(place).newest()] == ["done"]
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(
     ("owner", "name"),
     [
-        (Ledger, "begin"),
+        (ActionLog, "begin"),
         (control.ConversationStore, "append"),
         (RunStore, "move"),
-        (Ledger, "note"),
+        (ActionLog, "note"),
         (ApprovalStore, "record_outcome"),
     ],
     ids=lambda one: getattr(one, "__name__", one),

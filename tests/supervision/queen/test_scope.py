@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from hive_agents import HiveError
 from hive_agents.access import Principal
+from hive_agents.agents import load_agent
+from hive_agents.agents.versions import record
 from hive_agents.approvals import ApprovalStore
 from hive_agents.credentials import CredentialStore
+from hive_agents.database import connect
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.memory import DataBuffer
 from hive_agents.runs import RunStore
+from hive_agents.runtime.agent_run import leases_of
 from hive_agents.runtime.queen import Queen
 from hive_agents.supervision.queen import Worker
 from hive_agents.supervision.queen.workers import pick
 from hive_agents.workspace import Workspace
+from tests.agents.conftest import agent_json, node, write_json
 from tests.supervision.queen.conftest import (
     DANA,
     GINA,
@@ -91,6 +98,7 @@ async def test_an_operator_starts_an_agent(place: Workspace) -> None:
     (row,) = RunStore(place).list()
     assert reply["actions"] == [{"action": "start", "run_id": row.run_id, "status": "queued"}]
     assert (row.user, row.tenant, row.value["input"]) == ("otto", "acme", {"topic": "bees"})
+    assert not leases_of(place).is_held(row.thread_id), "whoever works on it takes it"
 
 
 @pytest.mark.parametrize("who", [DANA, OTTO, ROOT, OWNER])
@@ -152,6 +160,51 @@ async def test_no_credential_is_ever_told(place: Workspace, queen: Queen, monkey
     assert queen.colony(ROOT).credentials()[:2] == ["credential:key0", "credential:key1"]
     with pytest.raises(HiveError, match="scope"):
         queen.colony(OTTO).credentials()
+
+
+async def test_without_the_credentials_nothing_that_runs_wrote_is_quoted(
+    place: Workspace, queen: Queen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secret can't be told from other words then; how runs stand is said all the same."""
+    monkeypatch.setenv("HIVE_CREDENTIAL_KEY", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=")
+    CredentialStore(place).set("mail", "canary-77")
+    monkeypatch.delenv("HIVE_CREDENTIAL_KEY")
+    row = run_of(place)
+    RunStore(place).update(row.run_id, "running", error={"code": "HIVE-422", "message": "canary-77"})
+    EventLog(place).append([Event(EventType.TOOL_FAILED, row.run_id, tenant="acme", payload={"error": "canary-77"})])
+    await queen.handle(told(place, ticket_for(row, "medium", evidence=["canary-77"])))
+    texts = [(await queen.ask(text, OWNER))["answer"] for text in ("status", "tickets", f"why is {row.run_id} stuck")]
+    assert all(row.run_id in text and "HIVE-421" in text for text in texts)
+    assert "canary" not in "".join(map(str, [*texts, *words_to(place, row), queen.overview(OWNER)]))
+
+
+def test_a_ticket_that_only_lived_on_is_as_old_as_its_last_tick(place: Workspace, queen: Queen) -> None:
+    row = run_of(place)
+    ticket = ticket_for(row)
+    payload = {"tickets": {ticket.id: 4}}
+    EventLog(place).append([Event(EventType.HEALTH_TICKED, tenant="acme", payload={"tickets": {ticket.id: 9}})])
+    told(place, ticket)
+    EventLog(place).append([Event(EventType.HEALTH_TICKED, tenant="acme", payload=payload, time="2026-01-02")])
+    (found,) = queen.colony(OTTO).tickets()
+    assert (found.ticks, found.last_seen) == (4, "2026-01-02")
+
+
+async def test_who_waits_for_the_database_keeps_nobody_else_waiting(place: Workspace, queen: Queen) -> None:
+    row = run_of(place, status="queued")
+    with closing(connect(place.database)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        asked = asyncio.create_task(queen.ask(f"stop {row.run_id}", DANA))
+        await asyncio.sleep(0.1)
+        other.rollback()  # on her loop she would have waited for this in vain
+        assert [one["status"] for one in (await asked)["actions"]] == ["stopped"]
+
+
+def test_a_worker_is_what_serves(place: Workspace, queen: Queen) -> None:
+    record(place, load_agent(place, "digest"), decision="first", via="deploy", by="user:dana", evaluation={})
+    write_json(place, "agents/digest.json", agent_json(node("collect", input_keys=["other"])))
+    assert [worker.inputs for worker in queen.colony(DANA).workers()] == [("topic",), ("topic",)]
+    (place.root / "agents" / "digest.json").unlink()
+    assert [worker.id for worker in queen.colony(DANA).workers()] == ["digest", "idle"]
 
 
 def test_the_worker_for_a_task(place: Workspace, queen: Queen) -> None:

@@ -37,7 +37,7 @@ class Entry:
         return {name: getattr(self, name) for name in names} | {"approval_id": self.detail.get("approval_id")}
 
 
-class Ledger:
+class ActionLog:
     """The table `queen_actions`. Methods raise HIVE-402, HIVE-403 and HIVE-407 from the database."""
 
     def __init__(self, workspace: Workspace) -> None:

@@ -1,4 +1,4 @@
-"""What an asker may see and change: their own runs, an operator or admin those of the tenant."""
+"""Whose runs a principal sees and changes: one rule for the command line, the queen and pages."""
 
 from __future__ import annotations
 
@@ -8,31 +8,23 @@ from typing import TYPE_CHECKING
 from hive_agents.access.principal import LOCAL_TENANT, Principal
 
 if TYPE_CHECKING:
-    from hive_agents.runs import RunRow
+    from hive_agents.runs.row import RunRow
 
-QUEEN = "service:queen"
 OPERATORS = frozenset({"operator", "admin"})
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The scope of a principal; None is the colony itself, whose policy acts in every tenant.
+    """Readers and approvers see their own runs, operators and admins those of their tenant, the owner all.
 
-    >>> dana = Scope(Principal("acme", "dana"))
-    >>> dana.by, dana.operates, dana.tenant, dana.user
-    ('user:dana', False, 'acme', 'dana')
-    >>> Scope(Principal("acme", "root", roles=frozenset({"operator"}))).user is None
-    True
+    Whoever sees a run may change it. None is the workspace's owner, or a service of its own.
+
+    >>> dana, otto = Principal("acme", "dana"), Principal("acme", "otto", roles=frozenset({"operator"}))
+    >>> [(scope.tenant, scope.user) for scope in map(Scope, (dana, otto, None))]
+    [('acme', 'dana'), ('acme', None), (None, None)]
     """
 
     principal: Principal | None
-
-    @property
-    def by(self) -> str:
-        """The name that is kept with what is done."""
-        if self.principal is None:
-            return QUEEN
-        return self.principal.user if ":" in self.principal.user else f"user:{self.principal.user}"
 
     @property
     def operates(self) -> bool:
@@ -40,12 +32,17 @@ class Scope:
         return self.principal is None or bool(OPERATORS & self.principal.roles)
 
     @property
+    def approves(self) -> bool:
+        """Whether they hear of every request of their tenant."""
+        return self.operates or (self.principal is not None and "approver" in self.principal.roles)
+
+    @property
     def administers(self) -> bool:
         return self.principal is None or "admin" in self.principal.roles
 
     @property
     def tenant(self) -> str | None:
-        """The only tenant that they see; None for the workspace's owner and for the colony, who see all."""
+        """The only tenant that they see; None for the workspace's owner, who sees all."""
         if self.principal is None or (self.operates and self.principal.tenant == LOCAL_TENANT):
             return None
         return self.principal.tenant

@@ -1,0 +1,27 @@
+"""A part of a host waits for the database by itself: the loop goes on, and no lease is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+from hive_agents.database import connect
+from hive_agents.runtime.agent_run import leases_of
+from hive_agents.runtime.roles import Role
+from tests.runtime.hosting import prepared
+
+
+async def test_a_part_that_ends_while_the_database_is_locked_keeps_no_lease(tmp_path: Path) -> None:
+    place = prepared(tmp_path / "ws")
+    role = Role("judge", asyncio.Event().wait, leases=leases_of(place))
+    part = asyncio.create_task(role.run())
+    while role.state != "up":
+        await asyncio.sleep(0.01)
+    with closing(connect(place.database)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        part.cancel()
+        assert not (await asyncio.wait([part], timeout=0.2))[0], "it can't let go yet"
+        other.execute("COMMIT")
+    await asyncio.wait([part])
+    assert not leases_of(place).held()
