@@ -7,7 +7,7 @@ that a step finds again when it is done again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypedDict
 
 from langgraph.graph import END, START, StateGraph
@@ -68,13 +68,13 @@ def step(node: NodeSpec, name: str) -> Any:
     return run
 
 
-def wait(state: LoopState) -> Update:
+async def wait(state: LoopState) -> Update:
     """Pause until people have answered. Nothing comes before the interrupt: a resumed node starts from its top."""
     interrupt({"approval_ids": state["waiting"]})
     return {"next": state["after"], "waiting": []}
 
 
-def next_step(state: LoopState) -> str:
+async def next_step(state: LoopState) -> str:
     return state["next"]
 
 
@@ -95,22 +95,22 @@ async def goal(state: AgentState, runtime: Runtime[AgentSession]) -> Update:
     return await conclude(runtime.context, state["ends"], state.get("verdicts", []))
 
 
-def person(state: AgentState) -> Update:
+async def person(state: AgentState) -> Update:
     interrupt({"approval_ids": state["asked"]})
     return {"asked": []}
 
 
-def way_from(node: NodeSpec) -> Callable[[AgentState], list[str]]:
+def way_from(node: NodeSpec) -> Callable[[AgentState], Awaitable[list[str]]]:
     """The targets that the node's last end names; where there are none the goal is judged."""
 
-    def way(state: AgentState) -> list[str]:
+    async def way(state: AgentState) -> list[str]:
         last = next(end for end in reversed(state["ends"]) if end["node"] == node.id)
         return last["targets"] or [GOAL]
 
     return way
 
 
-def verdict(state: AgentState) -> list[str]:
+async def verdict(state: AgentState) -> list[str]:
     if state.get("outcome"):
         return [END]
     return [PERSON] if state.get("asked") else state["verdicts"][-1]["targets"]

@@ -38,12 +38,12 @@ def node(step: Step) -> Any:
     return run
 
 
-def found(state: JudgeState) -> Literal["assess", "tell"]:
+async def found(state: JudgeState) -> Literal["assess", "tell"]:
     """A model is asked only about what is wrong now."""
     return "assess" if any(change["kind"] != "resolved" for change in state["changes"]) else "tell"
 
 
-def worth_remembering(state: JudgeState) -> Literal["remember", "__end__"]:
+async def worth_remembering(state: JudgeState) -> Literal["remember", "__end__"]:
     return "remember" if state["changes"] else "__end__"
 
 

@@ -89,19 +89,19 @@ async def say(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
     return {"reply": {"answer": told, "runs": reply.runs, "actions": reply.actions, "usage": session.usage()}}
 
 
-def heard(state: QueenState, runtime: Runtime[QueenSession]) -> Literal["decide", "think", "answer"]:
+async def heard(state: QueenState, runtime: Runtime[QueenSession]) -> Literal["decide", "think", "answer"]:
     if "text" not in state:
         return "decide"
     return "think" if runtime.context.chain is not None else "answer"
 
 
-def thought(state: QueenState) -> Literal["act", "answer", "say"]:
+async def thought(state: QueenState) -> Literal["act", "answer", "say"]:
     if state["fault"] is not None:
         return "answer"
     return "act" if state["turns"][-1]["tool_calls"] else "say"
 
 
-def acted(state: QueenState) -> Literal["think", "say"]:
+async def acted(state: QueenState) -> Literal["think", "say"]:
     return "think" if "text" in state else "say"
 
 

@@ -57,11 +57,12 @@ def node(step: Step) -> Any:
     return run
 
 
-def strategy(state: WorkerState) -> Literal["retrieve", "finalize"]:
+# Asynchronous for no other reason than that LangGraph runs plain functions in threads.
+async def strategy(state: WorkerState) -> Literal["retrieve", "finalize"]:
     return "retrieve" if steps.retrieves(state) else "finalize"
 
 
-def enough(state: WorkerState) -> Literal["retrieve", "finalize"]:
+async def enough(state: WorkerState) -> Literal["retrieve", "finalize"]:
     return "retrieve" if state["short"] else "finalize"
 
 
