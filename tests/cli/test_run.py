@@ -163,6 +163,7 @@ def test_a_queued_run_is_nobodys_to_talk_with(place: Workspace, other: tuple[str
     assert (ran.code, ran.codes) == (2, {"HIVE-409"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("control", "status", "code"), [("pause", "paused", 0), ("stop", "stopped", 1)])
 def test_a_run_that_somebody_halts_says_how_to_go_on(place: Workspace, control: str, status: str, code: int) -> None:
     """They ask while its model speaks."""

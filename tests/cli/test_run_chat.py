@@ -115,6 +115,7 @@ def test_the_end_of_the_input_ends_the_listening_and_not_the_run(place: Workspac
     assert "is waiting" in terminal.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_ctrl_c_ends_the_talk(place: Workspace, asked: bool) -> None:
     """While it works the run is stopped; while it waits for an answer it goes on waiting."""
@@ -126,6 +127,7 @@ def test_ctrl_c_ends_the_talk(place: Workspace, asked: bool) -> None:
     assert RunStore(place).list()[0].status == ("waiting" if asked else "stopped")
 
 
+@pytest.mark.slow
 def test_a_quick_answer_counts_as_one(place: Workspace) -> None:
     script(place, ASK, sets("items", [1]), sets("text", "bees"))
     with talking(place) as terminal:

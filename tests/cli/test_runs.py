@@ -78,6 +78,7 @@ def test_what_happens_next_is_told(place: Workspace, verb: str, told: str) -> No
     assert f"{run}: {told}" in command(place, "runs", verb, run, *words).out.replace("\n", " ")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_worked_on_ends_its_step_first(place: Workspace) -> None:
     script(place, sets("items", [1]) | {"delay_seconds": 1.5}, sets("text", "bees"))
     worker = threading.Thread(target=AgentRun.start(place, "digest", {"topic": "bees"}).go)
@@ -190,6 +191,7 @@ def test_what_a_sub_agent_says_stands_between_its_task_and_what_came_of_it(place
     assert told == [("collect", "task"), mine[0], *sub, mine[1], *mine]
 
 
+@pytest.mark.slow
 def test_following_goes_on_until_the_run_rests(place: Workspace) -> None:
     script(place, sets("items", [1]) | {"delay_seconds": 1.0}, sets("text", "bees"))
     worker = threading.Thread(target=AgentRun.start(place, "digest", {"topic": "bees"}).go)

@@ -142,6 +142,7 @@ for topic in sys.argv[2:]:
 """
 
 
+@pytest.mark.slow
 def test_people_who_label_at_once_lose_nothing(topics: Workspace) -> None:
     shares = [("autoclave", "balance", "centrifuge"), ("dispenser", "evaporator"), ("gripper", "heater")]
     started = [

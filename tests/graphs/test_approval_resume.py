@@ -94,6 +94,7 @@ def deployments(workspace: Workspace) -> list[tuple[str, str]]:
     return [(version.via, version.by) for version in versions(workspace) if version.via != "deploy"]
 
 
+@pytest.mark.slow
 def test_a_killed_run_still_waits(waiting: tuple[Workspace, str, str]) -> None:
     workspace, run, request = waiting
     again = hive("optimize", "--resume", run, "-w", workspace.root, "--json")
@@ -140,6 +141,7 @@ def test_resuming_a_run_approves_nothing(waiting: tuple[Workspace, str, str]) ->
     assert len(deployments(workspace)) == 1
 
 
+@pytest.mark.slow
 def test_a_rejected_request_ends_its_run(waiting: tuple[Workspace, str, str]) -> None:
     workspace, run, request = waiting
     assert approvals(workspace, "reject", request, "--as", "dana").json["status"] == "rejected"
@@ -148,6 +150,7 @@ def test_a_rejected_request_ends_its_run(waiting: tuple[Workspace, str, str]) ->
     assert deployments(workspace) == []
 
 
+@pytest.mark.slow
 def test_an_expired_request_ends_its_run_and_deploys_nothing(waiting: tuple[Workspace, str, str]) -> None:
     workspace, run, request = waiting
     ApprovalStore(workspace, now=lambda: "2100-01-01T00:00:00+00:00").sweep()
@@ -159,6 +162,7 @@ def test_an_expired_request_ends_its_run_and_deploys_nothing(waiting: tuple[Work
     assert deployments(workspace) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overtaken", ["golden", *(pytest.param(what, marks=pytest.mark.slow) for what in ("config", "active", "documents"))]
 )
@@ -190,6 +194,7 @@ def overtake(workspace: Workspace, file: str, what: str) -> None:
         (workspace.documents / "faqs" / "new.md").write_text("# New\n\nA page that nobody measured.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "override"), [*EVERYDAY, *(pytest.param(*one, marks=pytest.mark.slow) for one in OTHERS)]
 )

@@ -320,6 +320,7 @@ with Workspace(sys.argv[1]).exclusive("indexing"):
     assert build_index(text_workspace).added == 8
 
 
+@pytest.mark.slow
 def test_two_processes_that_index_at_once_do_the_work_once(workspace: Workspace) -> None:
     code = "print(json.dumps(Workspace(sys.argv[1]).index().to_json()))"
     reports = [output(process) for process in [python(code, workspace.root) for _ in range(2)]]
@@ -372,6 +373,7 @@ def test_documents_that_cannot_be_read_are_skipped_and_folders_refused(text_work
     assert build_index(text_workspace).documents == 8
 
 
+@pytest.mark.slow
 def test_a_file_that_may_not_grow_leaves_the_old_index(text_workspace: Workspace) -> None:
     build_index(text_workspace)
     expected = shown(text_workspace, "words")

@@ -119,6 +119,7 @@ async def test_a_decision_in_the_very_moment_in_which_its_run_comes_to_rest_wake
     assert len(decided) == 1
 
 
+@pytest.mark.slow
 async def test_a_run_is_paused_resumed_and_stopped_while_it_is_worked_on(place: Workspace) -> None:
     run = queued(place, seconds=0.8)
     async with host(place):
@@ -163,6 +164,7 @@ async def dispatching(place: Workspace, **given: Any) -> AsyncIterator[Dispatche
         assert await dispatcher.drain(5.0)
 
 
+@pytest.mark.slow
 async def test_a_run_that_breaks_off_again_and_again_has_failed(place: Workspace) -> None:
     def broken(messages: Any, offered: Any) -> Any:
         raise ZeroDivisionError("a fault of the model's own")

@@ -85,6 +85,7 @@ async def test_a_host_that_was_frozen_beyond_its_lease_lets_go_and_goes_on(tmp_p
     assert [what for what, _ in effects(place, run)] == [f"step {n}" for n in range(TURNS)]
 
 
+@pytest.mark.slow
 async def test_another_process_stops_a_run_and_a_second_signal_ends_at_once(place: Workspace) -> None:
     process = HostProcess(place)
     process.up()

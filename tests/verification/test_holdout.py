@@ -81,6 +81,7 @@ print([spend(workspace, holdout, "race").j for _ in range(2)])
 """
 
 
+@pytest.mark.slow
 def test_processes_that_look_at_once_never_share_a_level(topics: Workspace) -> None:
     holdout = write_golden(topics, holdout_queries()).split("holdout")
     spenders = [
