@@ -156,7 +156,7 @@ def _explained(error: sqlite3.Error, path: Path) -> HiveError:
         return HiveError.of("HIVE-403", "the disk is full", file=file, fix=fix)
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
         fix = "make the workspace's .hive folder writable and check the disk"
-        return HiveError.of("HIVE-403", f"cannot open or write the database: {error}", file=file, fix=fix)
+        return HiveError.of("HIVE-403", f"cannot open or write the database: {error} ({name})", file=file, fix=fix)
     fix = "run `hive index`: it sets the damaged file aside and rebuilds the index from the documents"
     if path.name != "hive.db":  # which is the one that `hive index` looks after
         fix = f"move {file}, and {path.name}-wal and -shm where they are, out of .hive, then run the command again"

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,15 @@ class Terminal:
         self.keyboard, terminal = pty.openpty()
         given = ["run", "digest", "--chat", "--input", '{"topic": "bees"}', "-w", str(place.root)]
         environ = os.environ | {"PYTHONUNBUFFERED": "1"}
+        # A shell's background jobs ignore Ctrl-C, and so would their children.
+        heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         self.process = subprocess.Popen(
-            [*HIVE, *given], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environ
+            [*HIVE, *given],
+            stdin=terminal,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environ,
+            preexec_fn=heed,
         )
         os.close(terminal)
         self.out = ""
