@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, console, one_line, open_workspace
+from hive_agents.cli.surface import (
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    console,
+    input_object,
+    one_line,
+    open_workspace,
+)
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
@@ -47,7 +56,7 @@ def command(
     if resume is not None:
         run = AgentRun.resume(place, resume)
     else:
-        given = _input(input)
+        given = input_object(input)
         run = AgentRun.start(place, agent or "", given, principal=_principal(place, as_user), hold=not queue)
     if queue:
         result = result_of(run.row)
@@ -76,21 +85,6 @@ def code_of(result: dict[str, Any]) -> int:
     if result["status"] == "stopped" and result["stopped_by"] == "interrupted":
         return 130
     return 0 if result["status"] in RESTS else 1
-
-
-def _input(text: str) -> dict[str, Any]:
-    """Raises: HIVE-101, HIVE-104 (exit code 2)."""
-    from hive_agents import jsontext
-    from hive_agents.errors import HiveError
-
-    try:
-        value = jsontext.parse(text, "--input")
-    except HiveError as error:
-        raise HiveError(error.diagnostics, exit_code=2) from None
-    if not isinstance(value, dict):
-        fix = """write --input '{"topic": "bees"}'"""
-        raise HiveError.of("HIVE-104", "the input is no JSON object", file="--input", path="$", fix=fix, exit_code=2)
-    return value
 
 
 def _principal(place: Workspace, as_user: str | None) -> Any:

@@ -143,6 +143,20 @@ def open_workspace(path: Path | None) -> Workspace:
     return Workspace(path) if path is not None else Workspace.find()
 
 
+def input_object(text: str) -> dict[str, Any]:
+    """What `--input` gives an agent. Raises: HIVE-101, HIVE-104 (exit code 2)."""
+    from hive_agents import jsontext
+
+    try:
+        value = jsontext.parse(text, "--input")
+    except HiveError as error:
+        raise HiveError(error.diagnostics, exit_code=2) from None
+    if not isinstance(value, dict):
+        fix = """write --input '{"topic": "bees"}'"""
+        raise HiveError.of("HIVE-104", "the input is no JSON object", file="--input", path="$", fix=fix, exit_code=2)
+    return value
+
+
 def show_failure(error: HiveError, as_json: bool) -> None:
     if as_json:
         value = {"ok": False, "diagnostics": [diagnostic.to_json() for diagnostic in error.diagnostics]}

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, one_line, open_workspace
+from hive_agents.cli.surface import (
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    count,
+    input_object,
+    one_line,
+    open_workspace,
+)
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -57,7 +66,7 @@ def add(
         "secret_ref": secret_ref,
         "input_from": input_from,
         "input_key": input_key,
-        "input": _input(input),
+        "input": input_object(input) if input is not None else None,
         "missed": missed,
         "run_as": run_as,
         "enabled": False if disabled else None,
@@ -141,7 +150,7 @@ def fire(
     place = open_workspace(workspace)
     spec, now = sound_trigger(place, id), _now()
     key = key_of(id, f"manual-{uuid.uuid4().hex}")
-    inputs = {**spec.input, **(_input(input) or {})}
+    inputs = {**spec.input, **(input_object(input) if input is not None else {})}
     run_id = asyncio.run(start(place, spec, inputs, key=key, scheduled=now.isoformat()))
     store = TriggerStore(place)
     store.begin(spec, now)
@@ -183,23 +192,6 @@ def _from_file(path: Path, options: bool) -> TriggerSpec:
         why = f"{path} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-107", why, file=str(path), path="$", fix="name a file", exit_code=2) from None
     return parse_trigger(jsontext.decode(data, str(path)), str(path))
-
-
-def _input(text: str | None) -> dict[str, Any] | None:
-    """Raises: HIVE-101, HIVE-104 (exit code 2)."""
-    from hive_agents import jsontext
-    from hive_agents.errors import HiveError
-
-    if text is None:
-        return None
-    try:
-        value = jsontext.parse(text, "--input")
-    except HiveError as error:
-        raise HiveError(error.diagnostics, exit_code=2) from None
-    if not isinstance(value, dict):
-        fix = """write --input '{"topic": "bees"}'"""
-        raise HiveError.of("HIVE-104", "the input is no JSON object", file="--input", path="$", fix=fix, exit_code=2)
-    return value
 
 
 def _row(place: Workspace, spec: TriggerSpec) -> dict[str, Any]:

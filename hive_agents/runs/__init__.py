@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hive_agents.runs.control import RESTS, pause, resume, say, stop
-from hive_agents.runs.holding import LOST, Hold, take, taken
+from hive_agents.runs.holding import LOST, WEIGHT, Hold, take, taken
 from hive_agents.runs.leases import Lease, LeaseLost, Leases
 from hive_agents.runs.protocols import LeasesProtocol, RunQueueProtocol, RunStoreProtocol
 from hive_agents.runs.queue import DueRun, RunQueue
@@ -16,6 +16,7 @@ __all__ = [
     "LOST",
     "RESTS",
     "STATUSES",
+    "WEIGHT",
     "DueRun",
     "Hold",
     "Lease",

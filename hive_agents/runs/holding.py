@@ -15,6 +15,8 @@ from hive_agents.runs.leases import Lease, Leases
 from hive_agents.runs.store import RunStore
 
 LOST = "lost"
+WEIGHT = ("drain", "pause", "stop", LOST)
+"""What a worker may be asked; what is asked later counts only where it weighs as much."""
 BEAT = 0.5
 
 

@@ -16,7 +16,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.database import database_errors
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
-from hive_agents.runs import AGENT_GRAPH, ENDED, LOST, Lease, LeaseLost, RunRow, RunStore
+from hive_agents.runs import AGENT_GRAPH, ENDED, LOST, WEIGHT, Lease, LeaseLost, RunRow, RunStore
 from hive_agents.runtime.agent_input import RunValue
 from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.runtime.run_models import RunModels
@@ -39,8 +39,6 @@ _STATUS = {
     "queued": EventType.RUN_QUEUED,
 }
 _RESTS = {"pause": "paused", "stop": "stopped", "drain": "queued"}
-_WEIGHT = ("drain", "pause", "stop", LOST)
-"""What is asked later counts only where it weighs as much."""
 
 
 class Drive:
@@ -56,7 +54,7 @@ class Drive:
 
     def ask(self, asked: str) -> None:
         """Rest before the next step; the step of a run that is stopped has a few seconds, that of a lost one none."""
-        if self.asked is not None and _WEIGHT.index(asked) < _WEIGHT.index(self.asked):
+        if self.asked is not None and WEIGHT.index(asked) < WEIGHT.index(self.asked):
             return
         self.asked = asked
         self._control.request_drain(asked)

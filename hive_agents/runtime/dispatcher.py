@@ -32,7 +32,7 @@ ASIDE = dt.timedelta(seconds=10)
 """An optimizer run is in the store a moment before its own process has the lease."""
 CHAT_LIMIT = dt.timedelta(minutes=5)
 """Whoever asked the copilot that long ago, and has no answer, waits for none."""
-_WAKE = (EventType.RUN_QUEUED, EventType.APPROVAL_DECIDED, EventType.APPROVAL_EXPIRED, EventType.TRIGGER_FIRED)
+_WAKE = (EventType.RUN_QUEUED, EventType.TRIGGER_FIRED)
 _PASSES = ("HIVE-402", "HIVE-403", "HIVE-407", "HIVE-413", "HIVE-425")
 """What isn't the run's fault and may be over in a while."""
 _log = logging.getLogger("hive_agents.host")

@@ -16,7 +16,7 @@ from hive_agents.files import atomic_write
 from hive_agents.optimizer.page import page, restate
 from hive_agents.optimizer.report import result_of
 from hive_agents.retrieval.deployed import active_config
-from hive_agents.runs import LOST, RESTS, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take
+from hive_agents.runs import LOST, RESTS, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take
 from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.context import HiveContext
 from hive_agents.runtime.graphs import load_graph
@@ -32,7 +32,6 @@ _TOLD = {
     "stopped": EventType.RUN_STOPPED,
     "done": EventType.RUN_COMPLETED,
 }
-_WEIGHT = ("drain", "pause", "stop", LOST)
 
 
 class OptimizeRun:
@@ -95,7 +94,7 @@ class OptimizeRun:
         self._ask("drain")
 
     def _ask(self, asked: str) -> None:
-        if self._asked is None or _WEIGHT.index(asked) > _WEIGHT.index(self._asked):
+        if self._asked is None or WEIGHT.index(asked) > WEIGHT.index(self._asked):
             self._asked = asked
 
     @property
