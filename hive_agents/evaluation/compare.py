@@ -61,7 +61,7 @@ def changed(a: RetrievalConfig, b: RetrievalConfig) -> list[dict[str, Any]]:
 def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, inner in value.items():
-        if isinstance(inner, dict) and prefix != "filters.":
+        if isinstance(inner, dict) and prefix not in ("filters.", "boosts."):
             flat |= _flat(inner, f"{prefix}{key}.")
         else:
             flat[prefix + key] = inner

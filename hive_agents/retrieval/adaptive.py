@@ -61,7 +61,7 @@ def adaptive(
     if config.retrieval.vector or config.abstain.min_cosine is not None:
         wanted = wanted if config.retrieval.vector else 1
         lanes["vector"] = _overfetched(lambda at: index.vector([query], at, mask)[0], universe, wanted, overfetch)
-    return Adaptive(fuse(query, lanes, config), "rank_then_filter", count)
+    return Adaptive(fuse(index, query, lanes, config), "rank_then_filter", count)
 
 
 def _overfetched(rank: Callable[[int], Lane], universe: Mask, wanted: int, overfetch: int) -> Lane:

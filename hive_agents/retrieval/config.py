@@ -13,6 +13,7 @@ from pydantic import Field
 from hive_agents import formats, jsontext
 from hive_agents.errors import HiveError, closest
 from hive_agents.formats import AnyCase, ConfigName, FileFormat, Format
+from hive_agents.retrieval.boosts import Boost
 from hive_agents.retrieval.filters import Condition, FilterValue, condition
 from hive_agents.workspace import Workspace
 
@@ -32,6 +33,7 @@ class Retrieval(Format):
     rrf_k: Annotated[int, Field(ge=1, le=1000)] = 60
     candidates: Depth = 100
     weights: Weights = Weights()
+    per_document: Annotated[int, Field(ge=1, le=100)] | None = None
 
     @property
     def keyword(self) -> bool:
@@ -78,6 +80,7 @@ class RetrievalConfig(FileFormat):
     retrieval: Retrieval
     dynamic_k: DynamicK = DynamicK()
     filters: dict[str, FilterValue] = {}
+    boosts: dict[str, Boost] = {}
     distraction_detection: DistractionDetection = DistractionDetection()
     abstain: Abstain = Abstain()
     bm25: BM25Settings = BM25Settings()

@@ -1,8 +1,11 @@
-"""Dynamic-k: end the list where the scores fall off a cliff."""
+"""What ends a list, or thins it: the cliff of dynamic-k, and the chunks of one document."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hive_agents.retrieval.fusion import rank_step
 
@@ -38,3 +41,20 @@ def dynamic_k(
                 return rank - 1
         total += gap
     return limit
+
+
+def occurrences(documents: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return how many earlier places hold the same document, along the last axis; any shape.
+
+    >>> occurrences(np.array([7, 3, 7, 7, 3])).tolist()
+    [0, 0, 1, 2, 1]
+    """
+    places = np.broadcast_to(np.arange(documents.shape[-1]), documents.shape)
+    order = np.argsort(documents, axis=-1, kind="stable")
+    grouped = np.take_along_axis(documents, order, axis=-1)
+    first = np.ones(documents.shape, np.bool_)
+    first[..., 1:] = grouped[..., 1:] != grouped[..., :-1]
+    within = places - np.maximum.accumulate(np.where(first, places, 0), axis=-1)
+    counts = np.empty(documents.shape, np.intp)
+    np.put_along_axis(counts, order, within, axis=-1)
+    return counts

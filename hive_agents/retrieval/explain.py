@@ -53,6 +53,8 @@ def _explained(
         "rank": rank,
         "fused_rank": fused,
         "filtered_by": refused,
+        "boost": float(index.factors(config.boosts, chunks[:1])[0]),
+        "per_document": config.retrieval.per_document,
         "lanes": lanes,
         "candidates": config.retrieval.candidates,
         "cut": {"reason": search.cut.reason, "at": search.cut.at},
@@ -70,6 +72,8 @@ def explain_text(found: dict[str, Any]) -> str:
         if best and best["rank"] > found["candidates"]:
             place += f", past the {found['candidates']} candidates"
         lanes.append(f"{lane}: {place}")
+    if found["boost"] != 1.0:
+        lanes.append(f"boosted by {found['boost']:.3g}")
     where = "; ".join(lanes)
     if found["returned"]:
         return f"{name} is returned at rank {found['rank']}. {where}"

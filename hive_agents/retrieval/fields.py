@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError, closest
-from hive_agents.retrieval.collection import Collection
+from hive_agents.retrieval.boosts import HALF_LIFE, BoostKey, boost_key, by_age
+from hive_agents.retrieval.collection import Collection, FieldSchema
 from hive_agents.retrieval.documents import iso_date, keyword_text
 from hive_agents.retrieval.filters import Condition, Scalar
 from hive_agents.retrieval.generation import stored_value
@@ -18,6 +20,7 @@ from hive_agents.retrieval.recent import Recent
 
 _SQL_BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 _FIELDS, _FILTERS = 64, 32
+_DAY = 86_400.0
 
 Documents = NDArray[np.bool_]
 Chunks = NDArray[np.bool_]
@@ -49,6 +52,7 @@ class FieldValues:
         self._visible = visible
         self._values: Recent[str, list[tuple[str, int]]] = Recent(_FIELDS)
         self._selected: Recent[tuple[bool, tuple[tuple[str, Condition], ...]], Chunks] = Recent(_FILTERS)
+        self._factors: Recent[BoostKey, NDArray[np.float64]] = Recent(_FILTERS)
 
     def values(self, field: str) -> list[tuple[str, int]]:
         """Each value, in order of its text, with the number of documents that have it."""
@@ -62,6 +66,47 @@ class FieldValues:
         key = tuple(sorted(conditions.items()))
         return self._selected.get((checked, key), lambda: self._meeting(key, checked)[self._chunk_documents])
 
+    def factors(self, boosts: Mapping[str, Mapping[str, float]]) -> NDArray[np.float64]:
+        """Return each document's factor, shape `(n_documents,)`, 1 where it has no boosted value.
+
+        Raises: HIVE-206 and 207 for a field that can't be boosted so. A value that no document has is no fault here:
+        it may have left with the last document that had it.
+        """
+        return self._factors.get(boost_key(boosts), lambda: self._factors_of(boosts))
+
+    def missing(self, field: str, boost: Mapping[str, float]) -> list[HiveError]:
+        """Return a HIVE-208 for each boosted value that no document has."""
+        kind = self._collection.fields[field].type
+        known = [] if HALF_LIFE in boost else [value for value, _ in self.values(field)]
+        return [
+            _no_value(field, shown, known, f"boosts.{field}")
+            for shown in (() if HALF_LIFE in boost else map(_key(kind), boost))
+            if shown not in known
+        ]
+
+    def _factors_of(self, boosts: Mapping[str, Mapping[str, float]]) -> NDArray[np.float64]:
+        factors = np.ones(self._n_documents)
+        for field, boost in boosts.items():
+            schema = self._filterable(field, f"boosts.{field}")
+            if (schema.type == "date") != (HALF_LIFE in boost):
+                raise _wrong_boost(field, schema.type)
+            if HALF_LIFE in boost:
+                self._age(field, boost[HALF_LIFE], factors)
+                continue
+            for value, factor in boost.items():
+                rows = self._rows(field, "value = ?", _key(schema.type)(value))
+                factors[[document for _, document in rows]] *= factor
+        return factors
+
+    def _age(self, field: str, half_life: float, factors: NDArray[np.float64]) -> None:
+        newest: dict[int, float] = {}
+        for value, document in self._rows(field, "1"):
+            day = _days(value)
+            newest[document] = max(day, newest.get(document, day))
+        if newest:
+            days = np.array(list(newest.values()))
+            factors[list(newest)] *= by_age(days.max() - days, half_life)
+
     def _meeting(self, conditions: Sequence[tuple[str, Condition]], checked: bool) -> Documents:
         allowed = np.ones(self._n_documents, np.bool_) if self._visible is None else self._visible.copy()
         for field, wanted in conditions:
@@ -69,16 +114,8 @@ class FieldValues:
         return allowed
 
     def _with(self, field: str, wanted: Condition, checked: bool) -> Documents:
-        schema = self._collection.fields.get(field)
         path = f"filters.{field}"
-        if schema is None:
-            guess = closest(field, self._collection.filterable)
-            known = ", ".join(self._collection.filterable) or "none"
-            fix = f'did you mean "{guess}"?' if guess else f"filterable fields: {known}"
-            raise HiveError.of("HIVE-206", f'the collection has no field "{field}"', path=path, fix=fix)
-        if not schema.filterable:
-            fix = f'set "filterable": true in collections/{self._collection.name}.json, then run `hive index`'
-            raise HiveError.of("HIVE-207", f'field "{field}" is not filterable', path=path, fix=fix)
+        schema = self._filterable(field, path)
         allowed = np.ones(self._n_documents, np.bool_)
         if wanted.include is not None:
             allowed &= self._having(field, wanted.include, path, checked)
@@ -88,17 +125,25 @@ class FieldValues:
             allowed &= self._within(field, schema.type, operator, bound, path)
         return allowed
 
+    def _filterable(self, field: str, path: str) -> FieldSchema:
+        schema = self._collection.fields.get(field)
+        if schema is None:
+            guess = closest(field, self._collection.filterable)
+            known = ", ".join(self._collection.filterable) or "none"
+            fix = f'did you mean "{guess}"?' if guess else f"filterable fields: {known}"
+            raise HiveError.of("HIVE-206", f'the collection has no field "{field}"', path=path, fix=fix)
+        if not schema.filterable:
+            fix = f'set "filterable": true in collections/{self._collection.name}.json, then run `hive index`'
+            raise HiveError.of("HIVE-207", f'field "{field}" is not filterable', path=path, fix=fix)
+        return schema
+
     def _having(self, field: str, values: Sequence[Scalar], path: str, checked: bool) -> Documents:
         mask = np.zeros(self._n_documents, np.bool_)
         for value in values:
             shown = _stored(value, self._collection.fields[field].type)
             rows = self._rows(field, "value = ?", shown)
             if not rows and not checked:
-                known = [known for known, _ in self.values(field)]
-                guess = closest(shown, known)
-                some = ", ".join(known[:12]) + (" …" if len(known) > 12 else "")
-                fix = f'did you mean "{guess}"?' if guess else f"values in use: {some or 'none'}"
-                raise HiveError.of("HIVE-208", f'no document has {field} = "{shown}"', path=path, fix=fix)
+                raise _no_value(field, shown, [known for known, _ in self.values(field)], path)
             mask[[document for _, document in rows]] = True
         return mask
 
@@ -133,3 +178,38 @@ def _stored(value: Scalar, kind: str) -> str:
         except ValueError:
             return str(value)
     return keyword_text(value) if kind in ("keyword", "text") else stored_value(value)[0]
+
+
+def _key(kind: str) -> Callable[[str], str]:
+    """How a boost's key, which JSON makes a text, is stored for a field of this type."""
+    if kind == "number":
+        return _number_text
+    return str.lower if kind == "boolean" else str
+
+
+def _number_text(value: str) -> str:
+    try:
+        return stored_value(float(value))[0]
+    except ValueError:
+        return value
+
+
+def _days(value: str) -> float:
+    """A stored date as days since 1970; one without a time zone is taken as UTC."""
+    moment = dt.datetime.fromisoformat(value)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() / _DAY
+
+
+def _no_value(field: str, shown: str, known: Sequence[str], path: str) -> HiveError:
+    guess = closest(shown, known)
+    some = ", ".join(known[:12]) + (" …" if len(known) > 12 else "")
+    fix = f'did you mean "{guess}"?' if guess else f"values in use: {some or 'none'}"
+    return HiveError.of("HIVE-208", f'no document has {field} = "{shown}"', path=path, fix=fix)
+
+
+def _wrong_boost(field: str, kind: str) -> HiveError:
+    if kind == "date":
+        message, fix = f'field "{field}" is a date: it is boosted by its age', f'use {{"{HALF_LIFE}": 365}}'
+    else:
+        message, fix = f'field "{field}" is a {kind}: it has no age', 'use factors by value, as {"draft": 0.5}'
+    return HiveError.of("HIVE-207", message, path=f"boosts.{field}", fix=fix)

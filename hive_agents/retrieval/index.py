@@ -140,6 +140,12 @@ class SqliteIndex:
         numbers: NDArray[np.int64] = self.chunk_documents[chunks].astype(np.int64)
         return numbers
 
+    def missing(self, field: str, boost: Mapping[str, float]) -> list[HiveError]:
+        return self._fields.missing(field, boost)
+
+    def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
+        return self._fields.factors(boosts)[self.chunk_documents[chunks]]
+
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]:
         return [self._chunk_ids[number] for number in chunks.tolist()]
 

@@ -83,6 +83,18 @@ class LaneIndex(Protocol):
     def documents_of(self, chunks: ChunkNumbers) -> list[str]:
         """The doc_id of each chunk."""
 
+    def document_numbers(self, chunks: NDArray[Any]) -> NDArray[np.int64]:
+        """A number for the document of each chunk, in the shape of `chunks`."""
+
+    def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
+        """What `boosts` multiply the score of each chunk by, in the shape of `chunks`.
+
+        A document without the field has the factor 1, one with several values the product of theirs. An age is
+        counted from the newest date of all documents.
+
+        Raises: HIVE-206, 207 for a field that can't be boosted so.
+        """
+
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]: ...
 
     def rows(self, chunks: Sequence[int]) -> list[ChunkRow]: ...

@@ -101,6 +101,13 @@ class ScopedIndex:
     def documents_of(self, chunks: ChunkNumbers) -> list[str]:
         return self._index.documents_of(self.whole_numbers[chunks])
 
+    def document_numbers(self, chunks: NDArray[Any]) -> NDArray[np.int64]:
+        numbers: NDArray[np.int64] = self._chunk_documents[chunks].astype(np.int64)
+        return numbers
+
+    def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
+        return self._fields.factors(boosts)[self._chunk_documents[chunks]]
+
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]:
         return self._index.chunk_ids(self.whole_numbers[chunks])
 

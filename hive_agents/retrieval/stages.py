@@ -1,6 +1,6 @@
 """The stages of a search, one by one, so that a caller can put a permission gate between them.
 
-`retrieve` (lanes, RRF, abstention), `rerank`, `finish` (relevance floor, dynamic-k, top_k).
+`retrieve` (lanes, RRF, boosts, abstention), `rerank`, `finish` (per_document, relevance floor, dynamic-k, top_k).
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from hive_agents.errors import HiveError
 from hive_agents.retrieval.analysis import words
 from hive_agents.retrieval.bm25 import BM25Params
+from hive_agents.retrieval.boosts import boosted
 from hive_agents.retrieval.config import RetrievalConfig
-from hive_agents.retrieval.cutoff import dynamic_k
+from hive_agents.retrieval.cutoff import dynamic_k, occurrences
 from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
 from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex, Mask
 from hive_agents.retrieval.ranking import Cut, CutReason
@@ -29,6 +30,7 @@ class Search:
     query: str
     lanes: dict[str, Lane]
     fused: Fused
+    documents: NDArray[np.int64]  # the document's number, by position in `fused`
     order: NDArray[np.intp]  # positions in `fused`, best first, after the stages so far
     relevance: dict[int, float]  # by position in `fused`
     cut: Cut
@@ -74,7 +76,7 @@ def retrieve_many(
         vector = index.vector(queries, deep if config.retrieval.vector else 1, mask)
         for lanes, lane in zip(by_query, vector, strict=True):
             lanes["vector"] = lane
-    return [fuse(query, lanes, config) for query, lanes in zip(queries, by_query, strict=True)]
+    return [fuse(index, query, lanes, config) for query, lanes in zip(queries, by_query, strict=True)]
 
 
 def require_words(query: str) -> None:
@@ -93,17 +95,20 @@ def admitted(index: LaneIndex, config: RetrievalConfig, within: Mask | None) -> 
     return within if mask is None else mask if within is None else mask & within
 
 
-def fuse(query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> Search:
-    """The candidates of lanes already ranked; a lane that only abstention needs is not fused."""
+def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: RetrievalConfig) -> Search:
+    """The candidates of lanes already ranked, boosted; a lane that only abstention needs is not fused."""
     min_cosine = config.abstain.min_cosine
     best_cosine = lanes["vector"].scores[:1].tolist() if min_cosine is not None else []
     if not config.retrieval.vector:
         lanes = {"keyword": lanes["keyword"]}
     fused = rrf(list(lanes.values()), _weights(config), config.retrieval.rrf_k)
+    if config.boosts:
+        fused = boosted(fused, index.factors(config.boosts, fused.chunks))
+    documents = index.document_numbers(fused.chunks)
     order: NDArray[np.intp] = np.arange(len(fused))
     if min_cosine is not None and not (best_cosine and best_cosine[0] >= min_cosine):
-        return Search(query, lanes, fused, order[:0], {}, Cut("abstain", 0))
-    return Search(query, lanes, fused, order, {}, Cut("none", len(fused)))
+        return Search(query, lanes, fused, documents, order[:0], {}, Cut("abstain", 0))
+    return Search(query, lanes, fused, documents, order, {}, Cut("none", len(fused)))
 
 
 def rerank(
@@ -152,7 +157,7 @@ def _readable(
 
 
 def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] | None = None) -> Search:
-    """The list that is returned: relevance floor, dynamic-k, top_k.
+    """The list that is returned: per_document, relevance floor, dynamic-k, top_k.
 
     `kept` (shape `(len(search.fused),)`, by position in `search.fused`) is what a gate let pass: floor and cut are
     those of a search that never had the other candidates, at the fused scores they have here.
@@ -160,6 +165,8 @@ def finish(search: Search, config: RetrievalConfig, *, kept: NDArray[np.bool_] |
     if search.cut.reason == "abstain":
         return search
     order = search.order if kept is None else search.order[kept[search.order]]
+    if config.retrieval.per_document is not None:
+        order = order[occurrences(search.documents[order]) < config.retrieval.per_document]
     candidates = len(order)
     floor = config.rerank.floor if config.rerank.enabled else None
     if floor is not None:

@@ -41,7 +41,7 @@ def check_config(
         findings.append(
             Diagnostic("HIVE-107", message, stored.file, "parent", "name an existing config, or use null", line)
         )
-    if refresh and stored.config.filters:
+    if refresh and (stored.config.filters or stored.config.boosts):
         build_index(workspace)
     configured = workspace.settings.models.reranker not in ("", "none")
     return findings + check_semantics(workspace, stored, golden=golden, reranker=reranker or configured)

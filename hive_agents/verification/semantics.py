@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.retrieval.collection import Collection, collection_names, load_collection, no_such_collection
@@ -17,7 +19,7 @@ def check_semantics(
 ) -> list[Diagnostic]:
     """Every diagnostic of level 2. A disabled block is not looked at.
 
-    Filters are checked against the index, so it must be up to date. Raises: level 1 for a broken collection.
+    Filters and boosts are checked against the index, so it must be up to date. Raises: level 1 for a broken collection.
     """
     names = collection_names(workspace)
     name = stored.config.collection
@@ -27,7 +29,13 @@ def check_semantics(
         if error.diagnostics[0].code != "HIVE-211":
             raise
         return no_such_collection(name, names, stored.file, stored.line_of(["collection"])).diagnostics
-    findings = [*_retrieval(stored), *_blocks(stored, reranker), *_filters(workspace, stored, collection)]
+    findings = [*_retrieval(stored), *_blocks(stored, reranker)]
+    if stored.config.filters or stored.config.boosts:
+        index = SqliteIndex(workspace, collection)
+        try:
+            findings += [*_filters(index, stored), *_boosts(index, stored)]
+        finally:
+            index.close()
     if golden is not None and golden.collection != name:
         message = f'the golden set judges "{golden.collection}", the config searches "{name}"'
         findings.append(
@@ -123,29 +131,36 @@ def _blocks(stored: StoredConfig, reranker: bool) -> Iterator[Diagnostic]:
             )
 
 
-def _filters(workspace: Workspace, stored: StoredConfig, collection: Collection) -> Iterator[Diagnostic]:
-    conditions = stored.config.conditions
-    if not conditions:
-        return
-    index = SqliteIndex(workspace, collection)
-    try:
-        sound = True
-        for field, condition in conditions.items():
-            try:
-                index.select({field: condition})
-            except HiveError as error:
-                sound = False
-                for found in error.diagnostics:
-                    line = stored.line_of(["filters", field])
-                    yield Diagnostic(found.code, found.message, stored.file, found.path, found.fix, line)
-        mask = index.select(conditions) if sound else None
-        if mask is not None and not mask.any():
-            yield _finding(
-                stored,
-                "HIVE-209",
-                "no document passes all the filters",
-                "filters",
-                fix="remove one of them; `hive fields` shows the values in use",
-            )
-    finally:
-        index.close()
+def _filters(index: SqliteIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
+    sound = True
+    for field, condition in stored.config.conditions.items():
+        try:
+            index.select({field: condition})
+        except HiveError as error:
+            sound = False
+            yield from _located(error, stored, "filters", field)
+    mask = index.select(stored.config.conditions) if sound else None
+    if mask is not None and not mask.any():
+        yield _finding(
+            stored,
+            "HIVE-209",
+            "no document passes all the filters",
+            "filters",
+            fix="remove one of them; `hive fields` shows the values in use",
+        )
+
+
+def _boosts(index: SqliteIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
+    for field, boost in stored.config.boosts.items():
+        try:
+            index.factors({field: boost}, np.empty(0, np.intp))
+        except HiveError as error:
+            yield from _located(error, stored, "boosts", field)
+        else:
+            for error in index.missing(field, boost):
+                yield from _located(error, stored, "boosts", field)
+
+
+def _located(error: HiveError, stored: StoredConfig, *path: str) -> Iterator[Diagnostic]:
+    for found in error.diagnostics:
+        yield Diagnostic(found.code, found.message, stored.file, found.path, found.fix, stored.line_of(path))

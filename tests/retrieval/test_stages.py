@@ -50,6 +50,7 @@ def shown(engine: SearchEngine, search: Search, config: RetrievalConfig) -> Any:
         {"rerank": {"enabled": True, "candidates": 4, "floor": 0.05}},
         {"abstain": {"min_cosine": 0.99}, "rerank": {"enabled": True}},
         {"filters": {"category": "guides"}},
+        {"retrieval": {"per_document": 1, "top_k": 3}, "boosts": {"status": {"retired": 3}}},
     ],
 )
 def test_the_stages_together_are_the_search(indexed: Workspace, blocks: dict[str, Any]) -> None:
@@ -117,7 +118,9 @@ def random_search(rng: random.Random, n: int) -> Search:
     relevance = {position: rng.choice([0.1, 0.5, 0.9]) for position in range(head)}
     order[:head] = sorted(order[:head], key=lambda position: -relevance[position])
     lane = Lane(fused.chunks, scores.astype(np.float32))
-    return Search("q", {"keyword": lane, "vector": lane}, fused, np.array(order, np.intp), relevance, Cut("none", n))
+    documents = np.array([rng.randrange(max(n // 2, 1)) for _ in range(n)], np.int64)
+    lanes = {"keyword": lane, "vector": lane}
+    return Search("q", lanes, fused, documents, np.array(order, np.intp), relevance, Cut("none", n))
 
 
 def without(search: Search, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Search:
@@ -126,7 +129,7 @@ def without(search: Search, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Search
     fused = Fused(search.fused.chunks[kept], search.fused.scores[kept], tuple(r[kept] for r in search.fused.ranks))
     order = np.array([place[p] for p in search.order.tolist() if p in place], np.intp)
     relevance = {place[p]: value for p, value in search.relevance.items() if p in place}
-    return Search(search.query, search.lanes, fused, order, relevance, Cut("none", len(fused)))
+    return Search(search.query, search.lanes, fused, search.documents[kept], order, relevance, Cut("none", len(fused)))
 
 
 def test_what_a_gate_drops_was_never_a_candidate() -> None:
@@ -136,7 +139,7 @@ def test_what_a_gate_drops_was_never_a_candidate() -> None:
         kept = np.array([rng.random() < 0.7 for _ in range(len(search.fused))], np.bool_)
         top_k = rng.randrange(1, 15)
         config = parsed(
-            retrieval={"top_k": top_k},
+            retrieval={"top_k": top_k, "per_document": rng.choice([None, 1, 2])},
             dynamic_k={
                 "enabled": rng.random() < 0.7,
                 "gap_threshold_factor": rng.choice([1.2, 3.0]),
@@ -166,3 +169,33 @@ def test_an_abstention_stays_one(indexed: Workspace) -> None:
     assert engine.rerank(index, search, config).cut == finish(search, config).cut == Cut("abstain", 0)
     assert len(search.fused) >= len(DOCUMENTS)
     assert search.returned.tolist() == []
+
+
+def test_a_list_holds_at_most_so_many_chunks_of_a_document_its_best_ones(indexed: Workspace) -> None:
+    index = indexed.engine().index("kb")
+    everything = retrieve(index, "webhooks retries signature", parsed())
+    documents = index.documents_of(everything.returned)
+    assert max(documents.count(doc_id) for doc_id in documents) > 2
+    for most in (1, 2):
+        found = finish(everything, parsed(retrieval={"per_document": most}))
+        kept = [p for p, doc_id in enumerate(documents) if documents[:p].count(doc_id) < most]
+        assert found.order[: found.cut.at].tolist() == kept[:10]
+
+
+def test_top_k_counts_documents_where_one_chunk_of_each_may_stand_in_the_list(indexed: Workspace) -> None:
+    index = indexed.engine().index("kb")
+    config = parsed(retrieval={"per_document": 1, "top_k": 3})
+    found = finish(retrieve(index, "webhooks retries signature", config), config)
+    assert len(set(index.documents_of(found.returned))) == len(found.returned) == 3
+    assert found.cut == Cut("top_k", 3)
+
+
+def test_the_chunks_of_a_document_are_counted_in_the_order_of_the_reranker_and_before_the_floor() -> None:
+    fused = Fused(np.arange(4), np.array([0.4, 0.3, 0.2, 0.1]), (np.arange(1, 5), np.arange(1, 5)))
+    lane = Lane(fused.chunks, fused.scores.astype(np.float32))
+    documents, relevance = np.array([7, 7, 8, 9], np.int64), {0: 0.1, 1: 0.9, 2: 0.8, 3: 0.7}
+    order = np.array([1, 2, 3, 0], np.intp)
+    search = Search("q", {"keyword": lane, "vector": lane}, fused, documents, order, relevance, Cut("none", 4))
+    config = parsed(retrieval={"per_document": 1}, rerank={"enabled": True, "floor": 0.75})
+    found = finish(search, config)
+    assert (found.returned.tolist(), found.cut) == ([1, 2], Cut("floor", 2))

@@ -122,6 +122,21 @@ CONFIG_CASES = [
         [block('"filters": {"status": "draft"}')],
     ),
     ("HIVE-207", "filters.owner", 8, [block('"filters": {"owner": "dana"}')], []),
+    ("HIVE-206", "boosts.statu", 8, [block('"boosts": {"statu": {"draft": 2}}')], []),
+    (
+        "HIVE-207",
+        "boosts.effective",
+        8,
+        [block('"boosts": {"effective": {"2025": 2}}')],
+        [block('"boosts": {"effective": {"half_life_days": 90}}')],
+    ),
+    (
+        "HIVE-208",
+        "boosts.status",
+        8,
+        [block('"boosts": {"status": {"draft": 0.5, "drafted": 2}}')],
+        [block('"boosts": {"status": {"draft": 0.5}, "version": {"3": 2}, "public": {"true": 2}}')],
+    ),
     (
         "HIVE-207",
         "filters.status",
