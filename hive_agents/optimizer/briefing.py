@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hive_agents import prompts
-from hive_agents.optimizer.lane_cache import MAX_DEPTH, Ints
+from hive_agents.optimizer.cached_lanes import MAX_DEPTH, Ints
 from hive_agents.optimizer.model_answer import BLOCKS, shown
 from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import filterable_values

@@ -1,13 +1,12 @@
 """Evaluate a config without searching: fuse, cut and score rankings that were computed once.
 
-A lane's ranking depends on filters and, for BM25, on its parameters; everything behind it (weights,
-rrf_k, candidates, dynamic-k, top_k, abstention) is arithmetic over ranks, done here for all queries at
-once. The result equals the engine's bit for bit.
+A lane's ranking depends on filters and, for BM25, on its parameters; everything behind it (weights, rrf_k,
+candidates, boosts, per_document, dynamic-k, top_k, abstention) is arithmetic over ranks, done here for all queries
+at once. The result equals the engine's bit for bit.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,25 +15,23 @@ from numpy.typing import NDArray
 
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.evaluation.metrics.discounts import discount, ideal_dcg
-from hive_agents.evaluation.scopes import Scopes
 from hive_agents.optimizer.budget import Budget
-from hive_agents.retrieval import RetrievalConfig, ScopedIndex, SearchEngine
+from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, Floats, Ints
+from hive_agents.retrieval import RetrievalConfig, SearchEngine
 from hive_agents.retrieval.bm25 import BM25Params
-from hive_agents.retrieval.filters import Condition
+from hive_agents.retrieval.boosts import BoostKey, boost_key
+from hive_agents.retrieval.cutoff import occurrences
 from hive_agents.retrieval.fusion import lane_weights, rank_step, rrf_scores
-from hive_agents.retrieval.lanes import LaneIndex
+from hive_agents.retrieval.recent import Recent
 
-MAX_DEPTH = 200
-"""Lanes are cached this deep; a config that asks for more candidates is measured by the engine."""
+_POOLS, _FUSED = 64, 64
+_PREFIX = 48
+"""So many places of a fused list are kept in order: enough for every list that is scored, mostly."""
 
-_POOLS = 64
-_LANES = 256
+_RANK_BITS = 8
+_ABSENT = np.iinfo(np.int64).max
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-FilterKey = tuple[tuple[str, Condition], ...]
-
-_NOTHING = np.empty(0, np.intp)
+_PoolKey = tuple[FilterKey, BM25Params, int, int]
 
 
 @dataclass(frozen=True)
@@ -48,14 +45,34 @@ class Scores:
 
 @dataclass(frozen=True)
 class _Pool:
-    """The union of both lanes, a row a query, columns by ascending chunk number; rank 0 means absent."""
+    """The union of both lanes, a row a query, columns by ascending chunk number, -1 behind the end; rank 0: absent."""
 
     chunks: Ints
-    documents: Ints
-    labels: NDArray[np.int8]
     keyword: Ints
     vector: Ints
     best_cosine: Floats
+
+
+@dataclass(frozen=True)
+class _Fused:
+    """The best columns of a pool in order of their fused scores, shape `(n, depth)`.
+
+    `available` counts all candidates of each query, shape `(n,)`; behind them the columns mean nothing.
+    """
+
+    order: Ints
+    scores: Floats
+    available: Ints
+    documents: Ints
+    labels: NDArray[np.int8]
+
+    def only(self, columns: Ints, available: Ints) -> _Fused:
+        """Return these columns of each row, with another count of candidates."""
+        order, scores, documents, labels = (
+            np.take_along_axis(values, columns, axis=1)
+            for values in (self.order, self.scores, self.documents, self.labels)
+        )
+        return _Fused(order, scores, available, documents, labels)
 
 
 @dataclass(frozen=True)
@@ -78,31 +95,36 @@ class LaneCache:
     def __init__(self, engine: SearchEngine, golden: GoldenSet, *, budget: Budget | None = None) -> None:
         self.golden = golden
         self.budget = budget
-        self._index = engine.index(golden.collection)
-        self._scopes = self._rows_by_scope(Scopes(engine.workspace))
-        self._vectors = self._index.embedding_model is not None
+        self._lanes = CachedLanes(engine, golden)
+        self._index = self._lanes.index
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self._index.doc_ids())}
-        self._keyword_lanes: OrderedDict[tuple[FilterKey, BM25Params], Ints] = OrderedDict()
-        self._vector_lanes: OrderedDict[FilterKey, tuple[Ints, Floats]] = OrderedDict()
-        self._pools: OrderedDict[tuple[FilterKey, BM25Params], _Pool] = OrderedDict()
+        self._pools: Recent[_PoolKey, _Pool] = Recent(_POOLS)
+        self._fused: Recent[tuple[_PoolKey, object, BoostKey, int], _Fused] = Recent(_FUSED)
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
-        """Per-query scores. Raises: `BudgetExhausted`."""
+        """Return the scores of each query. Raises: `BudgetExhausted`."""
         if self.budget is not None:
             self.budget.spend()
         if not len(self.golden):
             return Scores(np.empty(0), np.empty(0), np.empty(0, np.int64))
-        ranked = self.rank(config)
-        k = self.golden.k
-        labels, documents = ranked.labels[:, :k], ranked.documents[:, :k]
-        inside = np.arange(labels.shape[1])[None, :] < ranked.returned[:, None]
-        counted = np.where(inside & ~_repeats(documents), labels, 0)
+        retrieval, k = config.retrieval, self.golden.k
+        pool_key = self._key(
+            config,
+            retrieval.candidates if retrieval.keyword else 0,
+            retrieval.candidates if retrieval.vector else 0,
+        )
+        fused, returned = self._cut(config, pool_key, max(retrieval.top_k, k))
+        labels, documents = fused.labels[:, :k], fused.documents[:, :k]
+        inside = np.arange(labels.shape[1])[None, :] < returned[:, None]
+        if retrieval.per_document != 1:
+            inside &= occurrences(documents) == 0
+        counted = np.where(inside, labels, 0)
         gained = np.zeros(len(labels))
         for column in range(labels.shape[1]):  # in order of rank, as the metric adds up
             gained += counted[:, column] * discount(column + 1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            scores = np.where(self._ideal > 0, gained / self._ideal, np.where(ranked.returned > 0, gained, 1.0))
-        return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(ranked.returned, k))
+            scores = np.where(self._ideal > 0, gained / self._ideal, np.where(returned > 0, gained, 1.0))
+        return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(returned, k))
 
     def distractors_returned(self, config: RetrievalConfig) -> list[str]:
         """The doc_id of every distractor within k, once for each query that gets it."""
@@ -115,32 +137,18 @@ class LaneCache:
         return found
 
     def rank(self, config: RetrievalConfig, depth: int | None = None) -> Ranked:
-        """Every query's fused ranking, cut as the config says; `depth` columns or more where there are as many."""
-        if config.retrieval.candidates > MAX_DEPTH:
-            raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
-        pool = self._pool(config)
-        retrieval = config.retrieval
-        weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
-        lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
-        ranks = [np.where(lane <= retrieval.candidates, lane, 0) for lane in lanes]
-        scores = rrf_scores(ranks, weights, retrieval.rrf_k)
-        candidate = np.logical_or.reduce([rank > 0 for rank in ranks])
-        # Absent chunks go behind everything; a stable sort leaves ties by chunk number.
-        keys = np.where(candidate, -scores, np.inf)
-        wanted = max(retrieval.top_k, self.golden.k, depth or 0)
-        order = np.argsort(keys, axis=1, kind="stable")[:, :wanted]
-        available = candidate.sum(axis=1)
-        top = np.take_along_axis(scores, order, axis=1)
-        returned = np.minimum(available, retrieval.top_k)
-        if config.dynamic_k.enabled:
-            returned = _dynamic_k(top, available, weights, config)
-        if config.abstain.min_cosine is not None:
-            returned = np.where(pool.best_cosine >= config.abstain.min_cosine, returned, 0)
+        """Every query's fused ranking, cut as the config says; `depth` columns or more where there are as many.
+
+        The ranks of a lane that the config doesn't use are those that it would have.
+        """
+        pool_key = self._key(config, MAX_DEPTH, MAX_DEPTH)
+        fused, returned = self._cut(config, pool_key, max(config.retrieval.top_k, self.golden.k, depth or 0))
+        pool = self._pool(pool_key)
         return Ranked(
-            np.take_along_axis(pool.documents, order, axis=1),
-            np.take_along_axis(pool.labels, order, axis=1),
-            np.take_along_axis(pool.keyword, order, axis=1),
-            np.take_along_axis(pool.vector, order, axis=1),
+            fused.documents,
+            fused.labels,
+            np.take_along_axis(pool.keyword, fused.order, axis=1),
+            np.take_along_axis(pool.vector, fused.order, axis=1),
             returned,
         )
 
@@ -155,99 +163,141 @@ class LaneCache:
     @property
     def best_cosines(self) -> Floats:
         """The best cosine of each query over all documents."""
-        return self._vector_lane(())[1]
+        return self._lanes.vector(())[1]
 
-    def _pool(self, config: RetrievalConfig) -> _Pool:
+    def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[_Fused, Ints]:
+        """The fused lists, `wanted` columns or more where there are as many, and how many of each are returned."""
+        if config.retrieval.candidates > MAX_DEPTH:
+            raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
+        fused = self._fuse(config, pool_key, wanted)
+        per_document = config.retrieval.per_document
+        if per_document is not None:
+            thinned = _thinned(fused, per_document)
+            width = fused.order.shape[1]
+            while ((thinned.available < wanted) & (fused.available > width)).any():  # more may stand behind the prefix
+                fused = self._fuse(config, pool_key, width := 4 * width)
+                thinned = _thinned(fused, per_document)
+            fused = thinned
+        retrieval, available = config.retrieval, fused.available
+        returned = np.minimum(available, retrieval.top_k)
+        if config.dynamic_k.enabled:
+            weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
+            returned = _dynamic_k(fused.scores, available, weights, config)
+        if config.abstain.min_cosine is not None:
+            best = self._pool(pool_key).best_cosine
+            returned = np.where(best >= config.abstain.min_cosine, returned, 0)
+        return fused, returned
+
+    def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> _Fused:
+        retrieval, boosts = config.retrieval, boost_key(config.boosts)
+        # One lane's ranks are in its own order whatever the constant.
+        fusion = (retrieval.method, retrieval.candidates, retrieval.rrf_k, *retrieval.weights.model_dump().values())
+        width = max(_PREFIX, wanted)
+        return self._fused.get((pool_key, fusion, boosts, width), lambda: self._ordered(config, pool_key, width))
+
+    def _ordered(self, config: RetrievalConfig, pool_key: _PoolKey, width: int) -> _Fused:
+        pool, retrieval = self._pool(pool_key), config.retrieval
+        weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
+        lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
+        ranks = [np.where(lane <= retrieval.candidates, lane, 0) for lane in lanes]
+        scores = rrf_scores(ranks, weights, retrieval.rrf_k)
+        candidate = np.logical_or.reduce([rank > 0 for rank in ranks])
+        if config.boosts:
+            scores *= self._lanes.factors(config.boosts, pool.chunks)
+        order = _best_columns(np.where(candidate, scores, -1.0), width)
+        documents = self._index.document_numbers(np.take_along_axis(pool.chunks, order, axis=1))
+        return _Fused(
+            order, np.take_along_axis(scores, order, axis=1), candidate.sum(axis=1), documents, self._labels(documents)
+        )
+
+    def _labels(self, documents: Ints) -> NDArray[np.int8]:
+        keys, labels = self._judged
+        wanted = documents + np.arange(len(documents))[:, None] * len(self._doc_numbers)
+        places = np.searchsorted(keys, wanted)
+        places[places == len(keys)] = 0
+        found: NDArray[np.int8] = np.where(keys[places] == wanted, labels[places], np.int8(0))
+        return found
+
+    @cached_property
+    def _judged(self) -> tuple[Ints, NDArray[np.int8]]:
+        """The labels as sorted keys `row * n_documents + document`; one key that nothing has stands for none."""
+        width = len(self._doc_numbers)
+        entries = sorted(
+            (row * width + self._doc_numbers[doc_id], label)
+            for row, query in enumerate(self.golden)
+            for doc_id, label in query.qrels.items()
+            if label and doc_id in self._doc_numbers
+        ) or [(-1, 0)]
+        return np.array([key for key, _ in entries], np.int64), np.array([label for _, label in entries], np.int8)
+
+    def _key(self, config: RetrievalConfig, keyword: int, vector: int) -> _PoolKey:
         key: FilterKey = tuple(sorted(config.conditions.items()))
-        params = BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost)
-        pool = self._pools.get((key, params))
-        if pool is None:
-            pool = self._pools[(key, params)] = self._join(key, params)
-            if len(self._pools) > _POOLS:
-                self._pools.popitem(last=False)
-        self._pools.move_to_end((key, params))
-        return pool
+        return key, BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost), keyword, vector
 
-    def _join(self, key: FilterKey, params: BM25Params) -> _Pool:
-        keyword = self._keyword_lane(key, params)
-        vector, best = self._vector_lane(key)
-        n = len(self.golden)
-        both = np.sort(np.concatenate([keyword, vector], axis=1), axis=1)
-        both[:, 1:][both[:, 1:] == both[:, :-1]] = -1
-        both = np.sort(np.where(both < 0, np.iinfo(np.int64).max, both), axis=1)
-        present = both != np.iinfo(np.int64).max
-        width = int(present.sum(axis=1).max(initial=1))
-        chunks = np.where(present, both, -1)[:, :width]
-        ranks = []
-        for lane in (keyword, vector):
-            rank = np.zeros((n, width), np.int64)
-            for row in range(n):
-                mine = lane[row][lane[row] >= 0]
-                valid = chunks[row][: int(present[row].sum())]
-                rank[row, np.searchsorted(valid, mine)] = np.arange(1, len(mine) + 1)
-            ranks.append(rank)
-        documents = np.where(chunks >= 0, self._index.document_numbers(np.maximum(chunks, 0)), -1)
-        labels = np.zeros((n, width), np.int8)
-        for row, query in enumerate(self.golden):
-            for doc_id, label in query.qrels.items():
-                if label:
-                    labels[row, documents[row] == self._doc_numbers.get(doc_id, -2)] = label
-        return _Pool(chunks, documents, labels, ranks[0], ranks[1], best)
+    def _pool(self, key: _PoolKey) -> _Pool:
+        return self._pools.get(key, lambda: self._join(key))
 
-    def _rows_by_scope(self, scopes: Scopes) -> list[tuple[LaneIndex, NDArray[np.intp], list[int]]]:
-        """Each index that queries are measured on, the numbers of its chunks in the whole one, and their rows."""
-        rows: dict[str | None, list[int]] = {}
-        for row, query in enumerate(self.golden):
-            rows.setdefault(query.principal, []).append(row)
-        found = [(scopes.of(self._index, principal), own) for principal, own in rows.items()]
-        whole = np.arange(self._index.n_chunks)
-        return [(index, index.whole_numbers if isinstance(index, ScopedIndex) else whole, own) for index, own in found]
-
-    def _keyword_lane(self, key: FilterKey, params: BM25Params) -> Ints:
-        lane = self._keyword_lanes.get((key, params))
-        if lane is None:
-            found = [_NOTHING] * len(self.golden)
-            for index, numbers, rows in self._scopes:
-                mask = index.select(dict(key), checked=True)
-                for row in rows:
-                    found[row] = numbers[index.keyword(self.golden.texts[row], MAX_DEPTH, params, mask).chunks]
-            lane = self._keyword_lanes[(key, params)] = _padded(found)
-            if len(self._keyword_lanes) > _LANES:
-                self._keyword_lanes.popitem(last=False)
-        return lane
-
-    def _vector_lane(self, key: FilterKey) -> tuple[Ints, Floats]:
-        found, best = [_NOTHING] * len(self.golden), np.full(len(self.golden), -np.inf)
-        if not self._vectors or not len(self.golden):
-            return _padded(found), best
-        lane = self._vector_lanes.get(key)
-        if lane is None:
-            for index, numbers, rows in self._scopes:
-                mask = index.select(dict(key), checked=True)
-                lanes = index.vector([self.golden.texts[row] for row in rows], MAX_DEPTH, mask)
-                for row, one in zip(rows, lanes, strict=True):
-                    found[row] = numbers[one.chunks]
-                    best[row] = one.scores[0] if len(one.scores) else -np.inf
-            lane = self._vector_lanes[key] = (_padded(found), best)
-            if len(self._vector_lanes) > _LANES:
-                self._vector_lanes.popitem(last=False)
-        return lane
+    def _join(self, key: _PoolKey) -> _Pool:
+        filters, params, keyword_depth, vector_depth = key
+        keyword = self._lanes.keyword(filters, params)[:, :keyword_depth]
+        vector, best = self._lanes.vector(filters)
+        return _joined(keyword, vector[:, :vector_depth], best)
 
 
-def _padded(lanes: list[NDArray[np.intp]]) -> Ints:
-    width = max((len(lane) for lane in lanes), default=0)
-    padded = np.full((len(lanes), max(width, 1)), -1, np.int64)
-    for row, lane in enumerate(lanes):
-        padded[row, : len(lane)] = lane
-    return padded
+def _joined(keyword: Ints, vector: Ints, best_cosine: Floats) -> _Pool:
+    """The union of two lanes of chunk numbers, -1 behind their ends, with the rank of each chunk in both."""
+    # Chunk, lane and rank in one number: a sort brings the two entries of a chunk side by side.
+    entries = np.concatenate([_entries(keyword, 0), _entries(vector, 1)], axis=1)
+    if not entries.shape[1]:
+        entries = np.full((len(entries), 1), _ABSENT)
+    entries.sort(axis=1)
+    chunks, ranks = entries >> (_RANK_BITS + 1), entries & ((1 << _RANK_BITS) - 1)
+    in_vector = (entries >> _RANK_BITS) & 1 == 1
+    again = np.zeros(entries.shape, np.bool_)
+    again[:, 1:] = (chunks[:, 1:] == chunks[:, :-1]) & (entries[:, 1:] != _ABSENT)
+    keyword_ranks = np.where(in_vector, 0, ranks)
+    vector_ranks = np.where(in_vector, ranks, 0)
+    vector_ranks[:, :-1] += np.where(again[:, 1:], vector_ranks[:, 1:], 0)
+    kept = ~again & (entries != _ABSENT)
+    rows, columns = kept.nonzero()
+    counts = kept.sum(axis=1)
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    shape = (len(entries), max(int(counts.max(initial=0)), 1))
+    joined = [np.full(shape, -1, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)]
+    for target, values in zip(joined, (chunks, keyword_ranks, vector_ranks), strict=True):
+        target[rows, places] = values[rows, columns]
+    return _Pool(joined[0], joined[1], joined[2], best_cosine)
 
 
-def _repeats(documents: Ints) -> NDArray[np.bool_]:
-    """True where the same document stands further left."""
-    again = np.zeros(documents.shape, np.bool_)
-    for column in range(1, documents.shape[1]):
-        again[:, column] = (documents[:, :column] == documents[:, column : column + 1]).any(axis=1)
-    return again
+def _entries(lane: Ints, number: int) -> Ints:
+    ranks = np.arange(1, lane.shape[1] + 1)
+    entries: Ints = np.where(lane >= 0, (lane << 1 | number) << _RANK_BITS | ranks, _ABSENT)
+    return entries
+
+
+def _best_columns(keys: Floats, width: int) -> Ints:
+    """The columns of the `width` highest keys of each row, best first, ties by column."""
+    if keys.shape[1] <= width:
+        return np.argsort(-keys, axis=1, kind="stable")
+    place = keys.shape[1] - width
+    rows, columns = (keys >= np.partition(keys, place, axis=1)[:, place : place + 1]).nonzero()
+    counts = np.bincount(rows, minlength=len(keys))
+    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+    found = np.full((len(keys), int(counts.max(initial=width))), 0, np.int64)
+    values = np.full(found.shape, -np.inf)
+    found[rows, places], values[rows, places] = columns, keys[rows, columns]
+    order = np.argsort(-values, axis=1, kind="stable")[:, :width]
+    return np.take_along_axis(found, order, axis=1)
+
+
+def _thinned(fused: _Fused, per_document: int) -> _Fused:
+    """The list with at most `per_document` chunks of a document; what is dropped goes behind the others."""
+    width = fused.order.shape[1]
+    inside = np.arange(width)[None, :] < fused.available[:, None]
+    # A place behind the candidates must not count as an occurrence: each is a document of its own there.
+    documents = np.where(inside, fused.documents, -1 - np.arange(width)[None, :])
+    kept = inside & (occurrences(documents) < per_document)
+    return fused.only(np.argsort(~kept, axis=1, kind="stable"), kept.sum(axis=1))
 
 
 def _dynamic_k(top: Floats, available: Ints, weights: list[float], config: RetrievalConfig) -> Ints:

@@ -20,7 +20,8 @@ from hive_agents.files import atomic_write_text
 from hive_agents.llm import model_names
 from hive_agents.optimizer.budget import Budget
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
-from hive_agents.optimizer.lane_cache import MAX_DEPTH, LaneCache
+from hive_agents.optimizer.cached_lanes import MAX_DEPTH
+from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.model_proposer import ModelProposer
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation

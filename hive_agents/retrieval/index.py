@@ -21,6 +21,7 @@ from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.generation import State, find_generation, vectors_path
+from hive_agents.retrieval.keyword_batch import KeywordBatch
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, Mask
 from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
@@ -90,6 +91,10 @@ class SqliteIndex:
 
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
         return Lane(*self._scorer(params).top(terms(query, self.language), depth, mask=mask))
+
+    def keyword_batch(self, queries: Sequence[str]) -> KeywordBatch:
+        """Return what ranks these queries under any BM25 parameters, with one reading of their postings."""
+        return KeywordBatch(self.postings, [terms(query, self.language) for query in queries])
 
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
         scores: NDArray[np.float32] = self._scorer(params).scores(terms(query, self.language), chunks)

@@ -15,6 +15,7 @@ from hive_agents.retrieval.bm25 import BM25, BM25Params
 from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.generation import index_hash
+from hive_agents.retrieval.keyword_batch import KeywordBatch
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, Mask
 from hive_agents.retrieval.recent import Recent
 
@@ -63,6 +64,10 @@ class ScopedIndex:
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
         found = self._scorer(params).top(terms(query, self.language), depth, mask=self._whole(mask))
         return self._lane(*found)
+
+    def keyword_batch(self, queries: Sequence[str]) -> KeywordBatch:
+        """As `SqliteIndex.keyword_batch`, of the visible documents alone."""
+        return KeywordBatch(self._index.postings, [terms(query, self.language) for query in queries], self._chunks)
 
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
         whole = self.whole_numbers[chunks]

@@ -15,6 +15,15 @@ from hive_agents.optimizer.lane_cache import LaneCache
 from tests.sample import indexed_sample
 
 
+BOOSTS: list[dict[str, dict[str, float]]] = [
+    {},
+    {},
+    {"category": {"changelogs": 0.2, "faqs": 1.5}},
+    {"updated": {"half_life_days": 200}},
+    {"category": {"sops": 0.0}, "updated": {"half_life_days": 30}},
+]
+
+
 def random_config(rng: random.Random) -> RetrievalConfig:
     method = rng.choice(["keyword", "vector", "hybrid", "hybrid", "hybrid"])
     filters: dict[str, Any] = {}
@@ -31,6 +40,7 @@ def random_config(rng: random.Random) -> RetrievalConfig:
                 "top_k": rng.randrange(1, 20),
                 "rrf_k": rng.choice([1, 5, 20, 60, 100]),
                 "candidates": rng.choice([20, 50, 100, 200]),
+                "per_document": rng.choice([None, None, 1, 2, 5]),
                 "weights": {"keyword": rng.choice([0.3, 1, 2]), "vector": rng.choice([0.5, 1, 3])},
             },
             "dynamic_k": {
@@ -44,6 +54,7 @@ def random_config(rng: random.Random) -> RetrievalConfig:
                 "b": rng.choice([0.4, 0.75]),
                 "title_boost": rng.choice([0.0, 1.0, 2.5]),
             },
+            "boosts": rng.choice(BOOSTS),
             "abstain": {"min_cosine": rng.choice([None, None, 0.4, 0.5])},
         }
     )
@@ -77,8 +88,8 @@ def test_a_query_with_a_principal_is_scored_in_their_scope_bit_for_bit() -> None
         assert scores.nudcg.tolist() == expected.scores(), config
         assert scores.distractors.tolist() == [query.metrics["distractors"] for query in expected.queries], config
         assert scores.results.tolist() == [query.metrics["results"] for query in expected.queries], config
-    open_to_all = LaneCache(engine, whole.only(query.id for query in queries))
-    assert open_to_all.evaluate(config).nudcg.tolist() != scores.nudcg.tolist()
+    open_to_all, naive = LaneCache(engine, whole.only(query.id for query in queries)), engine.resolve("v1")
+    assert open_to_all.evaluate(naive).nudcg.tolist() != cache.evaluate(naive).nudcg.tolist()
 
 
 def test_a_config_that_looks_deeper_than_the_cache_is_refused() -> None:

@@ -1,0 +1,206 @@
+"""The two lanes of every golden query, for any filter and any BM25 parameters, without a search for each.
+
+A lane without a filter is ranked once, deep; under a filter it is the same list less what the filter refuses. Only
+where too little is left of a query's list is it ranked again by the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.evaluation.scopes import Scopes
+from hive_agents.retrieval import ScopedIndex, SearchEngine
+from hive_agents.retrieval.bm25 import BM25Params
+from hive_agents.retrieval.boosts import BoostKey, boost_key
+from hive_agents.retrieval.filters import Condition
+from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.retrieval.keyword_batch import KeywordBatch, padded
+from hive_agents.retrieval.lanes import Mask
+from hive_agents.retrieval.recent import Recent
+
+MAX_DEPTH = 200
+"""Lanes are cached this deep; a config that asks for more candidates is measured by the engine."""
+
+_DEEP = 1000
+"""How deep a lane is ranked before filters: five in six chunks may be refused, and still enough are left."""
+
+_LANES = 256
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+FilterKey = tuple[tuple[str, Condition], ...]
+
+
+@dataclass
+class _Group:
+    """The queries of one principal: the index as they know it, and its chunks' numbers in the whole one."""
+
+    index: SqliteIndex | ScopedIndex
+    whole: NDArray[np.intp]
+    rows: list[int]
+    texts: list[str]
+    batch: KeywordBatch | None = None
+    masks: dict[FilterKey, Mask | None] = field(default_factory=dict)
+    factors: Recent[BoostKey, Floats] = field(default_factory=lambda: Recent(_LANES))
+
+    def keyword(self, params: BM25Params) -> Ints:
+        if self.batch is None:
+            self.batch = self.index.keyword_batch(self.texts)
+        return _renumbered(self.batch.top(params, _DEEP), self.whole)
+
+    def mask(self, key: FilterKey) -> Mask | None:
+        """The chunks that pass, in the numbers of `index`."""
+        if key not in self.masks:
+            self.masks[key] = self.index.select(dict(key), checked=True)
+        return self.masks[key]
+
+    def passing(self, key: FilterKey, n_chunks: int) -> Mask:
+        """The chunks that pass, in the numbers of the whole index."""
+        passing, mask = np.zeros(n_chunks, np.bool_), self.mask(key)
+        passing[self.whole if mask is None else self.whole[mask]] = True
+        return passing
+
+
+    def factors_of(self, boosts: Mapping[str, Mapping[str, float]], n_chunks: int) -> Floats:
+        """The factor of each chunk, in the numbers of the whole index, 1 for what the principal doesn't see."""
+
+        def computed() -> Floats:
+            factors = np.ones(n_chunks)
+            factors[self.whole] = self.index.factors(boosts, np.arange(len(self.whole)))
+            return factors
+
+        return self.factors.get(boost_key(boosts), computed)
+
+
+@dataclass(frozen=True)
+class _Deep:
+    """A lane of some queries to `_DEEP` chunks, -1 behind the end; `scores` are cosines."""
+
+    chunks: Ints
+    scores: Floats
+
+
+class CachedLanes:
+    """Rankings of one golden set's queries over one index, rows in the golden set's order. Not for several threads."""
+
+    def __init__(self, engine: SearchEngine, golden: GoldenSet) -> None:
+        self.index = engine.index(golden.collection)
+        self._n = len(golden)
+        self._groups = _groups(self.index, golden, Scopes(engine.workspace))
+        self._deep_keyword: Recent[BM25Params, list[Ints]] = Recent(_LANES)
+        self._deep_vector: list[_Deep] | None = None
+        self._keyword: Recent[tuple[FilterKey, BM25Params], Ints] = Recent(_LANES)
+        self._vector: Recent[FilterKey, tuple[Ints, Floats]] = Recent(_LANES)
+
+    @property
+    def vectors(self) -> bool:
+        return self.index.embedding_model is not None
+
+    def keyword(self, key: FilterKey, params: BM25Params) -> Ints:
+        """Return the chunks of the keyword lane, shape `(n, MAX_DEPTH)` or narrower, -1 behind the end."""
+        return self._keyword.get((key, params), lambda: self._ranked_keyword(key, params))
+
+    def vector(self, key: FilterKey) -> tuple[Ints, Floats]:
+        """Return the chunks of the vector lane, and each query's best cosine, -inf where nothing is left."""
+        return self._vector.get(key, lambda: self._ranked_vector(key))
+
+    def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: Ints) -> Floats:
+        """Return the boosts' factor of each chunk in the scope of its row's query, in the shape of `chunks`."""
+        found = np.ones(chunks.shape)
+        for group in self._groups:
+            found[group.rows] = group.factors_of(boosts, self.index.n_chunks)[chunks[group.rows]]
+        return found
+
+    def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> Ints:
+        deep = self._deep_keyword.get(params, lambda: [group.keyword(params) for group in self._groups])
+        found: list[NDArray[np.int64]] = [_NOTHING] * self._n
+        for group, chunks in zip(self._groups, deep, strict=True):
+
+            def again(row: int, group: _Group = group) -> NDArray[np.intp]:
+                return group.index.keyword(group.texts[row], MAX_DEPTH, params, group.mask(key)).chunks
+
+            self._place(found, group, chunks, key, again)
+        return padded(found)
+
+    def _ranked_vector(self, key: FilterKey) -> tuple[Ints, Floats]:
+        found: list[NDArray[np.int64]] = [_NOTHING] * self._n
+        best = np.full(self._n, -np.inf)
+        if not self.vectors:
+            return padded(found), best
+        if self._deep_vector is None:
+            self._deep_vector = [_cosines(group) for group in self._groups]
+        for group, deep in zip(self._groups, self._deep_vector, strict=True):
+            lanes = {}
+
+            def again(row: int, group: _Group = group, lanes: dict[int, float] = lanes) -> NDArray[np.intp]:
+                lane = group.index.vector([group.texts[row]], MAX_DEPTH, group.mask(key))[0]
+                lanes[row] = float(lane.scores[0]) if len(lane.scores) else -np.inf
+                return lane.chunks
+
+            first = self._place(found, group, deep.chunks, key, again)
+            for row, place in enumerate(first.tolist()):
+                if row in lanes:
+                    best[group.rows[row]] = lanes[row]
+                elif place >= 0:
+                    best[group.rows[row]] = deep.scores[row, place]
+        return padded(found), best
+
+    def _place(
+        self,
+        found: list[NDArray[np.int64]],
+        group: _Group,
+        chunks: Ints,
+        key: FilterKey,
+        again: Callable[[int], NDArray[np.intp]],
+    ) -> NDArray[np.int64]:
+        """Put what passes of each list into `found`; return the place of the first that passes, -1 where none does.
+
+        A list that was cut off and has too little left is ranked again.
+        """
+        passes = chunks >= 0
+        if key:
+            passes &= group.passing(key, self.index.n_chunks)[chunks]
+        counts = passes.sum(axis=1)
+        full = (chunks[:, -1] >= 0) if chunks.shape[1] == _DEEP else np.zeros(len(chunks), np.bool_)
+        for row, (count, cut_off) in enumerate(zip(counts.tolist(), full.tolist(), strict=True)):
+            if count < MAX_DEPTH and cut_off:
+                found[group.rows[row]] = group.whole[again(row)]
+            else:
+                found[group.rows[row]] = chunks[row][passes[row]][:MAX_DEPTH] if key else chunks[row][:count][:MAX_DEPTH]
+        return np.where(counts > 0, passes.argmax(axis=1), -1)
+
+
+_NOTHING = np.empty(0, np.int64)
+
+
+def _groups(index: SqliteIndex, golden: GoldenSet, scopes: Scopes) -> list[_Group]:
+    rows: dict[str | None, list[int]] = {}
+    for row, query in enumerate(golden):
+        rows.setdefault(query.principal, []).append(row)
+    groups = []
+    for principal, own in rows.items():
+        known = scopes.of(index, principal)
+        whole = known.whole_numbers if isinstance(known, ScopedIndex) else np.arange(index.n_chunks)
+        groups.append(_Group(known, whole, own, [golden.texts[row] for row in own]))
+    return groups
+
+
+def _cosines(group: _Group) -> _Deep:
+    lanes = group.index.vector(group.texts, _DEEP, None)
+    chunks = padded([lane.chunks.astype(np.int64) for lane in lanes])
+    scores = np.full(chunks.shape, -np.inf)
+    for row, lane in enumerate(lanes):
+        scores[row, : len(lane.scores)] = lane.scores
+    return _Deep(_renumbered(chunks, group.whole), scores)
+
+
+def _renumbered(chunks: Ints, numbers: Sequence[int] | NDArray[np.intp]) -> Ints:
+    if not len(numbers):
+        return np.full(chunks.shape, -1, np.int64)
+    whole: Ints = np.where(chunks >= 0, np.asarray(numbers)[chunks], -1)
+    return whole
