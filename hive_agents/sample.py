@@ -36,6 +36,7 @@ def init_workspace(folder: Path, *, empty: bool = False) -> Path:
         if empty:
             (path / "documents").mkdir()
             _generic(path)
+            _documents_once(path)
         atomic_symlink(path / "configs" / "active.json", "v1.json")
     return path
 
@@ -46,3 +47,11 @@ def _generic(path: Path) -> None:
     collection = json.loads(file.read_text(encoding="utf-8"))
     collection |= {"description": "", "fields": _GENERIC_FIELDS}
     atomic_write_text(file, json.dumps(collection, indent=2) + "\n")
+
+
+def _documents_once(path: Path) -> None:
+    """Let the first config show each document once: who comes with documents of their own expects documents."""
+    file = path / "configs" / "v1.json"
+    config = json.loads(file.read_text(encoding="utf-8"))
+    config["retrieval"]["per_document"] = 1
+    atomic_write_text(file, json.dumps(config, indent=2) + "\n")

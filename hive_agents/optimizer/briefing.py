@@ -122,7 +122,12 @@ def _diagnosis(situation: Situation) -> dict[str, Any]:
     losses = [
         {"cause": loss.cause, "points": round(loss.points, 3), "queries": len(loss.queries)} for loss in found.losses
     ]
-    return {"summary": found.summary, "losses": losses, "exclusions": [asdict(one) for one in found.exclusions]}
+    return {
+        "summary": found.summary,
+        "losses": losses,
+        "exclusions": [asdict(one) for one in found.exclusions],
+        "preferences": [asdict(one) for one in found.preferences],
+    }
 
 
 def _tried(situation: Situation) -> list[Mapping[str, Any]]:

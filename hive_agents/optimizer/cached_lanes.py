@@ -6,7 +6,7 @@ where too little is left of a query's list is it ranked again by the index.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,7 +65,6 @@ class _Group:
         passing[self.whole if mask is None else self.whole[mask]] = True
         return passing
 
-
     def factors_of(self, boosts: Mapping[str, Mapping[str, float]], n_chunks: int) -> Floats:
         """The factor of each chunk, in the numbers of the whole index, 1 for what the principal doesn't see."""
 
@@ -102,7 +101,7 @@ class CachedLanes:
         return self.index.embedding_model is not None
 
     def keyword(self, key: FilterKey, params: BM25Params) -> Ints:
-        """Return the chunks of the keyword lane, shape `(n, MAX_DEPTH)` or narrower, -1 behind the end."""
+        """Return the chunks of the keyword lane, shape `(n, MAX_DEPTH)`, -1 behind the end."""
         return self._keyword.get((key, params), lambda: self._ranked_keyword(key, params))
 
     def vector(self, key: FilterKey) -> tuple[Ints, Floats]:
@@ -117,65 +116,56 @@ class CachedLanes:
         return found
 
     def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> Ints:
+        lanes = np.full((self._n, MAX_DEPTH), -1, np.int64)
         deep = self._deep_keyword.get(params, lambda: [group.keyword(params) for group in self._groups])
-        found: list[NDArray[np.int64]] = [_NOTHING] * self._n
         for group, chunks in zip(self._groups, deep, strict=True):
-
-            def again(row: int, group: _Group = group) -> NDArray[np.intp]:
-                return group.index.keyword(group.texts[row], MAX_DEPTH, params, group.mask(key)).chunks
-
-            self._place(found, group, chunks, key, again)
-        return padded(found)
+            passes = self._passing(group, key, chunks)
+            lanes[group.rows] = _first(chunks, passes)
+            for row in _short(chunks, passes):
+                lane = group.index.keyword(group.texts[row], MAX_DEPTH, params, group.mask(key))
+                lanes[group.rows[row]] = _row(group.whole[lane.chunks])
+        return lanes
 
     def _ranked_vector(self, key: FilterKey) -> tuple[Ints, Floats]:
-        found: list[NDArray[np.int64]] = [_NOTHING] * self._n
-        best = np.full(self._n, -np.inf)
-        if not self.vectors:
-            return padded(found), best
+        lanes, best = np.full((self._n, MAX_DEPTH), -1, np.int64), np.full(self._n, -np.inf)
         if self._deep_vector is None:
-            self._deep_vector = [_cosines(group) for group in self._groups]
-        for group, deep in zip(self._groups, self._deep_vector, strict=True):
-            lanes = {}
-
-            def again(row: int, group: _Group = group, lanes: dict[int, float] = lanes) -> NDArray[np.intp]:
+            self._deep_vector = [_cosines(group) for group in self._groups] if self.vectors else []
+        for group, deep in zip(self._groups, self._deep_vector, strict=False):
+            passes = self._passing(group, key, deep.chunks)
+            lanes[group.rows] = _first(deep.chunks, passes)
+            best[group.rows] = np.where(passes, deep.scores, -np.inf).max(axis=1)
+            for row in _short(deep.chunks, passes):
                 lane = group.index.vector([group.texts[row]], MAX_DEPTH, group.mask(key))[0]
-                lanes[row] = float(lane.scores[0]) if len(lane.scores) else -np.inf
-                return lane.chunks
+                lanes[group.rows[row]] = _row(group.whole[lane.chunks])
+                best[group.rows[row]] = lane.scores[0] if len(lane.scores) else -np.inf
+        return lanes, best
 
-            first = self._place(found, group, deep.chunks, key, again)
-            for row, place in enumerate(first.tolist()):
-                if row in lanes:
-                    best[group.rows[row]] = lanes[row]
-                elif place >= 0:
-                    best[group.rows[row]] = deep.scores[row, place]
-        return padded(found), best
-
-    def _place(
-        self,
-        found: list[NDArray[np.int64]],
-        group: _Group,
-        chunks: Ints,
-        key: FilterKey,
-        again: Callable[[int], NDArray[np.intp]],
-    ) -> NDArray[np.int64]:
-        """Put what passes of each list into `found`; return the place of the first that passes, -1 where none does.
-
-        A list that was cut off and has too little left is ranked again.
-        """
-        passes = chunks >= 0
-        if key:
-            passes &= group.passing(key, self.index.n_chunks)[chunks]
-        counts = passes.sum(axis=1)
-        full = (chunks[:, -1] >= 0) if chunks.shape[1] == _DEEP else np.zeros(len(chunks), np.bool_)
-        for row, (count, cut_off) in enumerate(zip(counts.tolist(), full.tolist(), strict=True)):
-            if count < MAX_DEPTH and cut_off:
-                found[group.rows[row]] = group.whole[again(row)]
-            else:
-                found[group.rows[row]] = chunks[row][passes[row]][:MAX_DEPTH] if key else chunks[row][:count][:MAX_DEPTH]
-        return np.where(counts > 0, passes.argmax(axis=1), -1)
+    def _passing(self, group: _Group, key: FilterKey, chunks: Ints) -> Mask:
+        passes: Mask = chunks >= 0
+        return passes & group.passing(key, self.index.n_chunks)[chunks] if key else passes
 
 
-_NOTHING = np.empty(0, np.int64)
+def _first(chunks: Ints, passes: Mask) -> Ints:
+    """Return the first `MAX_DEPTH` numbers of each row that pass, -1 behind them."""
+    lanes = np.full((len(chunks), MAX_DEPTH), -1, np.int64)
+    places = passes.cumsum(axis=1) - 1
+    rows, columns = (passes & (places < MAX_DEPTH)).nonzero()
+    lanes[rows, places[rows, columns]] = chunks[rows, columns]
+    return lanes
+
+
+def _short(chunks: Ints, passes: Mask) -> list[int]:
+    """Return the rows that have too little left and were cut off: more may stand behind."""
+    if chunks.shape[1] < _DEEP:
+        return []
+    short: list[int] = ((passes.sum(axis=1) < MAX_DEPTH) & (chunks[:, -1] >= 0)).nonzero()[0].tolist()
+    return short
+
+
+def _row(chunks: NDArray[np.intp]) -> Ints:
+    row = np.full(MAX_DEPTH, -1, np.int64)
+    row[: len(chunks)] = chunks
+    return row
 
 
 def _groups(index: SqliteIndex, golden: GoldenSet, scopes: Scopes) -> list[_Group]:

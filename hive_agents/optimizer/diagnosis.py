@@ -11,8 +11,9 @@ import numpy as np
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.metrics.discounts import discount, ideal_dcg
 from hive_agents.optimizer.lane_cache import LaneCache, Ranked, Scores
-from hive_agents.optimizer.space import apply, filterable_values, parsed
+from hive_agents.optimizer.space import HALF_LIVES, apply, boost_words, date_fields, filterable_values, parsed
 from hive_agents.retrieval import RetrievalConfig
+from hive_agents.retrieval.boosts import HALF_LIFE
 from hive_agents.retrieval.index import SqliteIndex
 
 Cause = Literal[
@@ -25,6 +26,8 @@ Cause = Literal[
     "filtered_away",
     "should_abstain",
     "unjudged",
+    "repeats",
+    "other_version",
 ]
 APART = 2.0
 """One lane's rank must be this many times the other's before a distractor counts as that lane's trap."""
@@ -51,13 +54,24 @@ class Exclusion:
 
 
 @dataclass(frozen=True)
+class Preference:
+    """What a boost of one field would do to the mean nUDCG; `boost` is the config's value for the field."""
+
+    field: str
+    boost: dict[str, float]
+    nudcg: float
+    distractors: float
+
+
+@dataclass(frozen=True)
 class Diagnosis:
-    """Losses largest first; `exclusions` are the counterfactual filters that help, best first."""
+    """Losses largest first; `exclusions` and `preferences` are the counterfactual filters and boosts that help."""
 
     nudcg: float
     distractors: float
     losses: tuple[Loss, ...]
     exclusions: tuple[Exclusion, ...]
+    preferences: tuple[Preference, ...]
     summary: str
 
     def to_json(self) -> dict[str, Any]:
@@ -87,9 +101,20 @@ def diagnose(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig) -> D
         best = exclusions[0]
         touched = tuple(query.id for query in cache.golden if query.distractors)
         losses.append(Loss("category_distractor", best.nudcg - mean, touched))
+    crowded, most = _crowded(cache, ranked)
+    if crowded:
+        alone = float(cache.evaluate(parsed(apply(config, [("retrieval.per_document", 1)]))).nudcg.mean())
+        losses.append(Loss("repeats", max(alone - mean, 0.0), crowded))
+    versions = _other_versions(cache, ranked)
+    preferences = _preferences(cache, index, config, mean) if versions else ()
+    if versions:
+        losses.append(Loss("other_version", max(preferences[0].nudcg - mean if preferences else 0.0, 0.0), versions))
     losses.sort(key=lambda loss: (-loss.points, loss.cause))
     distractors = float(scores.distractors.mean())
-    return Diagnosis(mean, distractors, tuple(losses), exclusions, _summary(mean, scores, exclusions, losses))
+    summary = _summary(mean, scores, exclusions, preferences, losses)
+    if crowded:
+        summary += f"; the same document holds up to {most} of {cache.golden.k} places ({len(crowded)} queries)"
+    return Diagnosis(mean, distractors, tuple(losses), exclusions, preferences, summary)
 
 
 def _of_query(
@@ -193,6 +218,61 @@ def _exclusions(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, b
     return tuple(found[:6])
 
 
+def _crowded(cache: LaneCache, ranked: Ranked) -> tuple[tuple[str, ...], int]:
+    """The queries whose list has two chunks of one document or more, most first, and the most that any list has."""
+    most: dict[str, int] = {}
+    for row, query in enumerate(cache.golden):
+        upto = min(int(ranked.returned[row]), cache.golden.k)
+        counts = np.unique(ranked.documents[row, :upto], return_counts=True)[1]
+        if counts.max(initial=0) > 1:
+            most[query.id] = int(counts.max())
+    return tuple(sorted(most, key=lambda id: -most[id])), max(most.values(), default=0)
+
+
+def _other_versions(cache: LaneCache, ranked: Ranked) -> tuple[str, ...]:
+    """The queries that get a distractor with the name of a relevant page: mostly another version of it."""
+    names = cache.doc_ids
+    found = []
+    for row, query in enumerate(cache.golden):
+        upto = min(int(ranked.returned[row]), cache.golden.k)
+        wrong = ranked.documents[row, :upto][ranked.labels[row, :upto] < 0].tolist()
+        pages = {page_name(doc_id) for doc_id in query.relevant}
+        if any(page_name(names[number]) in pages for number in wrong):
+            found.append(query.id)
+    return tuple(found)
+
+
+def page_name(doc_id: str) -> str:
+    """Return the last part of a path that names the page: versions of a page lie in folders of their own.
+
+    >>> page_name("v3.5/op-guide/failures.md"), page_name("v3.6/learning/index.md")
+    ('failures.md', 'learning/index.md')
+    """
+    *folders, name = doc_id.split("/")
+    unspecific = name.rsplit(".", 1)[0].lower() in ("index", "_index", "readme")
+    return "/".join([*folders[-1:], name]) if unspecific else name
+
+
+def _preferences(
+    cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, before: float
+) -> tuple[Preference, ...]:
+    """The boosts of one value, or of newer dates, that would help, best first."""
+    boosts: list[tuple[str, dict[str, float]]] = []
+    for field, values in filterable_values(index).items():
+        current = {value: factor for value, factor in config.boosts.get(field, {}).items() if value in values}
+        boosts += [(field, dict(sorted({**current, value: 2.0}.items()))) for value in values]
+    for field in date_fields(index):
+        boosts += [(field, {HALF_LIFE: days}) for days in HALF_LIVES]
+    found = []
+    for field, boost in boosts:
+        after = cache.evaluate(parsed(apply(config, [(f"boosts.{field}", boost)])))
+        nudcg = float(after.nudcg.mean())
+        if nudcg > before + 1e-9:
+            found.append(Preference(field, boost, nudcg, float(after.distractors.mean())))
+    found.sort(key=lambda one: (-one.nudcg, one.field, sorted(one.boost.items())))
+    return tuple(found[:6])
+
+
 def _relevant_returned(cache: LaneCache, config: RetrievalConfig) -> int:
     ranked = cache.rank(config)
     k = cache.golden.k
@@ -203,7 +283,13 @@ def _relevant_returned(cache: LaneCache, config: RetrievalConfig) -> int:
     return total
 
 
-def _summary(mean: float, scores: Scores, exclusions: tuple[Exclusion, ...], losses: list[Loss]) -> str:
+def _summary(
+    mean: float,
+    scores: Scores,
+    exclusions: tuple[Exclusion, ...],
+    preferences: tuple[Preference, ...],
+    losses: list[Loss],
+) -> str:
     total = int(scores.distractors.sum())
     parts = [
         f"nUDCG {mean:.2f}; {total} distractors in {int((scores.distractors > 0).sum())} of {len(scores.nudcg)} queries"
@@ -212,6 +298,12 @@ def _summary(mean: float, scores: Scores, exclusions: tuple[Exclusion, ...], los
         best = exclusions[0]
         lost = "no relevant document" if not best.lost_relevant else f"{best.lost_relevant} relevant documents"
         parts.append(f"leaving out {best.field} {best.value} would give {best.nudcg:.2f} and lose {lost}")
+    if preferences:
+        first = preferences[0]
+        parts.append(
+            f"other pages of the same name win: prefer {boost_words(first.field, first.boost)}, which would give"
+            f" {first.nudcg:.2f}"
+        )
     words = {
         "keyword_trap": "keyword search alone is fooled",
         "vector_trap": "vector search alone is fooled",

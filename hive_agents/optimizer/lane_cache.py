@@ -68,11 +68,9 @@ class _Fused:
 
     def only(self, columns: Ints, available: Ints) -> _Fused:
         """Return these columns of each row, with another count of candidates."""
-        order, scores, documents, labels = (
-            np.take_along_axis(values, columns, axis=1)
-            for values in (self.order, self.scores, self.documents, self.labels)
-        )
-        return _Fused(order, scores, available, documents, labels)
+        rows = np.arange(len(columns))[:, None]
+        chosen = (self.order[rows, columns], self.scores[rows, columns])
+        return _Fused(*chosen, available, self.documents[rows, columns], self.labels[rows, columns])
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ class LaneCache:
         self.budget = budget
         self._lanes = CachedLanes(engine, golden)
         self._index = self._lanes.index
-        self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self._index.doc_ids())}
+        self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
         self._pools: Recent[_PoolKey, _Pool] = Recent(_POOLS)
         self._fused: Recent[tuple[_PoolKey, object, BoostKey, int], _Fused] = Recent(_FUSED)
 
@@ -128,7 +126,7 @@ class LaneCache:
 
     def distractors_returned(self, config: RetrievalConfig) -> list[str]:
         """The doc_id of every distractor within k, once for each query that gets it."""
-        names = self._index.doc_ids()
+        names = self.doc_ids
         found: list[str] = []
         ranked = self.rank(config)
         for documents, labels, returned in zip(ranked.documents, ranked.labels, ranked.returned.tolist(), strict=True):
@@ -155,6 +153,11 @@ class LaneCache:
     @cached_property
     def _ideal(self) -> Floats:
         return np.array([ideal_dcg(len(query.relevant), self.golden.k) for query in self.golden])
+
+    @cached_property
+    def doc_ids(self) -> list[str]:
+        """The doc_id of each document number."""
+        return self._index.doc_ids()
 
     def number_of(self, doc_id: str) -> int:
         """The document number that `Ranked.documents` uses; -2 for a document that isn't indexed."""

@@ -11,7 +11,7 @@ from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import Edit, apply, identity, parsed
 from hive_agents.retrieval import RetrievalConfig
 
-BLOCKS = ("retrieval", "bm25", "dynamic_k", "filters", "abstain")
+BLOCKS = ("retrieval", "bm25", "dynamic_k", "filters", "boosts", "abstain")
 """What a model may change: all else names a config, or changes nothing that a trial measures."""
 
 MAX_OPERATIONS = 20
@@ -104,7 +104,8 @@ def _values(config: RetrievalConfig, patch: list[dict[str, Any]]) -> tuple[tuple
     before = shown(config)
     changed = parsed(config.model_dump(mode="json", exclude=set(BLOCKS)) | patched(before, patch))
     after = shown(changed)
-    dotted = next((name for name in after["filters"].keys() - before["filters"].keys() if "." in name), None)
+    new = {name for block in ("filters", "boosts") for name in after[block].keys() - before[block].keys()}
+    dotted = next((name for name in sorted(new) if "." in name), None)
     if dotted is not None:  # an edit's path would be read as two keys
         raise PatchError(f'there is no field "{dotted}"')
     return tuple(

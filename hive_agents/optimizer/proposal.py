@@ -10,7 +10,7 @@ import numpy as np
 
 from hive_agents.optimizer.diagnosis import Diagnosis
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.space import Edit, apply, identity, parsed, sweep
+from hive_agents.optimizer.space import Edit, apply, boost_words, identity, parsed, sweep
 from hive_agents.retrieval import RetrievalConfig
 from hive_agents.retrieval.index import SqliteIndex
 
@@ -103,6 +103,8 @@ def _targeted(situation: Situation) -> Iterator[Edit]:
         "unreachable": _deepen,
         "filtered_away": _unfilter,
         "should_abstain": _abstain,
+        "repeats": _thin,
+        "other_version": _prefer,
     }
     queues = [operators[loss.cause](situation) for loss in situation.diagnosis.losses if loss.cause in operators]
     # One edit of each cause in turn: the largest loss isn't always the one that can be mended.
@@ -164,6 +166,26 @@ def _deepen(situation: Situation) -> Iterator[Edit]:
 def _unfilter(situation: Situation) -> Iterator[Edit]:
     for field in situation.config.filters:
         yield Edit(((f"filters.{field}", None),), "filtered_away", f"the filter on {field} hides answers")
+
+
+def _thin(situation: Situation) -> Iterator[Edit]:
+    current = situation.config.retrieval.per_document or 100
+    for most in (most for most in (1, 2) if most < current):
+        why = "the same document holds several places"
+        yield Edit((("retrieval.per_document", most),), "repeats", f"{why}: at most {most} of each")
+
+
+def _prefer(situation: Situation) -> Iterator[Edit]:
+    """Weigh what wins against other versions more; where it is one value, show nothing else."""
+    why = "other pages of the same name win"
+    for found in situation.diagnosis.preferences[:3]:
+        path, words = f"boosts.{found.field}", boost_words(found.field, found.boost)
+        yield Edit(((path, found.boost),), "other_version", f"{why}: {words}")
+        value = next((value for value, factor in found.boost.items() if factor == 2.0), None)
+        if value is not None and found.field not in situation.config.filters:
+            yield Edit(((f"filters.{found.field}", [value]),), "other_version", f"{why}: only {found.field} {value}")
+            stronger = found.boost | {value: 4.0}
+            yield Edit(((path, stronger),), "other_version", f"{why}: {boost_words(found.field, stronger)}")
 
 
 def _abstain(situation: Situation) -> Iterator[Edit]:

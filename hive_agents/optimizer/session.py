@@ -19,8 +19,8 @@ from hive_agents.evaluation.golden import GoldenSet, load_golden
 from hive_agents.files import atomic_write_text
 from hive_agents.llm import model_names
 from hive_agents.optimizer.budget import Budget
-from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
+from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.model_proposer import ModelProposer

@@ -12,6 +12,7 @@ from hive_agents.errors import HiveError
 from hive_agents.evaluation.compare import changed
 from hive_agents.formats import load_value
 from hive_agents.retrieval import RetrievalConfig
+from hive_agents.retrieval.boosts import HALF_LIFE
 from hive_agents.retrieval.config import canonical_hash
 from hive_agents.retrieval.index import SqliteIndex
 
@@ -20,6 +21,7 @@ LEVERS: dict[str, tuple[Any, ...]] = {
     "retrieval.top_k": (1, 2, 3, 4, 5, 6, 8, 10, 12),
     "retrieval.rrf_k": (1, 5, 10, 20, 40, 60, 100),
     "retrieval.candidates": (20, 50, 100, 200),
+    "retrieval.per_document": (None, 1, 2, 3),
     "retrieval.weights.keyword": (0.25, 0.5, 1.0, 2.0, 4.0),
     "retrieval.weights.vector": (0.25, 0.5, 1.0, 2.0, 4.0),
     "bm25.k1": (0.6, 0.9, 1.2, 1.6, 2.0),
@@ -39,13 +41,19 @@ WIDER: dict[str, tuple[Any, ...]] = {
     "dynamic_k.gap_threshold_factor": (1.2, 1.75, 2.5, 3.5, 5.0),
     "abstain.min_cosine": (0.2, 0.275, 0.325, 0.375, 0.425, 0.475, 0.525, 0.6),
 }
+FACTORS = (0.3, 2.0)
+WIDER_FACTORS = (0.0, 0.6, 1.5, 4.0)
+HALF_LIVES = (90.0, 365.0, 1095.0)
+WIDER_HALF_LIVES = (30.0, 180.0, 730.0, 2190.0)
 MAX_VALUES = 16
 """A field with more values than this is an identifier, not a category."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Values by JSON path, None for an optional key to be left out; `filters.<field>` None drops a filter.
+    """Values by JSON path, None for an optional key to be left out.
+
+    A field's filter and its boost are one value each, at `filters.<field>` and `boosts.<field>`.
 
     `faults` say why an idea can't be measured; such an edit is told and goes no further.
     """
@@ -99,6 +107,8 @@ def identity(data: dict[str, Any]) -> str:
         value = parsed(data).model_dump(mode="json", exclude={"name", "description", "parent"})
     except HiveError:
         return canonical_hash(data)
+    boosts = {field: _effective(boost) for field, boost in value["boosts"].items()}
+    value["boosts"] = {field: boost for field, boost in boosts.items() if boost}
     if not value["dynamic_k"]["enabled"]:
         del value["dynamic_k"]
     else:
@@ -108,6 +118,10 @@ def identity(data: dict[str, Any]) -> str:
     if value["retrieval"]["method"] == "vector":
         del value["bm25"]
     return canonical_hash(value)
+
+
+def _effective(boost: dict[str, float]) -> dict[str, float]:
+    return boost if HALF_LIFE in boost else {value: factor for value, factor in boost.items() if factor != 1}
 
 
 def in_words(changes: Sequence[dict[str, Any]]) -> str:
@@ -121,6 +135,8 @@ def in_words(changes: Sequence[dict[str, Any]]) -> str:
         path = change["path"].removeprefix("retrieval.")
         if path.startswith("filters."):
             parts.append(f"{path.removeprefix('filters.')}: {_filter_words(change['b'])}")
+        elif path.startswith("boosts."):
+            parts.append(boost_words(path.removeprefix("boosts."), change["b"]))
         elif path.endswith(".enabled"):
             parts.append(f"{path.removesuffix('.enabled')} {'on' if change['b'] else 'off'}")
         else:
@@ -134,6 +150,19 @@ def _filter_words(value: Any) -> str:
     if isinstance(value, dict) and "not" in value:
         return "not " + ", ".join(map(str, value["not"]))
     return ", ".join(map(str, value)) if isinstance(value, list) else _short(value)
+
+
+def boost_words(field: str, boost: dict[str, float] | None) -> str:
+    """A field's boost, as a table has it.
+
+    >>> boost_words("status", {"retired": 0.3, "draft": 2.0}), boost_words("updated", {"half_life_days": 365.0})
+    ('status: retired × 0.3, draft × 2', 'updated: half-life 365 days')
+    """
+    if boost is None:
+        return f"{field}: no boost"
+    if HALF_LIFE in boost:
+        return f"{field}: half-life {boost[HALF_LIFE]:g} days"
+    return f"{field}: " + ", ".join(f"{value} × {factor:g}" for value, factor in boost.items())
 
 
 def _short(value: Any) -> str:
@@ -159,6 +188,7 @@ def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False) ->
     if config.dynamic_k.enabled:
         yield Edit((("dynamic_k.enabled", False),), "sweep", "sweep of dynamic_k")
     yield from filter_edits(config, index)
+    yield from boost_edits(config, index, wide=wide)
 
 
 def filter_edits(config: RetrievalConfig, index: SqliteIndex) -> Iterator[Edit]:
@@ -180,6 +210,26 @@ def filter_edits(config: RetrievalConfig, index: SqliteIndex) -> Iterator[Edit]:
                 yield Edit(((path, [value]),), "sweep", f"only {field} {value}")
 
 
+def boost_edits(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False) -> Iterator[Edit]:
+    """Weigh one value of a field more or less, prefer newer dates, or drop a field's boost."""
+    for field, values in filterable_values(index).items():
+        current = config.boosts.get(field, {})
+        if current:
+            yield Edit(((f"boosts.{field}", None),), "sweep", f"without the boost of {field}")
+        for value in values:
+            for factor in WIDER_FACTORS if wide else FACTORS:
+                yield Edit(
+                    ((f"boosts.{field}", dict(sorted({**current, value: factor}.items()))),),
+                    "sweep",
+                    f"{field} {value} × {factor:g}",
+                )
+    for field in date_fields(index):
+        if field in config.boosts:
+            yield Edit(((f"boosts.{field}", None),), "sweep", f"without the boost of {field}")
+        for days in WIDER_HALF_LIVES if wide else HALF_LIVES:
+            yield Edit(((f"boosts.{field}", {HALF_LIFE: days}),), "sweep", f"half-life of {field} {days:g} days")
+
+
 def random_edit(rng: Random, index: SqliteIndex) -> Edit:
     """A point of the whole space, uniform over each lever; half of the levers stay where they are."""
     values: list[tuple[str, Any]] = [(path, rng.choice(grid)) for path, grid in LEVERS.items() if rng.random() < 0.5]
@@ -190,6 +240,11 @@ def random_edit(rng: Random, index: SqliteIndex) -> Edit:
         if rng.random() < 0.25:
             some = sorted(rng.sample(known, rng.randint(1, len(known) - 1)))
             values.append((f"filters.{field}", {"not": some} if rng.random() < 0.5 else some))
+        if rng.random() < 0.15:
+            values.append((f"boosts.{field}", {rng.choice(known): rng.choice(FACTORS + WIDER_FACTORS)}))
+    for field in date_fields(index):
+        if rng.random() < 0.15:
+            values.append((f"boosts.{field}", {HALF_LIFE: rng.choice(HALF_LIVES + WIDER_HALF_LIVES)}))
     return Edit(tuple(values), "random", "random search")
 
 
@@ -202,6 +257,11 @@ def filterable_values(index: SqliteIndex) -> dict[str, list[str]]:
         if fields[name].type in ("keyword", "boolean")
     }
     return {name: values for name, values in found.items() if 1 < len(values) <= MAX_VALUES}
+
+
+def date_fields(index: SqliteIndex) -> list[str]:
+    """Return the filterable date fields."""
+    return [name for name in index.collection.filterable if index.collection.fields[name].type == "date"]
 
 
 def changes_from(base: RetrievalConfig, config: RetrievalConfig) -> list[dict[str, Any]]:

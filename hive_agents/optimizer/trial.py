@@ -16,7 +16,8 @@ from hive_agents.goals import Goal
 from hive_agents.judging.hybrid import HybridJudge
 from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import FeedbackContext, Judgment, JudgmentAction, Signal
-from hive_agents.optimizer.lane_cache import Floats, Scores
+from hive_agents.optimizer.cached_lanes import Floats
+from hive_agents.optimizer.lane_cache import Scores
 from hive_agents.settings import Gate
 
 Verdict = Literal["accept", "retry"]

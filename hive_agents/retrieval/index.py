@@ -146,10 +146,12 @@ class SqliteIndex:
         return numbers
 
     def missing(self, field: str, boost: Mapping[str, float]) -> list[HiveError]:
+        """Return a HIVE-208 for each boosted value that no document has."""
         return self._fields.missing(field, boost)
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
-        return self._fields.factors(boosts)[self.chunk_documents[chunks]]
+        factors: NDArray[np.float64] = self._fields.factors(boosts)[self.chunk_documents[chunks]]
+        return factors
 
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]:
         return [self._chunk_ids[number] for number in chunks.tolist()]

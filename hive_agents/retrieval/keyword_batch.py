@@ -45,7 +45,7 @@ class _Postings:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What doesn't depend on k1, b and the boost itself: idf by posting, and each query's (term, times), rarest first."""
+    """What k1, b and the boost don't change: idf by posting, and each query's (term, times), rarest first."""
 
     postings: _Postings
     idf: NDArray[np.float64]

@@ -111,7 +111,8 @@ class ScopedIndex:
         return numbers
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: NDArray[Any]) -> NDArray[np.float64]:
-        return self._fields.factors(boosts)[self._chunk_documents[chunks]]
+        factors: NDArray[np.float64] = self._fields.factors(boosts)[self._chunk_documents[chunks]]
+        return factors
 
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]:
         return self._index.chunk_ids(self.whole_numbers[chunks])

@@ -8,7 +8,7 @@ import numpy as np
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet
-from hive_agents.retrieval.collection import Collection, collection_names, load_collection, no_such_collection
+from hive_agents.retrieval.collection import collection_names, load_collection, no_such_collection
 from hive_agents.retrieval.config import StoredConfig
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.workspace import Workspace
@@ -157,8 +157,8 @@ def _boosts(index: SqliteIndex, stored: StoredConfig) -> Iterator[Diagnostic]:
         except HiveError as error:
             yield from _located(error, stored, "boosts", field)
         else:
-            for error in index.missing(field, boost):
-                yield from _located(error, stored, "boosts", field)
+            for missing in index.missing(field, boost):
+                yield from _located(missing, stored, "boosts", field)
 
 
 def _located(error: HiveError, stored: StoredConfig, *path: str) -> Iterator[Diagnostic]:

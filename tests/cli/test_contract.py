@@ -44,6 +44,13 @@ def test_an_empty_workspace_has_no_documents_and_a_plain_schema(tmp_path: Path) 
     assert fields == {"title", "category", "content"}
 
 
+def test_an_empty_workspace_begins_with_each_document_once(tmp_path: Path) -> None:
+    assert hive("init", tmp_path / "x", "--empty").code == 0
+    (tmp_path / "x" / "documents" / "long.md").write_text("# Keys\n\n## One\n\nA key.\n\n## Two\n\nA key again.\n")
+    hits = hive("query", "key", "-w", tmp_path / "x", "--json").json["hits"]
+    assert [hit["doc_id"] for hit in hits] == ["long.md"]
+
+
 def test_index_reports_counts_and_skipped_files(place: Workspace) -> None:
     (place.documents / "faqs" / "broken.md").write_text("---\ntitle: [unclosed\n---\nText\n")
     (place.documents / "faqs" / "new.md").write_text("# New\n\nA page about nothing else.\n")

@@ -14,7 +14,6 @@ from hive_agents.optimizer.budget import Budget, BudgetExhausted
 from hive_agents.optimizer.lane_cache import LaneCache
 from tests.sample import indexed_sample
 
-
 BOOSTS: list[dict[str, dict[str, float]]] = [
     {},
     {},
