@@ -105,24 +105,51 @@ class LaneCache:
             self.budget.spend()
         if not len(self.golden):
             return Scores(np.empty(0), np.empty(0), np.empty(0, np.int64))
-        retrieval, k = config.retrieval, self.golden.k
-        pool_key = self._key(
-            config,
-            retrieval.candidates if retrieval.keyword else 0,
-            retrieval.candidates if retrieval.vector else 0,
-        )
-        fused, returned = self._cut(config, pool_key, max(retrieval.top_k, k))
-        labels, documents = fused.labels[:, :k], fused.documents[:, :k]
-        inside = np.arange(labels.shape[1])[None, :] < returned[:, None]
-        if retrieval.per_document != 1:
-            inside &= occurrences(documents) == 0
-        counted = np.where(inside, labels, 0)
-        gained = np.zeros(len(labels))
-        for column in range(labels.shape[1]):  # in order of rank, as the metric adds up
+        k = self.golden.k
+        fused, returned = self._cut(config, self._used(config), max(config.retrieval.top_k, k))
+        inside = np.arange(min(fused.labels.shape[1], k))[None, :] < returned[:, None]
+        counted = np.where(inside, self._counted(fused), 0)
+        gained = np.zeros(len(counted))
+        for column in range(counted.shape[1]):  # in order of rank, as the metric adds up
             gained += counted[:, column] * discount(column + 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            scores = np.where(self._ideal > 0, gained / self._ideal, np.where(returned > 0, gained, 1.0))
+        scores = self._normalized(gained, returned)
         return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(returned, k))
+
+    def by_length(self, config: RetrievalConfig) -> Floats:
+        """Return each query's nUDCG for a list of 0, 1, … k results, shape `(n, k + 1)`, whatever the config's cut.
+
+        A list can't be longer than there are candidates. Costs no budget: it is one ranking, not a config.
+        """
+        k = self.golden.k
+        fused, _ = self._cut(config, self._used(config), k)
+        counted = self._counted(fused)
+        gained, scores = np.zeros(len(counted)), np.empty((len(counted), k + 1))
+        scores[:, 0] = self._normalized(gained, np.zeros(len(counted), np.int64))
+        for length in range(1, k + 1):
+            if length <= counted.shape[1]:
+                gained = gained + np.where(length <= fused.available, counted[:, length - 1], 0) * discount(length)
+            scores[:, length] = self._normalized(gained, np.minimum(fused.available, length))
+        return scores
+
+    def returned(self, config: RetrievalConfig) -> Ints:
+        """Return the length of each query's list, which may be more than k. Costs no budget."""
+        return self._cut(config, self._used(config), max(config.retrieval.top_k, self.golden.k))[1]
+
+    def _counted(self, fused: _Fused) -> NDArray[np.int8]:
+        """The labels of the first k places, 0 where the document stands higher up already."""
+        labels, documents = fused.labels[:, : self.golden.k], fused.documents[:, : self.golden.k]
+        counted: NDArray[np.int8] = np.where(occurrences(documents) == 0, labels, np.int8(0))
+        return counted
+
+    def _normalized(self, gained: Floats, returned: Ints) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self._ideal > 0, gained / self._ideal, np.where(returned > 0, gained, 1.0))
+
+    def _used(self, config: RetrievalConfig) -> _PoolKey:
+        """The pool of the lanes that the config uses."""
+        retrieval = config.retrieval
+        depths = (retrieval.candidates if used else 0 for used in (retrieval.keyword, retrieval.vector))
+        return self._key(config, *depths)
 
     def distractors_returned(self, config: RetrievalConfig) -> list[str]:
         """The doc_id of every distractor within k, once for each query that gets it."""

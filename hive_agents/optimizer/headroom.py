@@ -1,0 +1,133 @@
+"""How much better could a config of this space be on these queries, and what can no config mend?
+
+Thousands of configs at the price of hundreds: a fused ranking gives every length of list at once, and every floor of
+abstention as a mask. All of it is measured on the training queries, so the best is optimistic: it was chosen there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from hive_agents.optimizer.cached_lanes import Floats
+from hive_agents.optimizer.lane_cache import LaneCache
+from hive_agents.optimizer.space import LEVERS, apply, changes_from, parsed, random_edit
+from hive_agents.retrieval import RetrievalConfig
+from hive_agents.retrieval.index import SqliteIndex
+
+TRIALS = 20_000
+_REACHED = 1 - 1e-9
+
+
+@dataclass(frozen=True)
+class OutOfReach:
+    """Queries that no trial answers perfectly, and the mean nUDCG lost on them by the best that any trial gives."""
+
+    reason: str
+    points: float
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """`best` is the highest mean nUDCG of one config, `changes` what it changes in the baseline.
+
+    `each_query` lets every query have the config that it likes best: what lies between the two needs a config for
+    each kind of query. What `each_query` lacks to 1 is `out_of_reach`.
+    """
+
+    trials: int
+    best: float
+    changes: tuple[dict[str, Any], ...]
+    each_query: float
+    out_of_reach: tuple[OutOfReach, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def headroom(
+    cache: LaneCache,
+    index: SqliteIndex,
+    baseline: RetrievalConfig,
+    chosen: RetrievalConfig | None = None,
+    *,
+    seed: int = 0,
+    trials: int = TRIALS,
+) -> Headroom | None:
+    """Measure at least `trials` configs of the search space; None without queries.
+
+    Rankings are drawn in turn from the whole space and from around the best so far, which begins as `chosen`. Each is
+    tried with every cut.
+    """
+    if not len(cache.golden):
+        return None
+    rng, count = Random(seed), 0
+    floors = [None, *(floor for floor in LEVERS["abstain.min_cosine"] if floor is not None)]
+    admitted = np.column_stack([cache.best_cosines >= (-np.inf if floor is None else floor) for floor in floors])
+    best, best_config = -np.inf, chosen or baseline
+    each = np.full(len(cache.golden), -np.inf)
+    while count < trials:
+        point = best_config if not count else _drawn(rng, index, baseline, best_config)
+        configs, scores = _cuts(cache, point)
+        silent = cache.by_length(point)[:, :1]
+        # Abstaining replaces a list by an empty one: one product gives the mean of every cut under every floor.
+        means = ((scores - silent).T @ admitted.astype(np.float64) + silent.sum()) / len(each)
+        cut, floor = np.unravel_index(int(means.argmax()), means.shape)
+        if means[cut, floor] > best:
+            best = float(means[cut, floor])
+            best_config = parsed(apply(configs[cut], [("abstain.min_cosine", floors[floor])]))
+        count += means.size
+        each = np.maximum(each, np.maximum(scores, silent).max(axis=1))
+    changes = tuple(changes_from(baseline, best_config))
+    return Headroom(count, best, changes, float(each.mean()), _out_of_reach(cache, baseline, each))
+
+
+def _drawn(rng: Random, index: SqliteIndex, baseline: RetrievalConfig, best: RetrievalConfig) -> RetrievalConfig:
+    values = random_edit(rng, index).values
+    if rng.random() < 0.5:
+        return parsed(apply(baseline, values))
+    return parsed(apply(best, rng.sample(values, min(len(values), rng.randint(1, 4)))))
+
+
+def _cuts(cache: LaneCache, config: RetrievalConfig) -> tuple[list[RetrievalConfig], Floats]:
+    """The config with every length of list and, where lanes are fused, every gap, and each query's nUDCG by them.
+
+    The scores have the shape `(n, cuts)`; nothing abstains.
+    """
+    plain = parsed(config.model_dump(exclude_unset=True) | {"dynamic_k": {"enabled": False}, "abstain": {}})
+    by_length = cache.by_length(plain)
+    most = by_length.shape[1] - 1
+    configs = [parsed(apply(plain, [("retrieval.top_k", length)])) for length in LEVERS["retrieval.top_k"]]
+    columns = [by_length[:, min(length, most)] for length in LEVERS["retrieval.top_k"]]
+    if config.retrieval.method == "hybrid":
+        for factor in LEVERS["dynamic_k.gap_threshold_factor"]:
+            values = [("dynamic_k.enabled", True), ("dynamic_k.gap_threshold_factor", factor)]
+            configs.append(parsed(apply(plain, values)))
+            columns.append(by_length[np.arange(len(by_length)), np.minimum(cache.returned(configs[-1]), most)])
+    return configs, np.column_stack(columns)
+
+
+def _out_of_reach(cache: LaneCache, config: RetrievalConfig, each: Floats) -> tuple[OutOfReach, ...]:
+    deepest = parsed(apply(config, [("filters", {}), ("retrieval.method", "hybrid")]))
+    candidates = cache.rank(deepest, depth=10_000).documents
+    queries: dict[str, list[tuple[float, str]]] = {}
+    for row, query in enumerate(cache.golden):
+        if each[row] >= _REACHED:
+            continue
+        known = set(candidates[row].tolist())
+        if not query.relevant:
+            reason = "has no answer, and no floor on the cosine tells it from queries that have one"
+        elif not all(cache.number_of(doc_id) in known for doc_id in query.relevant):
+            reason = "a relevant document is no candidate of any lane: other words, chunks or an embedding model"
+        else:
+            reason = "a distractor or a page that nobody judged stands above the answer in every trial"
+        queries.setdefault(reason, []).append((1.0 - float(each[row]), query.id))
+    found = [
+        OutOfReach(reason, sum(lost for lost, _ in entries) / len(each), tuple(id for _, id in sorted(entries)[::-1]))
+        for reason, entries in queries.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.points, one.reason)))
