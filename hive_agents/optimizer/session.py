@@ -150,7 +150,7 @@ class OptimizerSession:
         """What levels 1 and 2 say against a proposed config; empty means it may be measured."""
         try:
             stored = parse_config(json.dumps(data), "configs/proposal.json")
-            findings = check_config(self.workspace, stored, refresh=False)
+            findings = check_config(self.workspace, stored, index=self.engine.index(stored.config.collection))
         except HiveError as error:
             findings = error.diagnostics
         if has_errors(findings):

@@ -9,6 +9,7 @@ from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.retrieval.active_link import LINK
 from hive_agents.retrieval.config import RetrievalConfig, StoredConfig, find_config_file, parse_config, read_config
 from hive_agents.retrieval.deployed import active_config, versions
+from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.retrieval.indexing import build_index
 from hive_agents.verification.semantics import check_semantics
 from hive_agents.workspace import Workspace
@@ -31,8 +32,12 @@ def check_config(
     golden: GoldenSet | None = None,
     reranker: bool = False,
     refresh: bool = True,
+    index: SqliteIndex | None = None,
 ) -> list[Diagnostic]:
-    """What levels 1 and 2 say of a config that parses; the index is refreshed where filters need it."""
+    """What levels 1 and 2 say of a config that parses.
+
+    Filters and boosts are checked against an open `index`, or against the workspace's, refreshed before.
+    """
     findings = []
     parent = stored.config.parent
     if parent is not None and not _known(workspace, parent):
@@ -41,10 +46,10 @@ def check_config(
         findings.append(
             Diagnostic("HIVE-107", message, stored.file, "parent", "name an existing config, or use null", line)
         )
-    if refresh and (stored.config.filters or stored.config.boosts):
+    if refresh and index is None and (stored.config.filters or stored.config.boosts):
         build_index(workspace)
     configured = workspace.settings.models.reranker not in ("", "none")
-    return findings + check_semantics(workspace, stored, golden=golden, reranker=reranker or configured)
+    return findings + check_semantics(workspace, stored, golden=golden, reranker=reranker or configured, index=index)
 
 
 def require_sound(

@@ -15,11 +15,17 @@ from hive_agents.workspace import Workspace
 
 
 def check_semantics(
-    workspace: Workspace, stored: StoredConfig, *, golden: GoldenSet | None = None, reranker: bool = False
+    workspace: Workspace,
+    stored: StoredConfig,
+    *,
+    golden: GoldenSet | None = None,
+    reranker: bool = False,
+    index: SqliteIndex | None = None,
 ) -> list[Diagnostic]:
     """Every diagnostic of level 2. A disabled block is not looked at.
 
-    Filters and boosts are checked against the index, so it must be up to date. Raises: level 1 for a broken collection.
+    Filters and boosts are checked against the index, so it must be up to date; without an open `index` it is opened.
+    Raises: level 1 for a broken collection.
     """
     names = collection_names(workspace)
     name = stored.config.collection
@@ -31,11 +37,12 @@ def check_semantics(
         return no_such_collection(name, names, stored.file, stored.line_of(["collection"])).diagnostics
     findings = [*_retrieval(stored), *_blocks(stored, reranker)]
     if stored.config.filters or stored.config.boosts:
-        index = SqliteIndex(workspace, collection)
+        opened = index or SqliteIndex(workspace, collection)
         try:
-            findings += [*_filters(index, stored), *_boosts(index, stored)]
+            findings += [*_filters(opened, stored), *_boosts(opened, stored)]
         finally:
-            index.close()
+            if index is None:
+                opened.close()
     if golden is not None and golden.collection != name:
         message = f'the golden set judges "{golden.collection}", the config searches "{name}"'
         findings.append(
