@@ -48,10 +48,10 @@ class _Group:
     masks: dict[FilterKey, Mask | None] = field(default_factory=dict)
     factors: Recent[BoostKey, Floats] = field(default_factory=lambda: Recent(_LANES))
 
-    def keyword(self, params: BM25Params) -> Ints:
+    def keyword(self, params: BM25Params, depth: int) -> Ints:
         if self.batch is None:
             self.batch = self.index.keyword_batch(self.texts)
-        return _renumbered(self.batch.top(params, _DEEP), self.whole)
+        return _renumbered(self.batch.top(params, depth), self.whole)
 
     def mask(self, key: FilterKey) -> Mask | None:
         """The chunks that pass, in the numbers of `index`."""
@@ -91,7 +91,7 @@ class CachedLanes:
         self.index = engine.index(golden.collection)
         self._n = len(golden)
         self._groups = _groups(self.index, golden, Scopes(engine.workspace))
-        self._deep_keyword: Recent[BM25Params, list[Ints]] = Recent(_LANES)
+        self._deep_keyword: Recent[tuple[BM25Params, int], list[Ints]] = Recent(_LANES)
         self._deep_vector: list[_Deep] | None = None
         self._keyword: Recent[tuple[FilterKey, BM25Params], Ints] = Recent(_LANES)
         self._vector: Recent[FilterKey, tuple[Ints, Floats]] = Recent(_LANES)
@@ -117,7 +117,8 @@ class CachedLanes:
 
     def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> Ints:
         lanes = np.full((self._n, MAX_DEPTH), -1, np.int64)
-        deep = self._deep_keyword.get(params, lambda: [group.keyword(params) for group in self._groups])
+        depth = _DEEP if key else MAX_DEPTH
+        deep = self._deep_keyword.get((params, depth), lambda: [one.keyword(params, depth) for one in self._groups])
         for group, chunks in zip(self._groups, deep, strict=True):
             passes = self._passing(group, key, chunks)
             lanes[group.rows] = _first(chunks, passes)

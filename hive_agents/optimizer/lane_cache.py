@@ -65,12 +65,25 @@ class _Fused:
     available: Ints
     documents: Ints
     labels: NDArray[np.int8]
+    k: int
 
-    def only(self, columns: Ints, available: Ints) -> _Fused:
-        """Return these columns of each row, with another count of candidates."""
-        rows = np.arange(len(columns))[:, None]
-        chosen = (self.order[rows, columns], self.scores[rows, columns])
-        return _Fused(*chosen, available, self.documents[rows, columns], self.labels[rows, columns])
+    @cached_property
+    def counted(self) -> NDArray[np.int8]:
+        """The labels of the first k places, 0 where the document stands higher up already."""
+        labels, documents = self.labels[:, : self.k], self.documents[:, : self.k]
+        counted: NDArray[np.int8] = np.where(occurrences(documents) == 0, labels, np.int8(0))
+        return counted
+
+    def at_most(self, per_document: int) -> _Fused:
+        """Return the lists with at most so many chunks of a document; what is dropped goes behind the others."""
+        width = self.order.shape[1]
+        inside = np.arange(width)[None, :] < self.available[:, None]
+        # A place behind the candidates must not count as an occurrence: each is a document of its own there.
+        documents = np.where(inside, self.documents, -1 - np.arange(width)[None, :])
+        kept = inside & (occurrences(documents) < per_document)
+        rows, columns = np.arange(len(kept))[:, None], np.argsort(~kept, axis=1, kind="stable")
+        chosen = (self.order[rows, columns], self.scores[rows, columns], kept.sum(axis=1))
+        return _Fused(*chosen, self.documents[rows, columns], self.labels[rows, columns], self.k)
 
 
 @dataclass(frozen=True)
@@ -97,7 +110,7 @@ class LaneCache:
         self._index = self._lanes.index
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
         self._pools: Recent[_PoolKey, _Pool] = Recent(_POOLS)
-        self._fused: Recent[tuple[_PoolKey, object, BoostKey, int], _Fused] = Recent(_FUSED)
+        self._fused: Recent[tuple[_PoolKey, object, BoostKey, int, int | None], _Fused] = Recent(_FUSED)
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
         """Return the scores of each query. Raises: `BudgetExhausted`."""
@@ -108,7 +121,7 @@ class LaneCache:
         k = self.golden.k
         fused, returned = self._cut(config, self._used(config), max(config.retrieval.top_k, k))
         inside = np.arange(min(fused.labels.shape[1], k))[None, :] < returned[:, None]
-        counted = np.where(inside, self._counted(fused), 0)
+        counted = np.where(inside, fused.counted, 0)
         gained = np.zeros(len(counted))
         for column in range(counted.shape[1]):  # in order of rank, as the metric adds up
             gained += counted[:, column] * discount(column + 1)
@@ -122,7 +135,7 @@ class LaneCache:
         """
         k = self.golden.k
         fused, _ = self._cut(config, self._used(config), k)
-        counted = self._counted(fused)
+        counted = fused.counted
         gained, scores = np.zeros(len(counted)), np.empty((len(counted), k + 1))
         scores[:, 0] = self._normalized(gained, np.zeros(len(counted), np.int64))
         for length in range(1, k + 1):
@@ -134,12 +147,6 @@ class LaneCache:
     def returned(self, config: RetrievalConfig) -> Ints:
         """Return the length of each query's list, which may be more than k. Costs no budget."""
         return self._cut(config, self._used(config), max(config.retrieval.top_k, self.golden.k))[1]
-
-    def _counted(self, fused: _Fused) -> NDArray[np.int8]:
-        """The labels of the first k places, 0 where the document stands higher up already."""
-        labels, documents = fused.labels[:, : self.golden.k], fused.documents[:, : self.golden.k]
-        counted: NDArray[np.int8] = np.where(occurrences(documents) == 0, labels, np.int8(0))
-        return counted
 
     def _normalized(self, gained: Floats, returned: Ints) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -199,16 +206,12 @@ class LaneCache:
         """The fused lists, `wanted` columns or more where there are as many, and how many of each are returned."""
         if config.retrieval.candidates > MAX_DEPTH:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
-        fused = self._fuse(config, pool_key, wanted)
-        per_document = config.retrieval.per_document
-        if per_document is not None:
-            thinned = _thinned(fused, per_document)
-            width = fused.order.shape[1]
-            while ((thinned.available < wanted) & (fused.available > width)).any():  # more may stand behind the prefix
-                fused = self._fuse(config, pool_key, width := 4 * width)
-                thinned = _thinned(fused, per_document)
-            fused = thinned
-        retrieval, available = config.retrieval, fused.available
+        retrieval = config.retrieval
+        # One lane's ranks are in its own order whatever the constants, and cost little.
+        fusion = (retrieval.method, retrieval.candidates, retrieval.rrf_k, *retrieval.weights.model_dump().values())
+        key = (pool_key, fusion, boost_key(config.boosts), max(_PREFIX, wanted), retrieval.per_document)
+        fused = self._fused.get(key, lambda: self._fuse(config, pool_key, wanted))
+        available = fused.available
         returned = np.minimum(available, retrieval.top_k)
         if config.dynamic_k.enabled:
             weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
@@ -219,11 +222,15 @@ class LaneCache:
         return fused, returned
 
     def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> _Fused:
-        retrieval, boosts = config.retrieval, boost_key(config.boosts)
-        # One lane's ranks are in its own order whatever the constant.
-        fusion = (retrieval.method, retrieval.candidates, retrieval.rrf_k, *retrieval.weights.model_dump().values())
-        width = max(_PREFIX, wanted)
-        return self._fused.get((pool_key, fusion, boosts, width), lambda: self._ordered(config, pool_key, width))
+        width, most = max(_PREFIX, wanted), config.retrieval.per_document
+        fused = self._ordered(config, pool_key, width)
+        if most is None:
+            return fused
+        thinned = fused.at_most(most)
+        while ((thinned.available < wanted) & (fused.available > width)).any():  # more may stand behind the prefix
+            fused = self._ordered(config, pool_key, width := 4 * width)
+            thinned = fused.at_most(most)
+        return thinned
 
     def _ordered(self, config: RetrievalConfig, pool_key: _PoolKey, width: int) -> _Fused:
         pool, retrieval = self._pool(pool_key), config.retrieval
@@ -236,9 +243,8 @@ class LaneCache:
             scores *= self._lanes.factors(config.boosts, pool.chunks)
         order = _best_columns(np.where(candidate, scores, -1.0), width)
         documents = self._index.document_numbers(np.take_along_axis(pool.chunks, order, axis=1))
-        return _Fused(
-            order, np.take_along_axis(scores, order, axis=1), candidate.sum(axis=1), documents, self._labels(documents)
-        )
+        best = np.take_along_axis(scores, order, axis=1)
+        return _Fused(order, best, candidate.sum(axis=1), documents, self._labels(documents), self.golden.k)
 
     def _labels(self, documents: Ints) -> NDArray[np.int8]:
         keys, labels = self._judged
@@ -318,16 +324,6 @@ def _best_columns(keys: Floats, width: int) -> Ints:
     found[rows, places], values[rows, places] = columns, keys[rows, columns]
     order = np.argsort(-values, axis=1, kind="stable")[:, :width]
     return np.take_along_axis(found, order, axis=1)
-
-
-def _thinned(fused: _Fused, per_document: int) -> _Fused:
-    """The list with at most `per_document` chunks of a document; what is dropped goes behind the others."""
-    width = fused.order.shape[1]
-    inside = np.arange(width)[None, :] < fused.available[:, None]
-    # A place behind the candidates must not count as an occurrence: each is a document of its own there.
-    documents = np.where(inside, fused.documents, -1 - np.arange(width)[None, :])
-    kept = inside & (occurrences(documents) < per_document)
-    return fused.only(np.argsort(~kept, axis=1, kind="stable"), kept.sum(axis=1))
 
 
 def _dynamic_k(top: Floats, available: Ints, weights: list[float], config: RetrievalConfig) -> Ints:
