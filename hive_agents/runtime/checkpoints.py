@@ -6,7 +6,6 @@ checkpoint, and what it leads to is refused by the ledger.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -17,18 +16,17 @@ from hive_agents.runs import Lease
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 
 @contextmanager
 def checkpointer(workspace: Workspace, lease: Lease | None = None) -> Iterator[SqliteSaver]:
-    """A saver that builds no type from stored bytes but those of the graphs' own state.
+    """A saver whose stored bytes are plain data, whoever wrote them.
 
     With a lease its writes raise LeaseLost (HIVE-425) as soon as another worker has it.
     """
-    # LangGraph reads it when it is imported: unregistered types then stay plain data.
-    os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     class Fenced(SqliteSaver):
@@ -45,7 +43,7 @@ def checkpointer(workspace: Workspace, lease: Lease | None = None) -> Iterator[S
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             path.chmod(0o600)
-            saver = Fenced(connection)
+            saver = Fenced(connection, serde=_serializer())
             saver.setup()
             yield saver
         finally:
@@ -55,7 +53,6 @@ def checkpointer(workspace: Workspace, lease: Lease | None = None) -> Iterator[S
 @asynccontextmanager
 async def async_checkpointer(workspace: Workspace, lease: Lease | None = None) -> AsyncIterator[AsyncSqliteSaver]:
     """The same for graphs whose nodes await."""
-    os.environ.setdefault("LANGGRAPH_STRICT_MSGPACK", "true")
     import aiosqlite
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -74,9 +71,19 @@ async def async_checkpointer(workspace: Workspace, lease: Lease | None = None) -
             path.chmod(0o600)
             # As in hive.db: a killed process loses nothing, and a step needs no wait for the disk.
             await connection.execute("PRAGMA synchronous = NORMAL")
-            saver = Fenced(connection)
+            saver = Fenced(connection, serde=_serializer())
             await saver.setup()
             yield saver
+
+
+def _serializer() -> JsonPlusSerializer:
+    """Return a serializer that builds no type from stored bytes but LangGraph's own safe ones: states are JSON.
+
+    Not by LANGGRAPH_STRICT_MSGPACK: it is read when langgraph is imported, which may be long before.
+    """
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    return JsonPlusSerializer(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=None)
 
 
 def _require(lease: Lease | None) -> None:

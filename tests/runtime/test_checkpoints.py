@@ -1,0 +1,53 @@
+"""What a checkpoint database may make a process do: nothing but hold plain data."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import ormsgpack
+import pytest
+
+from hive_agents.runtime.checkpoints import async_checkpointer, checkpointer
+from hive_agents.workspace import Workspace
+
+CALL = 0  # LangGraph's extension type for "import this, call it with that"
+
+
+def poisoned(marker: Path) -> bytes:
+    """Stored bytes that write `marker` where whoever reads them builds any type that they name."""
+    call = ormsgpack.packb(("pathlib", "Path", str(marker)))
+    write = ormsgpack.packb(("os", "mkdir", str(marker)))
+    return ormsgpack.packb({"channel_values": {"a": ormsgpack.Ext(CALL, write), "b": ormsgpack.Ext(CALL, call)}})
+
+
+@pytest.mark.parametrize("imported_before", [False, True])
+def test_stored_bytes_call_nothing_whenever_langgraph_was_imported(
+    text_workspace: Workspace, tmp_path: Path, imported_before: bool
+) -> None:
+    marker = tmp_path / "called"
+    program = f"""
+import sys
+{"import langgraph.checkpoint.sqlite, langgraph.graph" if imported_before else ""}
+from hive_agents.runtime.checkpoints import checkpointer
+from hive_agents.workspace import Workspace
+with checkpointer(Workspace({str(text_workspace.root)!r})) as saver:
+    print(saver.serde.loads_typed(("msgpack", bytes.fromhex({poisoned(marker).hex()!r}))))
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert not marker.exists()
+
+
+def test_no_saver_reads_a_pickle(text_workspace: Workspace) -> None:
+    async def opened() -> object:
+        async with async_checkpointer(text_workspace) as saver:
+            return saver.serde
+
+    with checkpointer(text_workspace) as saver:
+        serializers = [saver.serde, asyncio.run(opened())]
+    for serde in serializers:
+        with pytest.raises(NotImplementedError):
+            serde.loads_typed(("pickle", b"cos\nsystem\n(S'true'\ntR."))  # type: ignore[attr-defined]
