@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError, closest
-from hive_agents.formats import AnyCase, FileFormat, Format, Name, load_value
+from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,7 @@ from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
 from hive_agents.database import connected, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.files import atomic_write_text
-from hive_agents.formats import load
+from hive_agents.files import atomic_write_text, load
 from hive_agents.workspace import Workspace
 
 KIND = "agent_version"

@@ -145,7 +145,7 @@ def open_workspace(path: Path | None) -> Workspace:
 
 def input_object(text: str) -> dict[str, Any]:
     """What `--input` gives an agent. Raises: HIVE-101, HIVE-104 (exit code 2)."""
-    from hive_agents import jsontext
+    from hive_agents.files import jsontext
 
     try:
         value = jsontext.parse(text, "--input")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import PrivateAttr, ValidationError, field_validator, model_validator
 
-from hive_agents import formats, jsontext
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.formats import AnyCase, FileFormat, Name, diagnostics_of
+from hive_agents.files import AnyCase, FileFormat, Name, diagnostics_of, formats, jsontext
 from hive_agents.goals import NamedGoalType, goal_type_of, json_files
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.expressions import Expression, parse

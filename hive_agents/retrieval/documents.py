@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.frontmatter import parse, plain, split
+from hive_agents.files import jsontext
+from hive_agents.files.frontmatter import parse, plain, split
 from hive_agents.retrieval.chunking import first_heading
 from hive_agents.retrieval.collection import Collection, FieldSchema
 

@@ -9,7 +9,7 @@ from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.database import connected
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.runs.row import ACTIVE, AGENT_GRAPH
 from hive_agents.supervision.health.history import NOTED, History, Loop, Repeated, history
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.files import jsontext
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 Model = TypeVar("Model", bound="Format")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.jsontext import MAX_DEPTH, decode, line_of, parse, show_path
+from hive_agents.files.jsontext import MAX_DEPTH, decode, line_of, parse, show_path
 
 
 def refused(text: str) -> Diagnostic:

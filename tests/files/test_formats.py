@@ -8,7 +8,7 @@ from pydantic import Field
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenFile
-from hive_agents.formats import AnyCase, ConfigName, FileFormat, Format, Name, load, load_value
+from hive_agents.files import AnyCase, ConfigName, FileFormat, Format, Name, load, load_value
 from hive_agents.retrieval import Collection, RetrievalConfig
 from hive_agents.schemas import KINDS, json_schema
 
