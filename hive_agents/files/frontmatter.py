@@ -1,114 +1,113 @@
-"""The YAML between the two `---` lines of a document: the same reading for the index and for permissions."""
+"""The YAML between the two `---` lines of a document: one reading for the index, for permissions and for imports."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.errors import HiveError
 
-_FENCE = re.compile(r"---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.S | re.M)
-_KEY = re.compile(r"---[ \t]*\r?\n[\w-]+[ \t]*:")
+_OPENED = re.compile(r"---[ \t]*\r?\n(?P<key>[\w-]+[ \t]*:)?")
 MAX_FRONT_MATTER = 64_000
 # PyYAML's constructors fail in all these ways on odd scalars and tags.
 _BUILD_FAILURES = (ValueError, ArithmeticError, LookupError, AttributeError, TypeError, AssertionError)
+_FIX = "front matter is YAML: `key: value` a line, and quotes around values with a colon"
 
 
 def split(text: str, file: str) -> tuple[str, str]:
-    """(YAML, body) of a document; the YAML is empty where there is none. Raises: HIVE-108 where it has no end."""
-    found = _FENCE.match(text)
-    if found is not None:
-        return found["yaml"], text[found.end() :]
-    if _KEY.match(text):  # without a key this is a thematic break, and all of it is body
-        raise HiveError.of("HIVE-108", "the front matter has no closing ---", file=file, line=1, fix="add a line ---")
-    return "", text
+    """Return (YAML, body) of a document; the YAML is empty where there is none.
+
+    Raises: HIVE-108 where it has no end.
+    """
+    opened = _OPENED.match(text)
+    if opened is None:
+        return "", text
+    from hive_agents.files.yaml_handler import HANDLER
+
+    try:
+        return HANDLER.split(text)
+    except ValueError:  # only one fence
+        if opened["key"] is None:  # then it is a thematic break, and all of the text is body
+            return "", text
+        raise _refused("the front matter has no closing ---", file, 1, "add a line ---") from None
 
 
 def parse(text: str, file: str) -> dict[str, Any]:
-    """The YAML's keys and values, as JSON can hold them. Raises: HIVE-108 with the line in the file."""
-    return {_utf8(key): plain(value) for key, value in _yaml(text, file).items()}
+    """Return the YAML's keys and values as JSON can hold them. Raises: HIVE-108 with the line in the file."""
+    return {_utf8(key): plain(value) for key, value in values(text, file).items()}
 
 
-def _yaml(text: str, file: str) -> dict[str, Any]:
+def values(text: str, file: str) -> dict[str, Any]:
+    """Return the YAML's keys and values as YAML has them, dates for example. Raises: HIVE-108 as `parse`."""
     import yaml
 
-    fix = "front matter is YAML: `key: value` a line, and quotes around values with a colon"
+    from hive_agents.files.yaml_handler import HANDLER, Refused
+
     if len(text) > MAX_FRONT_MATTER:
-        message = f"the front matter is over {MAX_FRONT_MATTER} characters"
-        raise HiveError.of("HIVE-108", message, file=file, line=1, fix="move the text into the body")
+        why = f"the front matter is over {MAX_FRONT_MATTER} characters"
+        raise _refused(why, file, 1, "move the text into the body")
     try:
-        # An alias can unfold to gigabytes; nobody needs one in front matter.
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                raise HiveError.of(
-                    "HIVE-108",
-                    "front matter can't use YAML aliases",
-                    file=file,
-                    line=event.start_mark.line + 2 if event.start_mark else 2,
-                    fix="repeat the value",
-                )
-        value = _built(text, file)
+        found = HANDLER.load(text)
+    except Refused as error:
+        raise _refused(str(error.problem), file, _line(error), error.fix) from None
     except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         place = getattr(error, "position", None)  # a character that YAML forbids has no mark
-        before = text.count("\n", 0, place) if isinstance(place, int) else -1
-        line = (before if mark is None else int(mark.line)) + 2
-        raise HiveError.of("HIVE-108", f"front matter: {problem}", file=file, line=line, fix=fix) from None
+        line = text.count("\n", 0, place) + 2 if isinstance(place, int) else _line(error)
+        raise _refused(f"front matter: {problem}", file, line) from None
     except _BUILD_FAILURES as error:
-        raise HiveError.of("HIVE-108", f"front matter: {error}", file=file, line=_bad_value(text), fix=fix) from None
+        raise _refused(f"front matter: {error}", file, _bad_value(text)) from None
     except RecursionError:
-        raise HiveError.of("HIVE-108", "front matter: nested too deeply", file=file, line=1, fix=fix) from None
-    if value is None:
+        raise _refused("front matter: nested too deeply", file, 1) from None
+    if found is None:
         return {}
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise HiveError.of("HIVE-108", "front matter is not a list of `key: value` lines", file=file, line=2, fix=fix)
-    return value
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise _refused("front matter is not a list of `key: value` lines", file, 2)
+    return found
 
 
-def _built(text: str, file: str) -> Any:
-    """The YAML's value. Raises: HIVE-108 for a key that stands twice: YAML would forget the first one's value."""
+def render(metadata: Mapping[str, Any], body: str) -> str:
+    """Return a document's text; without metadata the body alone, behind empty front matter where it looks like some."""
+    if not metadata:
+        return "---\n---\n" + body if body.startswith("---") else body
+    from hive_agents.files.yaml_handler import HANDLER
+
+    head = HANDLER.export(dict(metadata), sort_keys=False, width=1000)
+    return f"---\n{head}\n---\n\n{body.lstrip(chr(10))}"
+
+
+def _refused(message: str, file: str, line: int, fix: str = _FIX) -> HiveError:
+    return HiveError.of("HIVE-108", message, file=file, line=line, fix=fix)
+
+
+def _line(error: Any) -> int:
+    """The line in the file, whose first line is the fence."""
+    mark = getattr(error, "problem_mark", None)
+    return 1 if mark is None else int(mark.line) + 2
+
+
+def _bad_value(text: str) -> int:
+    """Return the file's line of the first key or value that YAML can read and not build, such as 30 February."""
     import yaml
 
     loader = yaml.SafeLoader(text)
     try:
         top: Any = loader.get_single_node()
-        left = [top] if top is not None else []
-        while left:
-            node = left.pop()
-            if isinstance(node, yaml.MappingNode):
-                seen = set()
-                for key, value in node.value:
-                    if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
-                        line = int(key.start_mark.line) + 2
-                        message = f'front matter: the key "{key.value[:60]}" stands there twice'
-                        raise HiveError.of("HIVE-108", message, file=file, line=line, fix="keep one of them")
-                    seen.add((key.tag, str(key.value)))
-                    left += [key, value]
-            elif isinstance(node, yaml.SequenceNode):
-                left += node.value
-        return loader.construct_document(top) if top is not None else None
+        for node in (node for pair in top.value for node in pair) if isinstance(top, yaml.MappingNode) else ():
+            try:
+                loader.construct_object(node, deep=True)
+            except (*_BUILD_FAILURES, yaml.YAMLError):
+                return int(node.start_mark.line) + 2
+        return 1
     finally:
         loader.dispose()
 
 
-def _bad_value(text: str) -> int:
-    """The file's line of the first value that YAML can read and not build, such as 30 February."""
-    import yaml
-
-    node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
-    for _, value in node.value if isinstance(node, yaml.MappingNode) else []:
-        try:
-            yaml.safe_load(text[value.start_mark.index : value.end_mark.index])
-        except _BUILD_FAILURES:
-            return int(value.start_mark.line) + 2
-    return 1
-
-
 def plain(value: Any) -> Any:
-    """The value as JSON can hold it."""
+    """Return the value as JSON can hold it."""
     if isinstance(value, dict):
         return {_utf8(str(key)): plain(item) for key, item in value.items()}
     if isinstance(value, (list, set, tuple)):
