@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.expressions import parse
 from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
 
 if TYPE_CHECKING:
@@ -93,8 +94,6 @@ class Constraint(Format):
     @field_validator("check")
     @classmethod
     def _check_is_a_condition(cls, check: str | None) -> str | None:
-        from hive_agents.judging.expressions import parse
-
         if check is not None:
             parse(check)
         return check

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("hive_agents", "hive_agents.files")
+PACKAGES = ("hive_agents", "hive_agents.expressions", "hive_agents.files")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from hive_agents.approvals import ToolRule
 from hive_agents.errors import HiveError, closest
+from hive_agents.expressions import parse
 from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
-from hive_agents.judging.expressions import parse
 from hive_agents.judging.verdict import CapabilityLevel
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hive_agents.judging.expressions import parse
-from hive_agents.judging.operations import ExpressionError
-from tests.judging.escapes import DATA, REFUSED
+from hive_agents.expressions import ExpressionError, parse
+from tests.expressions.escapes import DATA, REFUSED
 
 
 def value_of(source: str, **data: Any) -> Any:
@@ -35,9 +34,9 @@ def test_none_of_them_takes_memory_stack_or_time() -> None:
     """All of them, in a thread with half a MB of stack, 100 MB more than its process began with and ten s of CPU."""
     code = """
 import resource, threading
-from tests.judging.escapes import DATA, REFUSED
-from hive_agents.judging.expressions import parse
-from hive_agents.judging.operations import ExpressionError
+from tests.expressions.escapes import DATA, REFUSED
+from hive_agents.expressions import parse
+from hive_agents.expressions import ExpressionError
 parse("1 + 1").evaluate({})
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + 100_000_000,) * 2)

@@ -1,18 +1,28 @@
-"""The functions and methods that a condition may call; each pays from the budget before it works."""
+"""The functions and methods that a condition may call; each pays from the allowance before it works."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from hive_agents.judging.operations import MAX_ITEMS, SCAN, Budget, ExpressionError, fits, number, search, sign, size
+from hive_agents.expressions.operations import (
+    MAX_ITEMS,
+    SCAN,
+    Allowance,
+    ExpressionError,
+    fits,
+    number,
+    search,
+    sign,
+    size,
+)
 
 
-def _text(budget: Budget, value: Any) -> str:
+def _text(allowance: Allowance, value: Any) -> str:
     if isinstance(value, str):
         return value
     long, level = 0, [value]
-    size(budget, value)
+    size(allowance, value)
     while level:
         found = level.pop()
         if isinstance(found, list | tuple | dict):
@@ -24,12 +34,12 @@ def _text(budget: Budget, value: Any) -> str:
             long += 2 + len(found) * (2 if found.isprintable() else 10)
         else:
             long += 330 if isinstance(found, int) and found.bit_length() > 64 else 25
-    budget.make(text=long)
+    allowance.make(text=long)
     return str(value)
 
 
-def _convert(kind: Callable[[Any], Any]) -> Callable[[Budget, Any], Any]:
-    def convert(_: Budget, value: Any) -> Any:
+def _convert(kind: Callable[[Any], Any]) -> Callable[[Allowance, Any], Any]:
+    def convert(_: Allowance, value: Any) -> Any:
         if isinstance(value, str) and len(value) > 400:
             raise ExpressionError(f"a number of {len(value)} characters")
         return fits(kind(value))
@@ -37,33 +47,33 @@ def _convert(kind: Callable[[Any], Any]) -> Callable[[Budget, Any], Any]:
     return convert
 
 
-def _sequence(budget: Budget, value: Any, factor: int = 1) -> Any:
+def _sequence(allowance: Allowance, value: Any, factor: int = 1) -> Any:
     if not isinstance(value, list | tuple | dict | str):
         raise ExpressionError(f"{type(value).__name__} where a sequence is needed")
     if len(value) > MAX_ITEMS:
         raise ExpressionError(f"a sequence of {len(value)} items; at most {MAX_ITEMS}")
-    work = size(budget, value)
-    budget.work(len(value) + (factor - 1) * work)
+    work = size(allowance, value)
+    allowance.work(len(value) + (factor - 1) * work)
     return value
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
-    def extreme(budget: Budget, first: Any, *rest: Any) -> Any:
-        return choose(_sequence(budget, [first, *rest] if rest else first))
+    def extreme(allowance: Allowance, first: Any, *rest: Any) -> Any:
+        return choose(_sequence(allowance, [first, *rest] if rest else first))
 
     return extreme
 
 
-def _sum(budget: Budget, values: Any) -> Any:
-    return fits(sum(number(value) for value in _sequence(budget, values)))
+def _sum(allowance: Allowance, values: Any) -> Any:
+    return fits(sum(number(value) for value in _sequence(allowance, values)))
 
 
-def _sorted(budget: Budget, values: Any) -> list[Any]:
-    budget.make(items=min(len(values), MAX_ITEMS + 1))
-    return sorted(_sequence(budget, values, factor=1 + len(values).bit_length()))
+def _sorted(allowance: Allowance, values: Any) -> list[Any]:
+    allowance.make(items=min(len(values), MAX_ITEMS + 1))
+    return sorted(_sequence(allowance, values, factor=1 + len(values).bit_length()))
 
 
-def _round(_: Budget, value: Any, digits: Any = None) -> Any:
+def _round(_: Allowance, value: Any, digits: Any = None) -> Any:
     if digits is not None and (not isinstance(digits, int) or abs(digits) > 30):
         raise ExpressionError("round to at most 30 digits")
     return fits(round(number(value), digits))
@@ -71,81 +81,81 @@ def _round(_: Budget, value: Any, digits: Any = None) -> Any:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "str": _text,
-    "len": lambda budget, value: len(value),
+    "len": lambda allowance, value: len(value),
     "int": _convert(int),
     "float": _convert(float),
-    "bool": lambda budget, value: bool(value),
+    "bool": lambda allowance, value: bool(value),
     "abs": sign(abs),
     "min": _extreme(min),
     "max": _extreme(max),
     "sum": _sum,
-    "any": lambda budget, values: any(_sequence(budget, values)),
-    "all": lambda budget, values: all(_sequence(budget, values)),
+    "any": lambda allowance, values: any(_sequence(allowance, values)),
+    "all": lambda allowance, values: all(_sequence(allowance, values)),
     "sorted": _sorted,
     "round": _round,
 }
 
 
-def _get(budget: Budget, value: dict[Any, Any], key: Any, default: Any = None) -> Any:
-    size(budget, key)
+def _get(allowance: Allowance, value: dict[Any, Any], key: Any, default: Any = None) -> Any:
+    size(allowance, key)
     return value.get(key, default)
 
 
-def _listed(view: Callable[[dict[Any, Any]], Any]) -> Callable[[Budget, dict[Any, Any]], list[Any]]:
-    def listed(budget: Budget, value: dict[Any, Any]) -> list[Any]:
-        budget.make(items=len(value))
+def _listed(view: Callable[[dict[Any, Any]], Any]) -> Callable[[Allowance, dict[Any, Any]], list[Any]]:
+    def listed(allowance: Allowance, value: dict[Any, Any]) -> list[Any]:
+        allowance.make(items=len(value))
         return list(view(value))
 
     return listed
 
 
-def _cased(change: Callable[[str], str]) -> Callable[[Budget, str], str]:
-    def cased(budget: Budget, value: str) -> str:
-        budget.make(text=len(value))
+def _cased(change: Callable[[str], str]) -> Callable[[Allowance, str], str]:
+    def cased(allowance: Allowance, value: str) -> str:
+        allowance.make(text=len(value))
         changed = change(value)  # at most three times as long
         if len(changed) > len(value):
-            budget.make(text=len(changed))
+            allowance.make(text=len(changed))
         return changed
 
     return cased
 
 
-def _strip(budget: Budget, value: str, characters: Any = None) -> str:
+def _strip(allowance: Allowance, value: str, characters: Any = None) -> str:
     if characters is not None:
-        search(budget, value, characters)
-        budget.work(len(value) * len(characters) // SCAN)
-    budget.make(text=len(value))
+        search(allowance, value, characters)
+        allowance.work(len(value) * len(characters) // SCAN)
+    allowance.make(text=len(value))
     return value.strip(characters)
 
 
-def _edge(test: Callable[[str, str], bool]) -> Callable[[Budget, str, Any], bool]:
-    def edge(budget: Budget, value: str, part: Any) -> bool:
+def _edge(test: Callable[[str, str], bool]) -> Callable[[Allowance, str, Any], bool]:
+    def edge(allowance: Allowance, value: str, part: Any) -> bool:
         parts = part if isinstance(part, tuple) else (part,)
         for each in parts:
             if not isinstance(each, str):
                 raise ExpressionError(f"{type(each).__name__} where a text is needed")
-            budget.work(1 + len(each) // SCAN)
+            allowance.work(1 + len(each) // SCAN)
         return test(value, part)
 
     return edge
 
 
-def _count(budget: Budget, value: Any, part: Any) -> int:
+def _count(allowance: Allowance, value: Any, part: Any) -> int:
     if isinstance(value, str):
-        search(budget, value, part)
+        search(allowance, value, part)
         return value.count(part)
-    size(budget, part)
-    return int(_sequence(budget, value).count(part))
+    size(allowance, part)
+    return int(_sequence(allowance, value).count(part))
 
 
-def _split(budget: Budget, value: str, separator: Any = None, limit: Any = -1) -> list[str]:
+def _split(allowance: Allowance, value: str, separator: Any = None, limit: Any = -1) -> list[str]:
     if separator is not None:
-        search(budget, value, separator)
+        search(allowance, value, separator)
     if not isinstance(limit, int):
         raise ExpressionError("split at most a number of times")
-    budget.make(text=len(value))
+    allowance.make(text=len(value))
     parts = value.split(separator, MAX_ITEMS if limit < 0 else min(limit, MAX_ITEMS))
-    budget.make(items=len(parts))
+    allowance.make(items=len(parts))
     return parts
 
 
@@ -164,8 +174,8 @@ METHODS: dict[str, dict[type, Callable[..., Any]]] = {
 }
 
 
-def call(budget: Budget, method: str, value: Any, arguments: list[Any]) -> Any:
+def call(allowance: Allowance, method: str, value: Any, arguments: list[Any]) -> Any:
     found = METHODS[method].get(type(value))
     if found is None:
         raise ExpressionError(f"{type(value).__name__} has no .{method}()")
-    return found(budget, value, *arguments)
+    return found(allowance, value, *arguments)

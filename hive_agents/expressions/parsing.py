@@ -17,8 +17,8 @@ from typing import Any
 import simpleeval
 
 from hive_agents.errors import closest
-from hive_agents.judging import functions, operations
-from hive_agents.judging.operations import Budget, ExpressionError, plain
+from hive_agents.expressions import functions, operations
+from hive_agents.expressions.operations import Allowance, ExpressionError, plain
 
 NAMES = ("result", "goal", "attempt")
 MAX_SOURCE = 4_000
@@ -62,15 +62,23 @@ class Expression:
 
         Raises: `ExpressionError` for data that is not plain, a bound that would be passed, and every fault inside.
         """
-        budget = Budget()
-        return self.evaluate_plain({name: plain(names.get(name), name, budget) for name in self.names})
+        return self.evaluate_plain(plain_names({name: names.get(name) for name in self.names}))
 
     def evaluate_plain(self, names: Mapping[str, Any]) -> Any:
-        """As `evaluate`, over data that went through `plain` before: for many conditions on one result."""
+        """As `evaluate`, over data that went through `plain_names` before: for many conditions on one result."""
         return _run(self._tree, {name: names.get(name) for name in self.names})
 
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"
+
+
+def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return copies that hold plain data only, all from one allowance.
+
+    Raises: `ExpressionError` that names the place of anything else, or of what is too large.
+    """
+    allowance = Allowance()
+    return {name: plain(value, name, allowance) for name, value in names.items()}
 
 
 @lru_cache(maxsize=1024)
@@ -187,7 +195,7 @@ def _run(tree: ast.expr, names: dict[str, Any]) -> Any:
     walker = _Walker(names)
     try:
         value = walker._eval(tree)
-        operations.size(walker.budget, value)  # parts may be shared: small here, endless for who prints it
+        operations.size(walker.allowance, value)  # parts may be shared: small here, endless for who prints it
         return value
     except ExpressionError:
         raise
@@ -203,9 +211,9 @@ class _Walker(simpleeval.SimpleEval):  # type: ignore[misc]  # simpleeval ships 
     """simpleeval's walk over our nodes; one for each evaluation, so that threads share nothing."""
 
     def __init__(self, names: dict[str, Any]) -> None:
-        budget = self.budget = Budget()
+        allowance = self.allowance = Allowance()
         self.names = names
-        self.operators = {kind: _bound(operation, budget) for kind, operation in operations.OPERATORS.items()}
+        self.operators = {kind: _bound(operation, allowance) for kind, operation in operations.OPERATORS.items()}
         self.nodes = {
             ast.Constant: lambda node: node.value,
             ast.Name: lambda node: self.names[node.id],
@@ -223,32 +231,32 @@ class _Walker(simpleeval.SimpleEval):  # type: ignore[misc]  # simpleeval ships 
         }
 
     def _eval(self, node: ast.AST) -> Any:
-        self.budget.work(1)
+        self.allowance.work(1)
         return self.nodes[type(node)](node)
 
     def _subscript(self, node: ast.Subscript) -> Any:
-        return operations.subscript(self.budget, self._eval(node.value), self._eval(node.slice))
+        return operations.subscript(self.allowance, self._eval(node.value), self._eval(node.slice))
 
     def _items(self, node: ast.List | ast.Tuple) -> list[Any]:
-        self.budget.make(items=len(node.elts))
+        self.allowance.make(items=len(node.elts))
         return [self._eval(part) for part in node.elts]
 
     def _mapping(self, node: ast.Dict) -> dict[Any, Any]:
-        self.budget.make(items=2 * len(node.keys))
+        self.allowance.make(items=2 * len(node.keys))
         made = {}
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             key, value = self._eval(key_node), self._eval(value_node)  # type: ignore[arg-type]
-            self.budget.work(operations.size(self.budget, key))
+            self.allowance.work(operations.size(self.allowance, key))
             made[key] = value
         return made
 
     def _called(self, node: ast.Call) -> Any:
         if isinstance(node.func, ast.Name):
-            return functions.FUNCTIONS[node.func.id](self.budget, *(self._eval(part) for part in node.args))
+            return functions.FUNCTIONS[node.func.id](self.allowance, *(self._eval(part) for part in node.args))
         assert isinstance(node.func, ast.Attribute)
         value = self._eval(node.func.value)
-        return functions.call(self.budget, node.func.attr, value, [self._eval(part) for part in node.args])
+        return functions.call(self.allowance, node.func.attr, value, [self._eval(part) for part in node.args])
 
 
-def _bound(operation: Any, budget: Budget) -> Any:
-    return lambda *values: operation(budget, *values)
+def _bound(operation: Any, allowance: Allowance) -> Any:
+    return lambda *values: operation(allowance, *values)

@@ -1,4 +1,4 @@
-"""What a condition's operators may do with plain data. Every operation pays from a budget before it works."""
+"""What a condition's operators may do with plain data. Every operation pays from an allowance before it works."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ExpressionError(ValueError):
     """A condition that cannot be used, or that failed on this data."""
 
 
-class Budget:
+class Allowance:
     """What one evaluation may still spend on work, and on what it makes."""
 
     def __init__(self) -> None:
@@ -46,12 +46,12 @@ class Budget:
         self.work(items + text // SCAN)
 
 
-def plain(value: Any, where: str, budget: Budget, depth: int = 0) -> Any:
+def plain(value: Any, where: str, allowance: Allowance, depth: int = 0) -> Any:
     """A copy that holds dict, list, tuple, str, numbers, bool and None only: no object can bring code along.
 
     Raises: `ExpressionError` that names the place of anything else, or of what is too large.
     """
-    budget.work(1)
+    allowance.work(1)
     kind = type(value)
     if kind in SCALARS:
         if kind is str and len(value) > MAX_TEXT:
@@ -68,13 +68,13 @@ def plain(value: Any, where: str, budget: Budget, depth: int = 0) -> Any:
         for key, inner in list(value.items()):
             if type(key) not in SCALARS:
                 raise ExpressionError(f"{where} has a key of type {type(key).__name__}; conditions see plain data only")
-            plain(key, where, budget, depth + 1)
-            copied[key] = plain(inner, f"{where}.{str(key)[:20]}" if depth < 5 else where, budget, depth + 1)
+            plain(key, where, allowance, depth + 1)
+            copied[key] = plain(inner, f"{where}.{str(key)[:20]}" if depth < 5 else where, allowance, depth + 1)
         return copied
-    return kind(plain(inner, f"{where}[]" if depth < 5 else where, budget, depth + 1) for inner in list(value))
+    return kind(plain(inner, f"{where}[]" if depth < 5 else where, allowance, depth + 1) for inner in list(value))
 
 
-def size(budget: Budget, value: Any) -> int:
+def size(allowance: Allowance, value: Any) -> int:
     """The work of looking at all of `value` once; paid while it is counted, since parts may be shared many times."""
     total, level = 0, [value]
     while level:
@@ -83,14 +83,14 @@ def size(budget: Budget, value: Any) -> int:
             units = 1 + len(found) // SCAN
         elif isinstance(found, list | tuple | dict):
             units = 1 + len(found)
-            budget.work(units)
+            allowance.work(units)
             level.extend(found)
             if isinstance(found, dict):
                 level.extend(found.values())
         else:
             units = 1
         total += units
-        budget.work(units)
+        allowance.work(units)
     return total
 
 
@@ -106,19 +106,19 @@ def fits(value: Any) -> Any:
     return value
 
 
-def _between_numbers(operation: Callable[[Any, Any], Any]) -> Callable[[Budget, Any, Any], Any]:
-    return lambda budget, a, b: fits(operation(number(a), number(b)))
+def _between_numbers(operation: Callable[[Any, Any], Any]) -> Callable[[Allowance, Any, Any], Any]:
+    return lambda allowance, a, b: fits(operation(number(a), number(b)))
 
 
-def _add(budget: Budget, a: Any, b: Any) -> Any:
+def _add(allowance: Allowance, a: Any, b: Any) -> Any:
     if type(a) is type(b) and type(a) in (str, list, tuple):
         long = len(a) + len(b)
-        budget.make(text=long) if isinstance(a, str) else budget.make(items=long)
+        allowance.make(text=long) if isinstance(a, str) else allowance.make(items=long)
         return a + b
     return fits(number(a) + number(b))
 
 
-def _multiply(budget: Budget, a: Any, b: Any) -> Any:
+def _multiply(allowance: Allowance, a: Any, b: Any) -> Any:
     if isinstance(b, str | list | tuple):
         a, b = b, a
     if isinstance(a, str | list | tuple):
@@ -127,14 +127,14 @@ def _multiply(budget: Budget, a: Any, b: Any) -> Any:
         long = len(a) * max(b, 0)
         if long > MAX_ITEMS:
             raise ExpressionError(f"a sequence of {'very many' if long > 1e9 else long} items; at most {MAX_ITEMS}")
-        budget.make(items=long)
+        allowance.make(items=long)
         return a * b
     if isinstance(a, int) and isinstance(b, int) and a.bit_length() + b.bit_length() > MAX_BITS + 1:
         raise ExpressionError("the number is too large")
     return fits(number(a) * number(b))
 
 
-def _power(_: Budget, a: Any, b: Any) -> Any:
+def _power(_: Allowance, a: Any, b: Any) -> Any:
     base, exponent = number(a), number(b)
     if isinstance(exponent, float) and not exponent.is_integer() and base < 0:
         raise ExpressionError("a root of a negative number")
@@ -146,36 +146,36 @@ def _power(_: Budget, a: Any, b: Any) -> Any:
     return value
 
 
-def sign(operation: Callable[[Any], Any]) -> Callable[[Budget, Any], Any]:
-    return lambda budget, value: operation(number(value))
+def sign(operation: Callable[[Any], Any]) -> Callable[[Allowance, Any], Any]:
+    return lambda allowance, value: operation(number(value))
 
 
-def _compared(operation: Callable[[Any, Any], bool]) -> Callable[[Budget, Any, Any], bool]:
-    def compare(budget: Budget, a: Any, b: Any) -> bool:
+def _compared(operation: Callable[[Any, Any], bool]) -> Callable[[Allowance, Any, Any], bool]:
+    def compare(allowance: Allowance, a: Any, b: Any) -> bool:
         if type(a) not in SCALARS and type(b) not in SCALARS:
-            size(budget, a)
-            size(budget, b)
+            size(allowance, a)
+            size(allowance, b)
         elif isinstance(a, str) and isinstance(b, str):
-            budget.work(min(len(a), len(b)) // SCAN)
+            allowance.work(min(len(a), len(b)) // SCAN)
         return operation(a, b)
 
     return compare
 
 
-def search(budget: Budget, text: str, part: Any) -> None:
+def search(allowance: Allowance, text: str, part: Any) -> None:
     """Pay for a search: short parts are looked for by brute force."""
     if not isinstance(part, str):
         raise ExpressionError(f"{type(part).__name__} where a text is needed")
-    budget.work(1 + (len(text) * (1 + min(len(part), 128) // 4)) // SCAN)
+    allowance.work(1 + (len(text) * (1 + min(len(part), 128) // 4)) // SCAN)
 
 
-def _contains(budget: Budget, part: Any, whole: Any) -> bool:
+def _contains(allowance: Allowance, part: Any, whole: Any) -> bool:
     if isinstance(whole, str):
-        search(budget, whole, part)
+        search(allowance, whole, part)
     else:
-        size(budget, part)
+        size(allowance, part)
         if not isinstance(whole, dict):
-            size(budget, whole)
+            size(allowance, whole)
     return bool(part in whole)
 
 
@@ -187,7 +187,7 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.FloorDiv: _between_numbers(operator.floordiv),
     ast.Mod: _between_numbers(operator.mod),
     ast.Pow: _power,
-    ast.Not: lambda budget, value: not value,
+    ast.Not: lambda allowance, value: not value,
     ast.USub: sign(operator.neg),
     ast.UAdd: sign(operator.pos),
     ast.Eq: _compared(operator.eq),
@@ -197,18 +197,18 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Gt: _compared(operator.gt),
     ast.GtE: _compared(operator.ge),
     ast.In: _contains,
-    ast.NotIn: lambda budget, part, whole: not _contains(budget, part, whole),
-    ast.Is: lambda budget, a, b: a is b,
-    ast.IsNot: lambda budget, a, b: a is not b,
+    ast.NotIn: lambda allowance, part, whole: not _contains(allowance, part, whole),
+    ast.Is: lambda allowance, a, b: a is b,
+    ast.IsNot: lambda allowance, a, b: a is not b,
 }
 
 
-def subscript(budget: Budget, value: Any, key: Any) -> Any:
+def subscript(allowance: Allowance, value: Any, key: Any) -> Any:
     if isinstance(key, slice):
         if not isinstance(value, str | list | tuple):
             raise ExpressionError(f"a slice of {type(value).__name__}")
         long = len(range(*key.indices(len(value))))
-        budget.make(text=long) if isinstance(value, str) else budget.make(items=long)
+        allowance.make(text=long) if isinstance(value, str) else allowance.make(items=long)
     else:
-        size(budget, key)
+        size(allowance, key)
     return value[key]
