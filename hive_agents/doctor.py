@@ -19,7 +19,6 @@ from hive_agents.access import (
     keys_of,
     uses_local_key,
 )
-from hive_agents.database import connect, database_errors
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.goals import goal_ids, load_goal
@@ -29,6 +28,7 @@ from hive_agents.retrieval.deployed import find_active
 from hive_agents.retrieval.generation import find_generation
 from hive_agents.retrieval.indexing import index_is_stale
 from hive_agents.retrieval.providers import open_embedder
+from hive_agents.store import connect, database_errors
 from hive_agents.verification.certificate import log_verdict
 from hive_agents.verification.check import check_config
 from hive_agents.workspace import Workspace

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("hive_agents", "hive_agents.expressions", "hive_agents.files")
+PACKAGES = ("hive_agents", "hive_agents.expressions", "hive_agents.files", "hive_agents.store")
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -44,4 +44,4 @@ def test_importing_the_package_loads_none_of_its_files(package: str) -> None:
 
 def test_a_name_that_is_not_public_is_refused() -> None:
     with pytest.raises(AttributeError, match=r"module 'hive_agents\.files' has no attribute 'nothing'"):
-        import_module("hive_agents.files").nothing  # noqa: B018
+        import_module("hive_agents.files", "hive_agents.store").nothing  # noqa: B018

@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit
 from hive_agents.agents.guards import Budget, Spent
-from hive_agents.database import transaction
 from hive_agents.llm import Usage
 from hive_agents.memory.records import Records
 from hive_agents.memory.values import clean
+from hive_agents.store import audit, transaction
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.agents.evolution.texts import agent_hash, agent_text, inlined, outlined
 from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
-from hive_agents.database import connected, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import atomic_write_text, load
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 KIND = "agent_version"

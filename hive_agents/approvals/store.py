@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.answers import Recheck, edited_args, repeats
 from hive_agents.approvals.changes import content, effect, later, overdue
@@ -28,9 +27,9 @@ from hive_agents.approvals.request import (
     needs_four_eyes,
 )
 from hive_agents.approvals.telling import record
-from hive_agents.database import connected, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.events import EventType
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from contextlib import closing
 
-from hive_agents import audit
-from hive_agents.database import connect, database_errors
 from hive_agents.evaluation.evaluate import Evaluation
 from hive_agents.retrieval import RetrievalConfig
+from hive_agents.store import audit, connect, database_errors
 from hive_agents.workspace import Workspace
 
 

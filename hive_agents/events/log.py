@@ -10,8 +10,8 @@ from contextlib import closing, contextmanager
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.database import connect, database_errors, transaction
 from hive_agents.events.types import Event, EventType
+from hive_agents.store import connect, database_errors, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

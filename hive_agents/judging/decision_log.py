@@ -14,11 +14,11 @@ from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.approvals.people import same_person
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.files import disk_errors
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, Decision, Label, decision_of, source_of
+from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from weakref import WeakValueDictionary
 
-from hive_agents import audit
 from hive_agents.errors import HiveError, closest
 from hive_agents.memory.records import Records
 from hive_agents.memory.values import clean, to_json
+from hive_agents.store import audit
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

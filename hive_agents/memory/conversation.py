@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit
-from hive_agents.database import transaction
 from hive_agents.errors import HiveError
 from hive_agents.llm.model import Message
 from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, to_parts
@@ -19,6 +17,7 @@ from hive_agents.memory.records import Records
 from hive_agents.memory.timeline import Timeline, sent
 from hive_agents.memory.tokens import message_tokens
 from hive_agents.memory.values import to_json
+from hive_agents.store import audit, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from sqlite3 import Connection
 from typing import TYPE_CHECKING
 
-from hive_agents.database import connect, database_errors
+from hive_agents.store import connect, database_errors
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -10,12 +10,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from hive_agents import audit
-from hive_agents.database import connected, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import atomic_write_text, disk_errors
 from hive_agents.retrieval.active_link import LINK, active_target, point_active
 from hive_agents.retrieval.config import StoredConfig, config_hash, parse_config, read_config
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 DEPLOYMENT = "deployment"

@@ -9,12 +9,11 @@ from contextlib import contextmanager, suppress
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError, closest
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs.row import ENDED, RunRow
+from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.database import connected, transaction
 from hive_agents.events import Event, EventLog, EventType
+from hive_agents.store import connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.triggers.schedule import Ticks

@@ -8,8 +8,6 @@ from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hive_agents import audit
-from hive_agents.database import connect, database_errors, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.events import Event, EventLog, EventType
@@ -25,6 +23,7 @@ from hive_agents.retrieval.deployed import (
     versions,
 )
 from hive_agents.retrieval.indexing import build_index
+from hive_agents.store import audit, connect, database_errors, transaction
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.check import require_sound
 from hive_agents.verification.gate import GateResult, run_gate

@@ -6,8 +6,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents import audit
-from hive_agents.database import connect, database_errors
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.evaluate import evaluate
 from hive_agents.evaluation.golden import GoldenSet, load_golden
@@ -15,6 +13,7 @@ from hive_agents.evaluation.statistics import paired_difference
 from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.retrieval.deployed import find_active
 from hive_agents.retrieval.generation import Generation, candidates, find_generation, promote
+from hive_agents.store import audit, connect, database_errors
 from hive_agents.verification.certificate import log_fault
 from hive_agents.verification.gate import doubt_of, regressions
 from hive_agents.verification.holdout import distinct, spend, was_held_out

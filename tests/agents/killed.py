@@ -124,9 +124,9 @@ def kill_at(number: int) -> None:
     """Count what the process waits for and what it commits, and die at the number given."""
     from asyncio import events
 
-    from hive_agents import database
     from hive_agents.agents import effects
     from hive_agents.memory import conversation
+    from hive_agents.store import database
 
     left = [number]
     run, transaction = events.Handle._run, database.transaction

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
 from hive_agents.agents import AgentSpec, ToolRegistry, find_sub_agent
 from hive_agents.agents.evolution.proposals import find_proposal, propose
 from hive_agents.agents.evolution.texts import agent_hash
 from hive_agents.agents.versions import known_agents, rollback, serving_agent, versions, warnings
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import connected
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog, EventType
 from hive_agents.runtime import decisions
 from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.store import audit, connected
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.agents.evolving import (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hive_agents.approvals import ApprovalStore, Approvers
-from hive_agents.database import connect
+from hive_agents.store import connect
 from hive_agents.workspace import Workspace
 from tests.approvals.asking import filing, refused
 

@@ -10,10 +10,10 @@ from threading import Barrier
 
 import pytest
 
-from hive_agents import audit
 from hive_agents.approvals import ApprovalStore
 from hive_agents.approvals.request import Verb
 from hive_agents.errors import HiveError
+from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 from tests.approvals.asking import filing
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents import database
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.events import log as log_module
+from hive_agents.store import database
 from hive_agents.workspace import Workspace
 from tests.events.recording import Recorder, event
 

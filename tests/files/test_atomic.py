@@ -14,7 +14,7 @@ import pytest
 from hive_agents.errors import HiveError
 from hive_agents.files import append_line, atomic_symlink, atomic_write, atomic_write_text, disk_errors, locked
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def mode(path: Path) -> int:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.database import connect
 from hive_agents.memory import ConversationStore, DataFiles
+from hive_agents.store import connect
 from hive_agents.workspace import Workspace
 
 

@@ -16,10 +16,10 @@ import pytest
 from numpy.typing import NDArray
 
 import hive_agents
-from hive_agents import database
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index, indexing
 from hive_agents.retrieval.minilm import LocalMiniLM
+from hive_agents.store import database
 from hive_agents.workspace import Workspace
 from tests.conftest import DOCUMENTS, config_json, make_workspace, write_document
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hive_agents.database import connected
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore
+from hive_agents.store import connected
 from hive_agents.triggers import Accepted, Refused, TriggerStore, accept, sign
 from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json

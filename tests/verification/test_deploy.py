@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
 from hive_agents.retrieval.active_link import point_active
 from hive_agents.retrieval.deployed import active_config, find_active, versions
+from hive_agents.store import audit
 from hive_agents.verification import Deployment, deploy, named_config, rollback, run_gate
 from hive_agents.verification.deploy import switch
 from hive_agents.workspace import Workspace

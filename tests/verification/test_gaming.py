@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 import hive_agents
-from hive_agents import audit
 from hive_agents.evaluation import load_golden
+from hive_agents.store import audit
 from hive_agents.verification import deploy, named_config
 from hive_agents.verification.holdout import uses
 from hive_agents.workspace import Workspace

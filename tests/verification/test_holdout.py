@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents import audit
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.statistics import spent_alpha
+from hive_agents.store import audit
 from hive_agents.verification.holdout import KIND, MAX_USES, query_hashes, spend, uses, visible_part
 from hive_agents.workspace import Workspace
 from tests.topics import TOPICS, holdout_queries, query, write_golden

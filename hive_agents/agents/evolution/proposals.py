@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from hive_agents import audit
 from hive_agents.agents.evolution.texts import agent_hash, difference, inlined
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
@@ -22,6 +21,7 @@ from hive_agents.approvals.patch import PatchError, patched
 from hive_agents.approvals.people import asked_by
 from hive_agents.errors import Diagnostic, HiveError, has_errors
 from hive_agents.files import FileFormat, Name, atomic_write_text, load, load_value
+from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
 KIND = "agent_proposal"

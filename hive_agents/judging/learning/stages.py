@@ -10,15 +10,14 @@ from dataclasses import dataclass, field, replace
 from sqlite3 import Connection
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.approvals.people import same_person
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decision_log import now
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.learning.proposals import RuleProposal
 from hive_agents.judging.learning.sequential import Evidence
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 STAGES = ("proposed", "approved", "shadow", "10", "50", "100")

@@ -14,12 +14,12 @@ from hive_agents.agents import load_agent
 from hive_agents.agents.versions import record
 from hive_agents.approvals import ApprovalStore
 from hive_agents.credentials import CredentialStore
-from hive_agents.database import connect
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.memory import DataBuffer
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import leases_of
 from hive_agents.runtime.queen import Queen
+from hive_agents.store import connect
 from hive_agents.supervision.queen import Worker
 from hive_agents.supervision.queen.workers import pick
 from hive_agents.workspace import Workspace

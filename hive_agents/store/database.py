@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hive_agents.errors import HiveError
 from hive_agents.files import locked
-from hive_agents.migrations import MIGRATIONS
+from hive_agents.store.schema import MIGRATIONS
 
 BUSY_SECONDS = 10.0
 KEPT = 4

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents import database
-from hive_agents.database import MIGRATIONS, connect, connected, database_errors, transaction
 from hive_agents.errors import HiveError
+from hive_agents.store import connect, connected, database, database_errors, transaction
+from hive_agents.store.schema import MIGRATIONS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TERM = "INSERT INTO terms (term) VALUES (?)"
 
 
@@ -152,7 +152,8 @@ def test_full_disk_is_told(path: Path, connection: sqlite3.Connection) -> None:
 OPENER = """
 import sys
 from pathlib import Path
-from hive_agents.database import MIGRATIONS, connect, connected, database_errors, transaction
+from hive_agents.store.schema import MIGRATIONS
+from hive_agents.store import connect, connected, database_errors, transaction
 print("ready", flush=True)
 sys.stdin.readline()
 connection = connect(Path(sys.argv[1]))
