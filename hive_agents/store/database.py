@@ -1,4 +1,4 @@
-"""The workspace's SQLite file: one schema with forward migrations, short transactions, clear failures."""
+"""How a SQLite file is opened, kept open, told from another one, changed, and what its failures mean."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
     path.chmod(0o600)
     connection.execute("BEGIN EXCLUSIVE")
-    with rolled_back(connection):
+    with _rolled_back(connection):
         # Read again under the lock: another process may have migrated meanwhile.
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
@@ -63,53 +63,70 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 @contextmanager
-def connected(path: Path) -> Iterator[sqlite3.Connection]:
+def connected(path: Path, *, rows: bool = False) -> Iterator[sqlite3.Connection]:
     """This thread's connection, for short work: kept open in between, and opened anew where the file was replaced.
+
+    With `rows` what is selected comes as `sqlite3.Row`. Work inside other work gets a connection of its own.
 
     Raises: as `connect`; what SQLite says against the work itself is a diagnostic, too.
     """
-    held: dict[str, _Held] = _local.__dict__.setdefault("held", {})
-    found = held.pop(str(path), None)
-    if found is not None and found.file != _file_id(path):
+    kept = _kept()
+    found = kept.pop(str(path), None)
+    if found is not None and found.file != file_identity(path):
         _close(found)
         found = None
     if found is None:
         connection = connect(path)
-        found = _Held(connection, _file_id(path))
+        found = _Kept(connection, file_identity(path))
+    found.connection.row_factory = sqlite3.Row if rows else None
     try:
         with database_errors(path):
             yield found.connection
     except BaseException:
         found.connection.close()
         raise
-    found.connection.row_factory = None
-    if str(path) in held or found.connection.in_transaction:  # work inside has its own; a transaction was left open
+    if str(path) in kept or found.connection.in_transaction:  # work inside has its own; a transaction was left open
         found.connection.close()
     else:
-        held[str(path)] = found
-        if len(held) > KEPT:
-            _close(held.pop(next(iter(held))))
+        kept[str(path)] = found
+        if len(kept) > KEPT:
+            _close(kept.pop(next(iter(kept))))
+
+
+def disconnect(path: Path) -> None:
+    """Close the connection that this thread keeps open; the next use opens it again."""
+    found = _kept().pop(str(path), None)
+    if found is not None:
+        _close(found)
 
 
 @dataclass(frozen=True)
-class _Held:
+class _Kept:
     connection: sqlite3.Connection
     file: tuple[int, int, int] | None
 
 
-def _close(held: _Held) -> None:
-    if held.file is not None and held.file[2] != os.getpid():
-        _inherited.append(held)  # to close it in a child would drop the parent's locks
+def _kept() -> dict[str, _Kept]:
+    kept: dict[str, _Kept] = _local.__dict__.setdefault("kept", {})
+    return kept
+
+
+def _close(kept: _Kept) -> None:
+    if kept.file is not None and kept.file[2] != os.getpid():
+        _inherited.append(kept)  # to close it in a child would drop the parent's locks
     else:
-        held.connection.close()
+        kept.connection.close()
 
 
 _local = threading.local()
-_inherited: list[_Held] = []
+_inherited: list[_Kept] = []
 
 
-def _file_id(path: Path) -> tuple[int, int, int] | None:
-    """Device, inode and this process; None for a file that is gone."""
+def file_identity(path: Path) -> tuple[int, int, int] | None:
+    """Device, inode and this process; None for a file that is gone.
+
+    A restored or rebuilt database is another file under the same name, and a process can't use its parent's connection.
+    """
     try:
         status = path.stat()
     except OSError:
@@ -121,13 +138,13 @@ def _file_id(path: Path) -> tuple[int, int, int] | None:
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All or nothing; waits for other writers, then HIVE-402."""
     connection.execute("BEGIN IMMEDIATE")
-    with rolled_back(connection):
+    with _rolled_back(connection):
         yield
         connection.execute("COMMIT")
 
 
 @contextmanager
-def rolled_back(connection: sqlite3.Connection) -> Iterator[None]:
+def _rolled_back(connection: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents.errors import HiveError
-from hive_agents.store import connect, connected, database, database_errors, transaction
+from hive_agents.store import connect, connected, database, database_errors, disconnect, file_identity, transaction
 from hive_agents.store.schema import MIGRATIONS
 
 ROOT = Path(__file__).parents[2]
@@ -229,3 +229,52 @@ def test_a_connection_whose_work_failed_is_not_kept(tmp_path: Path) -> None:
         fresh.execute("BEGIN IMMEDIATE")  # and left open
     with connected(path) as again:
         assert not again.in_transaction
+
+
+def test_rows_can_be_asked_for_by_name_and_are_not_left_to_the_next_use(path: Path) -> None:
+    with connected(path, rows=True) as connection, transaction(connection):
+        connection.execute(TERM, ("a",))
+        assert [row["term"] for row in connection.execute("SELECT * FROM terms")] == ["a"]
+    with connected(path) as connection:
+        assert connection.execute("SELECT term FROM terms").fetchone() == ("a",)
+
+
+def test_a_thread_that_disconnects_opens_a_new_connection(path: Path) -> None:
+    disconnect(path)  # nothing is open yet
+    with connected(path) as first:
+        pass
+    disconnect(path)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        first.execute("SELECT 1")
+    with connected(path) as again:
+        assert again is not first
+
+
+def test_a_file_is_told_from_another_one_under_its_name(path: Path) -> None:
+    assert file_identity(path) is None
+    path.write_bytes(b"")
+    first = file_identity(path)
+    assert first == file_identity(path)
+    path.rename(path.with_name("aside"))
+    path.write_bytes(b"")
+    assert file_identity(path) not in (None, first)
+
+
+def tables(connection: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """(kind, name, columns) of all that a schema holds."""
+    found = connection.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    return {(kind, name, str(connection.execute(f"PRAGMA table_info({name})").fetchall())) for kind, name in found}
+
+
+@pytest.mark.parametrize("version", range(len(MIGRATIONS)))
+def test_every_earlier_schema_moves_forward_to_that_of_a_new_database(
+    tmp_path: Path, path: Path, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS[:version])
+    old = tmp_path / "old.db"
+    connect(old).close()
+    monkeypatch.undo()
+    moved = connect(old)
+    assert moved.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert tables(moved) == tables(connection)
+    moved.close()
