@@ -97,6 +97,16 @@ def vouched(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
     return [entry for entry in log.entries if entry["kind"] == kind]
 
 
+def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], Verdict]:
+    """The entries of a kind, oldest first, as far as the chain holds, and the verdict on the whole log.
+
+    Where the lines stand decides: numbers in those after a break say what somebody wanted them to.
+    """
+    log, verdict = _verified(workspace)
+    whole = log.entries if verdict.ok else log.entries[: (verdict.first_bad or 1) - 1]
+    return [entry for entry in whole if entry["kind"] == kind], verdict
+
+
 def broken(verdict: Verdict) -> HiveError:
     """HIVE-413, with what to do."""
     return HiveError.of(
