@@ -9,14 +9,14 @@ from typing import Any
 
 
 def lazy(
-    package: str, names: Mapping[str, Sequence[str]], modules: Sequence[str] = ()
+    package: str, names: Mapping[str, str], modules: Sequence[str] = ()
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the `__getattr__` and the `__dir__` of a package.
 
-    `names` holds the public names of each of its files, `modules` the files that are public as a whole. The package
-    lists all of them in `__all__` as well, and imports them where only type checkers look.
+    `names` holds the public names of each of its files, separated by spaces; `modules` the files that are public as a
+    whole. The package lists all of them in `__all__` as well, and imports them where only type checkers look.
     """
-    homes = {name: file for file, some in names.items() for name in some}
+    homes = {name: file for file, some in names.items() for name in some.split()}
 
     def getter(name: str) -> Any:
         if name in modules:

@@ -17,5 +17,9 @@ __all__ = ["Expression", "ExpressionError", "parse", "plain_names"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
-        __name__, {"operations": ("ExpressionError",), "parsing": ("Expression", "parse", "plain_names")}
+        __name__,
+        {
+            "operations": "ExpressionError",
+            "parsing": "Expression parse plain_names",
+        },
     )

@@ -56,18 +56,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            "atomic": ("append_line", "atomic_symlink", "atomic_write", "atomic_write_text", "disk_errors", "locked"),
-            "formats": (
-                "NAME_PATTERN",
-                "AnyCase",
-                "ConfigName",
-                "FileFormat",
-                "Format",
-                "Name",
-                "diagnostics_of",
-                "load",
-                "load_value",
-            ),
+            "atomic": "append_line atomic_symlink atomic_write atomic_write_text disk_errors locked",
+            "formats": "NAME_PATTERN AnyCase ConfigName FileFormat Format Name diagnostics_of load load_value",
         },
         modules=("formats", "frontmatter", "jsontext"),
     )

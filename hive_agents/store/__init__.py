@@ -40,16 +40,8 @@ if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy(
         __name__,
         {
-            "database": (
-                "BUSY_SECONDS",
-                "connect",
-                "connected",
-                "database_errors",
-                "disconnect",
-                "file_identity",
-                "transaction",
-            ),
-            "ledger": ("History", "Ledger", "made_by"),
+            "database": "BUSY_SECONDS connect connected database_errors disconnect file_identity transaction",
+            "ledger": "History Ledger made_by",
         },
         modules=("audit",),
     )

@@ -122,18 +122,8 @@ def switch(
                 fix="run the command again: it measures against what is there now",
                 exit_code=1,
             )
-        previous = _baseline(workspace, active)
-        return _record(
-            workspace,
-            candidate,
-            decision=decision,
-            via=via,
-            reason=reason,
-            previous=previous,
-            by=by,
-            authn=authn,
-            evaluation=evaluation,
-        )
+        told: dict[str, Any] = {"decision": decision, "via": via, "reason": reason, "by": by, "authn": authn}
+        return _record(workspace, candidate, previous=_baseline(workspace, active), evaluation=evaluation, **told)
 
 
 def rollback(workspace: Workspace, *, reason: str | None = None, by: str | None = None) -> tuple[Version, str]:
@@ -174,18 +164,8 @@ def _baseline(workspace: Workspace, active: ActiveConfig | None) -> int | None:
         return None
     if active.version is not None:
         return active.version.id
-    baseline = _record(
-        workspace,
-        active.stored,
-        decision="first",
-        via="deploy",
-        previous=None,
-        evaluation=None,
-        by=None,
-        reason="was active before the first deployment",
-        link=False,
-    )
-    return baseline.id
+    reason = "was active before the first deployment"
+    return _record(workspace, active.stored, decision="first", via="deploy", reason=reason, link=False).id
 
 
 def _record(
@@ -195,9 +175,9 @@ def _record(
     decision: str,
     via: str,
     reason: str | None,
-    previous: int | None,
-    evaluation: dict[str, Any] | None,
-    by: str | None,
+    previous: int | None = None,
+    evaluation: dict[str, Any] | None = None,
+    by: str | None = None,
     authn: str = "local",
     link: bool = True,
 ) -> Version:
