@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from hive_agents.memory import ContextHandoff, ConversationStore, DataBuffer, OutputAccumulator, ToolResult
     from hive_agents.retrieval import Collection, Hit, IndexReport, Ranking, RetrievalConfig, SearchEngine
     from hive_agents.runtime.runtime import Runtime
-    from hive_agents.workspace import Workspace
+    from hive_agents.searchable import Workspace
 
 __all__ = [
     "AgentSpec",
@@ -106,6 +106,6 @@ if not TYPE_CHECKING:
             "memory": "ContextHandoff ConversationStore DataBuffer OutputAccumulator ToolResult",
             "retrieval": "Collection Hit IndexReport Ranking RetrievalConfig SearchEngine",
             "runtime.runtime": "Runtime",
-            "workspace": "Workspace",
+            "searchable": "Workspace",
         },
     )

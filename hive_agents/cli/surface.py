@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-    from hive_agents.workspace import Workspace
+    from hive_agents import Workspace
 
 WorkspaceOption = Annotated[
     Path | None,
@@ -138,7 +138,7 @@ def count(number: int, noun: str) -> str:
 
 
 def open_workspace(path: Path | None) -> Workspace:
-    from hive_agents.workspace import Workspace
+    from hive_agents import Workspace
 
     return Workspace(path) if path is not None else Workspace.find()
 

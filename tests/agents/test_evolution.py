@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry, find_sub_agent
 from hive_agents.agents.evolution.proposals import find_proposal, propose
 from hive_agents.agents.evolution.texts import agent_hash
@@ -19,7 +20,6 @@ from hive_agents.events import EventLog, EventType
 from hive_agents.runtime import decisions
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.store import Ledger, audit, connected
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.agents.evolving import (
     ALL,

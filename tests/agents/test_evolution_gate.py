@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry, load_agent
 from hive_agents.agents.evolution.verdict import Rehearsed, decide
 from hive_agents.agents.versions import serving_agent, versions
@@ -17,7 +18,6 @@ from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, ModelError
 from hive_agents.runtime.agent_gate import scratch
 from hive_agents.store import audit, connected
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.agents.evolving import (
     ALL,

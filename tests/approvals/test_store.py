@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, store
 from hive_agents.store import audit, connect
-from hive_agents.workspace import Workspace
 from tests.approvals.asking import editable, filing, refused
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.store import database
-from hive_agents.workspace import Workspace
 from tests.events.recording import Recorder, event
 
 ROOT = Path(__file__).parents[2]
@@ -195,7 +195,7 @@ async def test_restart_goes_on_where_the_log_ended(log: EventLog) -> None:
 OTHER = """
 import asyncio, sys
 from hive_agents.events import Event, EventBus, EventLog, EventType
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 async def main():
     async with EventBus(EventLog(Workspace(sys.argv[1]))) as bus:
         for n in range(50):

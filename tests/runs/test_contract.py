@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import Lease, LeaseLost, Leases, LeasesProtocol, RunStore, RunStoreProtocol
-from hive_agents.workspace import Workspace
 from tests.runs.contract import Clock, LeasesContract, RunStoreContract
 
 

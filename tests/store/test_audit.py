@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.store import audit
-from hive_agents.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 
@@ -233,7 +233,7 @@ def test_a_key_set_later_is_named_as_the_reason(
 KILLED = """
 import os, signal, sys
 from hive_agents.store import audit
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 audit.atomic_write = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 audit.append(Workspace(sys.argv[1]), "test", number=3)
 """
@@ -251,7 +251,7 @@ def test_a_process_killed_between_line_and_head_leaves_a_whole_log(text_workspac
 APPENDER = """
 import sys
 from hive_agents.store import audit
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 workspace = Workspace(sys.argv[1])
 for number in range(10):
     audit.append(workspace, "race", number=number)

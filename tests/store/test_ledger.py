@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.store import Ledger, audit, connected, made_by, transaction
-from hive_agents.workspace import Workspace
 
 
 @dataclass(frozen=True)

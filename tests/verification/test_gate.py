@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import Evaluation, QueryEvaluation, evaluate
 from hive_agents.evaluation.golden import GoldenQuery
@@ -19,7 +20,6 @@ from hive_agents.verification import GateResult, run_gate
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.gate import regressions
 from hive_agents.verification.holdout import KIND, MAX_USES, spend
-from hive_agents.workspace import Workspace
 from tests.conftest import write_document
 from tests.topics import (
     CAREFUL,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents import HiveError
+from hive_agents import HiveError, Workspace
 from hive_agents.access import Principal
 from hive_agents.agents import load_agent
 from hive_agents.agents.versions import record
@@ -22,7 +22,6 @@ from hive_agents.runtime.queen import Queen
 from hive_agents.store import connect
 from hive_agents.supervision.queen import Worker
 from hive_agents.supervision.queen.workers import pick
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json, node, write_json
 from tests.supervision.queen.conftest import (
     DANA,
