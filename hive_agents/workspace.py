@@ -67,7 +67,7 @@ class Workspace:
         return folder
 
     def state_folder(self, name: str) -> Path:
-        """A folder below `.hive/`, its owner's alone."""
+        """Return a folder below `.hive/`, made readable by its owner only."""
         folder = self.state / name
         with disk_errors(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class Workspace:
         return load_settings(self.root, os.environ)
 
     def relative(self, path: Path) -> str:
-        """`path` as diagnostics show it: below the workspace with `/`, else as it is."""
+        """Return `path` as diagnostics show it: below the workspace with `/`, else as it is."""
         # A folder on the way may be a link; the file itself, such as active.json, keeps its own name.
         for place in (Path(os.path.abspath(path)), path.absolute().parent.resolve() / path.name):
             if place.is_relative_to(self.root):

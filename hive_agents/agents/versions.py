@@ -41,7 +41,7 @@ class VersionRow:
         return load(AgentSpec, self.text.encode(), f"agents/{self.agent}.json")
 
     def to_json(self, *, active: bool) -> dict[str, Any]:
-        """The row of a history."""
+        """Return the row of a history."""
         return {name: value for name, value in asdict(self).items() if name != "text"} | {"active": active}
 
 
@@ -66,7 +66,7 @@ def versions(workspace: Workspace, id: str) -> list[VersionRow]:
 
 
 def serving_agent(workspace: Workspace, id: str) -> tuple[AgentSpec, VersionRow | None]:
-    """The agent that serves, and its version: the newest that was deployed; without any it is the file, sound.
+    """Return the agent that serves, and its version: the newest that was deployed; without any it is the file, sound.
 
     Raises: HIVE-107 for an unknown id, HIVE-413 as `versions`, the faults of a file that was never deployed.
     """
@@ -75,18 +75,21 @@ def serving_agent(workspace: Workspace, id: str) -> tuple[AgentSpec, VersionRow 
 
 
 def deployed_text(workspace: Workspace, agent: str) -> str | None:
-    """The JSON of the version that serves; None where none was deployed. Raises: HIVE-413 as `versions`."""
+    """Return the JSON of the version that serves, None where none was deployed. Raises: HIVE-413 as `versions`."""
     found = versions(workspace, agent)
     return found[0].text if found else None
 
 
 def served_text(workspace: Workspace, id: str) -> AgentSpec:
-    """As `serving_agent`, with every prompt in it. Raises: as `serving_agent`, and for a prompt that can't be read."""
+    """Return the agent that serves, with every prompt in it.
+
+    Raises: as `serving_agent`, and for a prompt that can't be read.
+    """
     return inlined(serving_agent(workspace, id)[0], workspace)
 
 
 def warnings(workspace: Workspace, id: str) -> list[Diagnostic]:
-    """What differs from what serves: HIVE-404 for an edited file, HIVE-413 for a version that nobody vouches for."""
+    """Return HIVE-404 for an edited file and HIVE-413 for a version that the log doesn't vouch for, as warnings."""
     history = VERSIONS.history(workspace, id)
     if not history.rows:
         return []
@@ -165,7 +168,7 @@ def rollback(
 
 
 def follow(workspace: Workspace, row: VersionRow, before: str | None) -> None:
-    """The file becomes what serves, where it was what served `before`, or is gone; one that people edited stays."""
+    """Make the file what serves, where it was what served `before`, or is gone; one that people edited stays."""
     path = workspace.root / "agents" / f"{row.agent}.json"
     if not path.exists():
         atomic_write_text(path, row.text)
@@ -175,7 +178,7 @@ def follow(workspace: Workspace, row: VersionRow, before: str | None) -> None:
 
 
 def known_agents(workspace: Workspace) -> list[str]:
-    """The ids of all agents, also of those whose file is gone and that serve from their stored text."""
+    """Return the ids of all agents, also of those whose file is gone and that serve from their stored text."""
     try:
         logged = audit.recorded(workspace, VERSIONS.kind)
     except HiveError:
@@ -190,7 +193,7 @@ def _tell(connection: Connection, row: VersionRow) -> None:
 
 
 def _file_hash(workspace: Workspace, id: str) -> str | None:
-    """The identity of the agent in the file; "" for one with faults, None for one that is gone."""
+    """Return the identity of the agent in the file; "" for one with faults, None for one that is gone."""
     if id not in agent_ids(workspace):
         return None
     try:

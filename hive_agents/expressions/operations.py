@@ -35,7 +35,7 @@ class Allowance:
             raise ExpressionError("too much work")
 
     def make(self, items: int = 0, text: int = 0) -> None:
-        """Room for one new sequence of `items`, or one text."""
+        """Take room for one new sequence of `items`, or one text."""
         if items > MAX_ITEMS:
             raise ExpressionError(f"a sequence of {items} items; at most {MAX_ITEMS}")
         if text > MAX_TEXT:
@@ -47,7 +47,7 @@ class Allowance:
 
 
 def plain(value: Any, where: str, allowance: Allowance, depth: int = 0) -> Any:
-    """A copy that holds dict, list, tuple, str, numbers, bool and None only: no object can bring code along.
+    """Return a copy that holds dict, list, tuple, str, numbers, bool and None only: no object can bring code along.
 
     Raises: `ExpressionError` that names the place of anything else, or of what is too large.
     """
@@ -75,7 +75,7 @@ def plain(value: Any, where: str, allowance: Allowance, depth: int = 0) -> Any:
 
 
 def size(allowance: Allowance, value: Any) -> int:
-    """The work of looking at all of `value` once; paid while it is counted, since parts may be shared many times."""
+    """Return the work of visiting all of `value` once; paid while it is counted, since parts may be shared."""
     total, level = 0, [value]
     while level:
         found = level.pop()

@@ -58,14 +58,14 @@ class Expression:
         self._tree = tree
 
     def evaluate(self, names: Mapping[str, Any]) -> Any:
-        """The value over `names`; a name that is not given is None.
+        """Return the value over `names`; a name that is not given is None.
 
         Raises: `ExpressionError` for data that is not plain, a bound that would be passed, and every fault inside.
         """
         return self.evaluate_plain(plain_names({name: names.get(name) for name in self.names}))
 
     def evaluate_plain(self, names: Mapping[str, Any]) -> Any:
-        """As `evaluate`, over data that went through `plain_names` before: for many conditions on one result."""
+        """Return the value over names from `plain_names`: for many conditions on one result. Raises: as `evaluate`."""
         return _run(self._tree, {name: names.get(name) for name in self.names})
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)
 def parse(source: str, names: tuple[str, ...] = NAMES) -> Expression:
-    """The condition in `source`. Raises: `ExpressionError` that says what is not allowed."""
+    """Return the condition in `source`. Raises: `ExpressionError` that says what is not allowed."""
     source = source.strip()
     _check_text(source)
     try:
@@ -98,7 +98,7 @@ def parse(source: str, names: tuple[str, ...] = NAMES) -> Expression:
 
 
 def _check_text(source: str) -> None:
-    """Before Python's parser sees it: what could exhaust that, or what it would only warn of."""
+    """Refuse, before Python's parser sees it, what could exhaust it or what it would only warn of."""
     if not source:
         raise ExpressionError("the condition is empty")
     if len(source) > MAX_SOURCE:
@@ -181,7 +181,7 @@ def _call_children(node: ast.Call) -> list[ast.expr]:
 
 
 def _check_constants(tree: ast.expr) -> None:
-    """Parts without data are worked out once, so that `9**9**9` fails with its rule and not with a result."""
+    """Evaluate the parts without data once, so that `9**9**9` fails with its rule and not with a result."""
     level = [tree]
     while level:
         node = level.pop()

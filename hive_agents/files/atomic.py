@@ -60,7 +60,7 @@ def append_line(path: Path, line: str) -> None:
 
 @contextmanager
 def locked(path: Path, what: str, timeout: float = 30.0) -> Iterator[None]:
-    """Hold the lock file `path`; a second process waits, then fails with HIVE-402."""
+    """Hold the lock file `path`; `what` says in HIVE-402, which a second process gets after its wait, who holds it."""
     from filelock import FileLock, Timeout
 
     with disk_errors(path):

@@ -55,13 +55,13 @@ ConfigName = Annotated[Name, AfterValidator(_not_reserved)]
 
 
 def load(model: type[Model], data: bytes, file: str) -> Model:
-    """The model in a file's bytes; raises `HiveError` with every diagnostic of level 1."""
+    """Return the model in a file's bytes. Raises: `HiveError` with every diagnostic of level 1."""
     text = jsontext.decode(data, file)
     return load_value(model, jsontext.parse(text, file), file, text)
 
 
 def load_value(model: type[Model], value: Any, file: str, text: str | None = None) -> Model:
-    """As `load`, for a value that was parsed before; `text` gives the diagnostics their lines."""
+    """Return the model in a parsed value; `text` gives the diagnostics their lines. Raises: as `load`."""
     try:
         return model.model_validate(value)
     except ValidationError as error:
@@ -119,7 +119,7 @@ def _show(value: Any) -> str:
 
 
 def _path_in(value: Any, location: Sequence[int | str]) -> tuple[int | str, ...]:
-    """The part of pydantic's location that names keys of the file: tags of unions are left out."""
+    """Return the part of pydantic's location that names keys of the file: tags of unions are left out."""
     path: list[int | str] = []
     for index, part in enumerate(location):
         if isinstance(value, dict) and (part in value or index == len(location) - 1):

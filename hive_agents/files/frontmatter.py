@@ -84,7 +84,7 @@ def _refused(message: str, file: str, line: int, fix: str = _FIX) -> HiveError:
 
 
 def _line(error: Any) -> int:
-    """The line in the file, whose first line is the fence."""
+    """Return the line in the file, whose first line is the fence."""
     mark = getattr(error, "problem_mark", None)
     return 1 if mark is None else int(mark.line) + 2
 
@@ -124,7 +124,7 @@ def plain(value: Any) -> Any:
 
 
 def _utf8(text: str) -> str:
-    r"""YAML reads the escapes `\ud83d\ude00` as two halves of a character, which no file can hold: join them.
+    r"""Return the text with halves of characters joined: YAML reads the escapes `\ud83d\ude00` as two.
 
     >>> _utf8("\ud83d\ude00") == "\U0001f600", _utf8("\ud83d!")
     (True, '\ufffd!')

@@ -20,7 +20,7 @@ JsonPath = Sequence[str | int]
 
 
 def decode(data: bytes, file: str) -> str:
-    """UTF-8 text of `data`, or HIVE-112 with the line of the first bad byte."""
+    """Return the UTF-8 text of `data`. Raises: HIVE-112 with the line of the first bad byte."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -46,7 +46,7 @@ def decode(data: bytes, file: str) -> str:
 
 
 def parse(text: str, file: str) -> Any:
-    """The value of a JSON text; HIVE-101 or HIVE-102 with file and line otherwise.
+    """Return the value of a JSON text. Raises: HIVE-101 or HIVE-102 with file and line.
 
     Stricter than `json.loads`: duplicate keys, NaN and Infinity are errors, and so is what no other
     program could read back: half a surrogate pair, numbers past a float, nesting over `MAX_DEPTH`.
@@ -87,14 +87,14 @@ def parse(text: str, file: str) -> Any:
 
 
 class _Refused(ValueError):
-    """Well formed, and still refused."""
+    """Well-formed JSON that another program could misread."""
 
     def __init__(self, message: str, fix: str, *, number: str | None = None, key: str | None = None) -> None:
         super().__init__(message)
         self.fix, self._number, self._key = fix, number, key
 
     def line_in(self, text: str) -> int | None:
-        """Where the number stands, or where an object names the key again."""
+        """Return the line of the number, or of the second use of the key."""
         import yaml
 
         nodes = [_composed(text)]
@@ -121,7 +121,7 @@ def _too_deep(file: str) -> HiveError:
 
 
 def line_of(text: str, path: JsonPath) -> int | None:
-    """1-based line of the value at `path`, or of its nearest existing parent."""
+    """Return the 1-based line of the value at `path`, or of its nearest existing parent."""
     import yaml
 
     node = _composed(text)
@@ -143,7 +143,7 @@ def line_of(text: str, path: JsonPath) -> int | None:
 
 @lru_cache(maxsize=2)
 def _composed(text: str) -> Any:
-    """The text as YAML nodes, which know their lines; kept, because a file with one fault often has many."""
+    """Return the text as YAML nodes, which know their lines; cached, because a file with one fault often has many."""
     import yaml
 
     try:

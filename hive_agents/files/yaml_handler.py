@@ -49,7 +49,7 @@ class _Handler(YAMLHandler):
 
 
 def _require_distinct_keys(top: Any) -> None:
-    """YAML would forget the value of the first of two equal keys."""
+    """Raise `Refused` for a key that occurs twice: YAML would drop its first value."""
     left = [top]
     while left:
         node = left.pop()

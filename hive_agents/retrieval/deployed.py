@@ -67,7 +67,7 @@ def unlogged_versions(workspace: Workspace) -> list[Version]:
 
 
 def active_config(workspace: Workspace) -> ActiveConfig:
-    """The config that serves, with HIVE-404 or HIVE-405 as warnings where files and history differ.
+    """Return the config that serves, with HIVE-404 or HIVE-405 as warnings where files and history differ.
 
     Raises: HIVE-408 where there is none, HIVE-114 where active.json leaves configs/.
     """
@@ -84,7 +84,7 @@ def active_config(workspace: Workspace) -> ActiveConfig:
 
 
 def find_active(workspace: Workspace) -> ActiveConfig | None:
-    """As `active_config`, None where there is none."""
+    """Return the config that serves as `active_config` does, None where there is none."""
     _finish_switch(workspace)
     history = DEPLOYMENTS.history(workspace)
     if not history.rows:
@@ -103,7 +103,7 @@ def announce_switch(workspace: Workspace) -> None:
 
 
 def settle(workspace: Workspace, version: Version) -> None:
-    """The files follow the history: active.json names the version's file, which is made again where it is gone."""
+    """Make the files follow the history: active.json names the version's file, which is written where it is gone."""
     file = workspace.root / version.file
     if not file.exists():
         atomic_write_text(file, version.text)
@@ -112,7 +112,7 @@ def settle(workspace: Workspace, version: Version) -> None:
 
 
 def _finish_switch(workspace: Workspace) -> None:
-    """What a killed deployment left undone; one that still runs holds the lock, and needs nobody."""
+    """Finish what a killed deployment left undone; one that still runs holds the lock."""
     if not _mark(workspace).exists():
         return
     with suppress(HiveError), workspace.exclusive("finishing a deployment", timeout=0):

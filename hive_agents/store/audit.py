@@ -45,9 +45,10 @@ class Verdict:
 
 
 def append(workspace: Workspace, kind: str, **fields: Any) -> dict[str, Any]:
-    """Add an entry and wait until it is on disk; returns it with `seq`, `at` and `digest`.
+    """Add an entry, wait until it is on disk, and return it with `seq`, `at` and `digest`.
 
-    To a log that was cut, entries can still be added; what it lacks is not forgotten.
+    A log that was cut can still be written to; that it lacks lines stays recorded.
+
     Raises: HIVE-101 for a damaged line, HIVE-413 where `.hive/audit.head` can't be read.
     """
     with locked(workspace.state / "audit.lock", "writing the audit log"):
@@ -71,7 +72,7 @@ def append(workspace: Workspace, kind: str, **fields: Any) -> dict[str, Any]:
 
 
 def entries(workspace: Workspace, kind: str | None = None) -> Iterator[dict[str, Any]]:
-    """The entries in order. A last line cut short by a crash was never promised to anybody, and is left out.
+    """Yield the entries in order, without a last line that a crash cut short.
 
     Raises: HIVE-101 for a damaged line that is not the last.
     """
@@ -79,7 +80,10 @@ def entries(workspace: Workspace, kind: str | None = None) -> Iterator[dict[str,
 
 
 def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
-    """The entries of a kind, oldest first; a file that hasn't changed since the last call is not read again."""
+    """Return the entries of a kind, oldest first; a file that hasn't changed since the last call isn't read again.
+
+    Raises: HIVE-101 for a damaged line.
+    """
     log = _read(workspace)
     if log.damaged is not None:
         raise _damage(log.damaged)
@@ -87,7 +91,7 @@ def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
 
 
 def vouched(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
-    """As `recorded`, from a log that was verified: what these entries say may be carried out.
+    """Return the entries of a kind from a log that was verified: what they say may be carried out.
 
     Raises: HIVE-413 for a broken log.
     """
@@ -98,9 +102,9 @@ def vouched(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
 
 
 def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], Verdict]:
-    """The entries of a kind, oldest first, as far as the chain holds, and the verdict on the whole log.
+    """Return the entries of a kind, oldest first, as far as the chain holds, and the verdict on the whole log.
 
-    Where the lines stand decides: numbers in those after a break say what somebody wanted them to.
+    The position of a line decides; after a break, the numbers in the lines prove nothing.
     """
     log, verdict = _verified(workspace)
     whole = log.entries if verdict.ok else log.entries[: (verdict.first_bad or 1) - 1]
@@ -108,7 +112,7 @@ def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], V
 
 
 def broken(verdict: Verdict) -> HiveError:
-    """HIVE-413, with what to do."""
+    """Return HIVE-413 for a broken log, with what to do."""
     return HiveError.of(
         "HIVE-413",
         f"the audit log can't be relied on: {verdict.reason}",
@@ -121,17 +125,17 @@ def broken(verdict: Verdict) -> HiveError:
 
 
 def reaches(workspace: Workspace, count: int, head: str) -> bool:
-    """Whether the log still goes on from the head that a certificate names; one cut or rewritten before it doesn't."""
+    """Return whether the log still continues from the head that a certificate names."""
     return count == 0 or _has(tuple(entries(workspace)), (count, head))
 
 
 def verify(workspace: Workspace) -> Verdict:
-    """Walk the chain from the first line, and compare its end with the head that was remembered."""
+    """Check the chain from the first line, and its end against the head that was remembered."""
     return _verified(workspace)[1]
 
 
 def lacking(verdict: Verdict, head: Head) -> Verdict:
-    """The verdict on a log that lacks a head that is remembered elsewhere."""
+    """Return the verdict on a log that lacks a head that is remembered elsewhere."""
     count = head[0]
     cut = f"it ends at line {verdict.entries}, and {count} lines were written"
     reason = cut if verdict.entries < count else f"line {count} is not the one that was written"

@@ -20,7 +20,7 @@ KEPT = 4
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """A connection in autocommit mode with the newest schema; transactions are explicit.
+    """Return a new connection in autocommit mode, with the newest schema; transactions are explicit.
 
     Raises: HIVE-402 locked, HIVE-403 not writable, HIVE-407 corrupt.
     """
@@ -64,11 +64,13 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 @contextmanager
 def connected(path: Path, *, rows: bool = False) -> Iterator[sqlite3.Connection]:
-    """This thread's connection, for short work: kept open in between, and opened anew where the file was replaced.
+    """Yield this thread's connection, for short work.
 
-    With `rows` what is selected comes as `sqlite3.Row`. Work inside other work gets a connection of its own.
+    It is kept open in between, and opened anew where the file was replaced.
 
-    Raises: as `connect`; what SQLite says against the work itself is a diagnostic, too.
+    With `rows`, selected rows are `sqlite3.Row`. A use inside another one gets a connection of its own.
+
+    Raises: as `connect`; SQLite's errors in the body become diagnostics, too.
     """
     kept = _kept()
     found = kept.pop(str(path), None)
@@ -85,7 +87,7 @@ def connected(path: Path, *, rows: bool = False) -> Iterator[sqlite3.Connection]
     except BaseException:
         found.connection.close()
         raise
-    if str(path) in kept or found.connection.in_transaction:  # work inside has its own; a transaction was left open
+    if str(path) in kept or found.connection.in_transaction:  # an inner use has its own; a transaction was left open
         found.connection.close()
     else:
         kept[str(path)] = found
@@ -123,7 +125,7 @@ _inherited: list[_Kept] = []
 
 
 def file_identity(path: Path) -> tuple[int, int, int] | None:
-    """Device, inode and this process; None for a file that is gone.
+    """Return device, inode and this process, None for a file that is gone.
 
     A restored or rebuilt database is another file under the same name, and a process can't use its parent's connection.
     """
@@ -136,7 +138,7 @@ def file_identity(path: Path) -> tuple[int, int, int] | None:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing; waits for other writers, then HIVE-402."""
+    """Commit the body as a whole or not at all; wait for other writers, then raise HIVE-402."""
     connection.execute("BEGIN IMMEDIATE")
     with _rolled_back(connection):
         yield

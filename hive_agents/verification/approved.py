@@ -17,12 +17,12 @@ from hive_agents.workspace import Workspace
 
 
 def deployed_for(workspace: Workspace, approval_id: str) -> Version | None:
-    """The deployment that an approval made, though it was rolled back or replaced since."""
+    """Return the deployment that an approval made, though it was rolled back or replaced since."""
     return made_by(versions(workspace), approval_id)
 
 
 def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:
-    """Why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's.
+    """Return why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's.
 
     The documents are looked at as they are now.
     """
