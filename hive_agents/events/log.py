@@ -39,6 +39,8 @@ class EventLog:
         Raises: ValueError when a payload isn't plain JSON.
         """
         rows = [_row(event) for event in events]
+        if not rows:
+            return []
         with self._lock, connected(self.workspace.database) as connection, transaction(connection):
             return [_append(connection, event, row) for event, row in zip(events, rows, strict=True)]
 
