@@ -20,8 +20,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from hive_agents import Workspace
 from hive_agents.events import Event, EventBus, EventLog, EventType
-from hive_agents.workspace import Workspace
 
 PEER_SECONDS = 1.67
 

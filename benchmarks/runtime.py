@@ -27,12 +27,12 @@ from typing import Any, TypedDict
 from langgraph.graph import END, START, StateGraph
 
 from hive_agents import Workspace
-from hive_agents.database import connected
 from hive_agents.events import EventBus, EventLog
 from hive_agents.runs import Leases, RunStore
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.runtime.dispatcher import Dispatcher
+from hive_agents.store import connected
 
 NODES = ("read", "weigh", "write")
 STEPS = 5 * len(NODES) + 1  # enter, think, act, judge, leave; then the goal

@@ -5,8 +5,9 @@ The public names are loaded on first use: importing the package costs next to no
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hive_agents.lazy import lazy
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
@@ -33,55 +34,7 @@ if TYPE_CHECKING:
     from hive_agents.memory import ContextHandoff, ConversationStore, DataBuffer, OutputAccumulator, ToolResult
     from hive_agents.retrieval import Collection, Hit, IndexReport, Ranking, RetrievalConfig, SearchEngine
     from hive_agents.runtime.runtime import Runtime
-    from hive_agents.workspace import Workspace
-
-_HOMES = {
-    "AgentSpec": "agents",
-    "ApprovalRequest": "approvals",
-    "CalibrationMetrics": "judging.metrics",
-    "CapabilityLevel": "judging",
-    "Collection": "retrieval",
-    "Constraint": "goals",
-    "ContextHandoff": "memory",
-    "ConversationStore": "memory",
-    "DataBuffer": "memory",
-    "Diagnostic": "errors",
-    "DocumentFilter": "copilot.plan",
-    "EdgeSpec": "agents",
-    "EscalationTicket": "events",
-    "Evaluation": "evaluation",
-    "EvaluationRule": "judging",
-    "Event": "events",
-    "EventBus": "events",
-    "EventType": "events",
-    "FeedbackContext": "judging",
-    "Goal": "goals",
-    "Hit": "retrieval",
-    "HiveError": "errors",
-    "HybridJudge": "judging",
-    "IndexReport": "retrieval",
-    "JudgeProtocol": "judging",
-    "Judgment": "judging",
-    "JudgmentAction": "judging",
-    "NodeSpec": "agents",
-    "OutputAccumulator": "memory",
-    "Plan": "copilot.plan",
-    "Principal": "access",
-    "Ranking": "retrieval",
-    "RetrievalConfig": "retrieval",
-    "RouterDecision": "copilot.plan",
-    "RuleProposal": "judging.learning",
-    "Runtime": "runtime.runtime",
-    "SearchEngine": "retrieval",
-    "SearchStrategy": "copilot.plan",
-    "Signal": "judging",
-    "SignalWeights": "judging.weights",
-    "SubagentJudge": "agents",
-    "SuccessCriterion": "goals",
-    "ToolResult": "memory",
-    "Workspace": "workspace",
-    "evaluate": "evaluation",
-}
+    from hive_agents.searchable import Workspace
 
 __all__ = [
     "AgentSpec",
@@ -131,13 +84,28 @@ __all__ = [
     "evaluate",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "access": "Principal",
+            "agents": "AgentSpec EdgeSpec NodeSpec SubagentJudge",
+            "approvals": "ApprovalRequest",
+            "copilot.plan": "DocumentFilter Plan RouterDecision SearchStrategy",
+            "errors": "Diagnostic HiveError",
+            "evaluation": "Evaluation evaluate",
+            "events": "EscalationTicket Event EventBus EventType",
+            "goals": "Constraint Goal SuccessCriterion",
+            "judging": (
+                "CapabilityLevel EvaluationRule FeedbackContext HybridJudge JudgeProtocol Judgment "
+                "JudgmentAction Signal"
+            ),
+            "judging.learning": "RuleProposal",
+            "judging.metrics": "CalibrationMetrics",
+            "judging.weights": "SignalWeights",
+            "memory": "ContextHandoff ConversationStore DataBuffer OutputAccumulator ToolResult",
+            "retrieval": "Collection Hit IndexReport Ranking RetrievalConfig SearchEngine",
+            "runtime.runtime": "Runtime",
+            "searchable": "Workspace",
+        },
+    )

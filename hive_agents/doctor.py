@@ -6,7 +6,6 @@ import json
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +18,6 @@ from hive_agents.access import (
     keys_of,
     uses_local_key,
 )
-from hive_agents.database import connect, database_errors
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.goals import goal_ids, load_goal
@@ -29,6 +27,7 @@ from hive_agents.retrieval.deployed import find_active
 from hive_agents.retrieval.generation import find_generation
 from hive_agents.retrieval.indexing import index_is_stale
 from hive_agents.retrieval.providers import open_embedder
+from hive_agents.store import connected
 from hive_agents.verification.certificate import log_verdict
 from hive_agents.verification.check import check_config
 from hive_agents.workspace import Workspace
@@ -101,7 +100,7 @@ def _model(workspace: Workspace) -> Check:
 def _database(workspace: Workspace) -> Check:
     if not workspace.database.exists():
         return Check("database", "warn", "there is none yet", "run `hive index`")
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         verdict = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if verdict != "ok":
         return Check("database", "fail", f"HIVE-407: {verdict}", "run `hive index`: it sets the file aside")
@@ -218,7 +217,7 @@ def _labelled(workspace: Workspace) -> list[tuple[str, AccessLabels]]:
     if not workspace.database.exists():
         return []
     found = []
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         for name in collection_names(workspace):
             generation = find_generation(connection, name, "live")
             if generation is not None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError, closest
-from hive_agents.formats import AnyCase, FileFormat, Format, Name, load_value
+from hive_agents.expressions import parse
+from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,8 +94,6 @@ class Constraint(Format):
     @field_validator("check")
     @classmethod
     def _check_is_a_condition(cls, check: str | None) -> str | None:
-        from hive_agents.judging.expressions import parse
-
         if check is not None:
             parse(check)
         return check

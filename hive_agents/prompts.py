@@ -8,9 +8,8 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from hive_agents import jsontext
 from hive_agents.errors import HiveError
-from hive_agents.formats import NAME_PATTERN
+from hive_agents.files import NAME_PATTERN, jsontext
 from hive_agents.resources import bundled
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
-from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.formats import AnyCase, FileFormat, Format, diagnostics_of, load_value
+from hive_agents.files import AnyCase, FileFormat, Format, diagnostics_of, jsontext, load_value
 
 FILE = "hive.toml"
 Count = Annotated[int, Field(ge=0)]

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from hive_agents.errors import HiveError
 from hive_agents.files import disk_errors, locked
 
 if TYPE_CHECKING:
-    from hive_agents.retrieval import IndexReport, SearchEngine
     from hive_agents.settings import Settings
 
 
 class Workspace:
-    """The door to one workspace folder.
+    """One workspace folder: its paths, settings and lock. The public API adds index and engine, see `searchable`.
 
     Raises: HIVE-410 when `root` has no `collections/`.
     """
@@ -33,8 +32,8 @@ class Workspace:
             )
 
     @classmethod
-    def find(cls, start: Path | None = None) -> Workspace:
-        """The nearest folder upwards that has `collections/`, else `./workspace`."""
+    def find(cls, start: Path | None = None) -> Self:
+        """Return the nearest folder upwards that has `collections/`, else `./workspace`."""
         here = (start or Path.cwd()).resolve()
         for folder in (here, *here.parents):
             if (folder / "collections").is_dir():
@@ -68,7 +67,7 @@ class Workspace:
         return folder
 
     def state_folder(self, name: str) -> Path:
-        """A folder below `.hive/`, its owner's alone."""
+        """Return a folder below `.hive/`, made readable by its owner only."""
         folder = self.state / name
         with disk_errors(folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -81,7 +80,7 @@ class Workspace:
         return load_settings(self.root, os.environ)
 
     def relative(self, path: Path) -> str:
-        """`path` as diagnostics show it: below the workspace with `/`, else as it is."""
+        """Return `path` as diagnostics show it: below the workspace with `/`, else as it is."""
         # A folder on the way may be a link; the file itself, such as active.json, keeps its own name.
         for place in (Path(os.path.abspath(path)), path.absolute().parent.resolve() / path.name):
             if place.is_relative_to(self.root):
@@ -93,18 +92,6 @@ class Workspace:
         """One writer at a time over index, deployments and golden set; the second waits, then gets HIVE-402."""
         with locked(self.state / "write.lock", what, timeout):
             yield
-
-    def index(self) -> IndexReport:
-        """Bring the index up to date with the documents; see `hive_agents.retrieval.build_index`."""
-        from hive_agents.retrieval import build_index
-
-        return build_index(self)
-
-    def engine(self) -> SearchEngine:
-        """A search engine over the index; cheap to open, safe to share between threads."""
-        from hive_agents.retrieval import SearchEngine
-
-        return SearchEngine(self)
 
     def __repr__(self) -> str:
         return f"Workspace({str(self.root)!r})"

@@ -22,8 +22,8 @@ import pytest
 import typer
 from hypothesis import settings
 
+from hive_agents import Workspace
 from hive_agents.retrieval import build_index
-from hive_agents.workspace import Workspace
 
 # Typer puts the command line together anew for every call, 60 ms of computing; tests call `hive` by the thousand.
 typer.main.get_command = cache(typer.main.get_command)

@@ -1,11 +1,9 @@
-"""The public names of `hive_agents`: all of them are there, typed, documented by an example, and cheap to import."""
+"""The public names of `hive_agents`: all of them are there, documented by an example, and cheap to import."""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,13 +15,6 @@ JUDGEMENT = ("CalibrationMetrics", "RuleProposal", "Runtime", "SignalWeights")
 @pytest.mark.parametrize("name", hive_agents.__all__)
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(hive_agents, name).__name__ == name
-
-
-def test_type_checkers_are_told_of_every_name() -> None:
-    tree = ast.parse(Path(hive_agents.__file__).read_text(encoding="utf-8"))
-    typed = {alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-             for alias in node.names if (node.module or "").startswith("hive_agents.")}  # fmt: skip
-    assert typed == set(hive_agents.__all__)
 
 
 @pytest.mark.parametrize("name", JUDGEMENT)

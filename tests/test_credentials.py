@@ -17,6 +17,7 @@ import typer
 from cryptography.fernet import Fernet
 from typer.testing import CliRunner
 
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolContext, ToolRegistry, check_agent
 from hive_agents.cli import credentials as commands
 from hive_agents.credentials import CredentialStore, Secret, is_reference, redacted, resolve
@@ -24,7 +25,6 @@ from hive_agents.errors import HiveError
 from hive_agents.events.bus import EventBus
 from hive_agents.events.log import EventLog
 from hive_agents.events.types import Event, EventType
-from hive_agents.workspace import Workspace
 
 KEY = Fernet.generate_key().decode()
 CANARIES = [

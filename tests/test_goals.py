@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.goals import Constraint, Goal, SuccessCriterion, goal_ids, load_goal
-from hive_agents.workspace import Workspace
 
 
 @pytest.fixture

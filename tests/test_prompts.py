@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents import prompts
+from hive_agents import Workspace, prompts
 from hive_agents.errors import HiveError
-from hive_agents.workspace import Workspace
 
 
 @pytest.fixture

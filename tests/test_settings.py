@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.settings import Settings, load_settings
-from hive_agents.workspace import Workspace
 
 DEFAULTS = """
 [models]

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.workspace import Workspace
 from tests.conftest import make_workspace
 
 
@@ -95,3 +97,14 @@ def test_engine_and_index_are_doors(text_workspace: Workspace) -> None:
     assert text_workspace.index().documents == 8
     assert text_workspace.engine().search("rotate key", "words").hits[0].doc_id == "faqs/rotate-key.md"
     assert repr(text_workspace) == f"Workspace({str(text_workspace.root)!r})"
+
+
+def test_opening_a_workspace_loads_nothing_of_the_search(text_workspace: Workspace) -> None:
+    code = """
+import sys
+from hive_agents import Workspace
+place = Workspace(sys.argv[1])
+print(type(place.find(place.documents)) is Workspace, "hive_agents.retrieval" in sys.modules)
+"""
+    command = [sys.executable, "-c", code, str(text_workspace.root)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True False\n"

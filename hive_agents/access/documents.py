@@ -7,9 +7,9 @@ import stat
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from hive_agents import frontmatter, jsontext
 from hive_agents.access.labels import AccessLabels
 from hive_agents.errors import HiveError
+from hive_agents.files import frontmatter, jsontext
 from hive_agents.workspace import Workspace
 
 # Front matter is at most MAX_FRONT_MATTER characters of up to four bytes, and the lines around it.

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from hive_agents.access.globs import MAX_GLOB
 from hive_agents.access.principal import LOCAL_TENANT, Role, is_name, is_subject
-from hive_agents.formats import FileFormat, Format
+from hive_agents.files import FileFormat, Format
 
 Value = TypeVar("Value")
 

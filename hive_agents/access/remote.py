@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hive_agents import jsontext
 from hive_agents.access.principal import Principal
 from hive_agents.access.rules import Documents, of_tenant
 from hive_agents.errors import HiveError
+from hive_agents.files import jsontext
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,7 +18,7 @@ from hive_agents.access.grants import AccessFile, Grant
 from hive_agents.access.labels import AccessLabels
 from hive_agents.access.principal import Principal
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.formats import load
+from hive_agents.files import load
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:

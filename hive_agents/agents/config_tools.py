@@ -13,8 +13,7 @@ from hive_agents.agents.tool import ToolContext
 from hive_agents.approvals.patch import PatchError, patched
 from hive_agents.errors import HiveError, has_errors
 from hive_agents.evaluation import GoldenSet, compare, evaluate, load_golden
-from hive_agents.files import atomic_write_text
-from hive_agents.formats import NAME_PATTERN, load_value
+from hive_agents.files import NAME_PATTERN, atomic_write_text, load_value
 from hive_agents.memory import ToolResult
 from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, build_index
 from hive_agents.retrieval.deployed import find_active

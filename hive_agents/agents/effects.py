@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit
 from hive_agents.agents.guards import Budget, Spent
-from hive_agents.database import transaction
 from hive_agents.llm import Usage
-from hive_agents.memory.records import Records
 from hive_agents.memory.values import clean
+from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -58,12 +57,13 @@ class Effects:
         self.run_id = run_id
         self._lease = lease
         self._mark = mark
-        self._records = Records(workspace)
+        self._workspace = workspace
+        self._lock = threading.Lock()
         self.budget = Budget(budget.limits, self._spent())
 
     def find(self, key: str) -> Any:
         """The recorded result; None where there is none."""
-        with self._records.connection() as connection:
+        with connected(self._workspace.database) as connection:
             query = "SELECT result FROM effects WHERE key = ? AND status = 'done'"
             row = connection.execute(query, (self._key(key),)).fetchone()
         return None if row is None else json.loads(row[0])
@@ -71,7 +71,7 @@ class Effects:
     def last_mark(self) -> str | None:
         """The mark of the effect that was recorded last; None where none has one."""
         query = "SELECT mark FROM effects WHERE run_id = ? AND mark IS NOT NULL ORDER BY ended DESC LIMIT 1"
-        with self._records.connection() as connection:
+        with connected(self._workspace.database) as connection:
             row = connection.execute(query, (self.run_id,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -98,7 +98,7 @@ class Effects:
         return found, found is None and self._begin(key, kind, name, node, steps, tool_calls)
 
     def _begin(self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int) -> bool:
-        with self._records.connection() as connection:
+        with self._lock, connected(self._workspace.database) as connection:
             with transaction(connection):
                 self._require_lease(connection)
                 update = "UPDATE effects SET attempts = attempts + 1 WHERE key = ?"
@@ -113,7 +113,7 @@ class Effects:
                 )
                 update = "UPDATE runs SET node = COALESCE(NULLIF(?, 'GOAL'), node), steps = steps + ? WHERE run_id = ?"
                 connection.execute(update, (key.partition("#")[0], steps, self.run_id))
-            # Before the next thread gets the connection: it asks the budget for room, too.
+            # Before the next thread gets the lock: it asks the budget for room, too.
             self.budget.spend(steps=steps, tool_calls=tool_calls)
         return False
 
@@ -121,7 +121,7 @@ class Effects:
         usage = done.usage
         tokens = usage.input_tokens + usage.output_tokens
         text = clean(json.dumps(done.result, ensure_ascii=False, allow_nan=False))
-        with self._records.connection() as connection:
+        with self._lock, connected(self._workspace.database) as connection:
             with transaction(connection):
                 self._require_lease(connection)
                 connection.execute(
@@ -149,7 +149,7 @@ class Effects:
             "SELECT sum(steps), sum(tool_calls), sum(tokens), sum(usd), sum(seconds), sum(unpriced) FROM effects"
             " WHERE run_id = ?"
         )
-        with self._records.connection() as connection:
+        with connected(self._workspace.database) as connection:
             row = [value or 0 for value in connection.execute(query, (self.run_id,)).fetchone()]
         return Spent(
             steps=row[0], tool_calls=row[1], tokens=row[2], usd=float(row[3]), seconds=float(row[4]), unpriced=row[5]

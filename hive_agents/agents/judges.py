@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.llm import ToolCall
 
 NodeAction = Literal["accept", "retry", "escalate", "continue"]

@@ -13,8 +13,7 @@ from hive_agents.agents.models import complete
 from hive_agents.agents.node_judge import recent
 from hive_agents.agents.spec import EdgeSpec
 from hive_agents.agents.work import NodeWork
-from hive_agents.judging.expressions import parse
-from hive_agents.judging.operations import ExpressionError
+from hive_agents.expressions import ExpressionError, parse
 from hive_agents.llm import Message, ModelError
 
 ENDED = {"completed": ("always", "success", "condition", "model"), "failed": ("always", "failure")}

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
-from hive_agents import jsontext
 from hive_agents.approvals import ToolRule
 from hive_agents.errors import HiveError, closest
-from hive_agents.formats import AnyCase, FileFormat, Format, Name, load_value
-from hive_agents.judging.expressions import parse
+from hive_agents.expressions import parse
+from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
 from hive_agents.judging.verdict import CapabilityLevel
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.approvals.request import ApprovalRequest
 from hive_agents.errors import HiveError
+from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
 KIND = "approval"

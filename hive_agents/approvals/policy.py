@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from hive_agents.formats import AnyCase, Format
+from hive_agents.files import AnyCase, Format
 
 ToolDecision = Annotated[Literal["allow", "ask", "deny"], AnyCase]
 

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hive_agents.approvals.args_schema import check_schema
 from hive_agents.approvals.people import asked_by, person, same_person
-from hive_agents.formats import AnyCase, Format
+from hive_agents.files import AnyCase, Format
 
 Kind = Literal["judgment", "deploy", "tool_call", "rule", "threshold", "question", "ticket", "audit"]
 Status = Literal["pending", "approved", "rejected", "edited", "responded", "expired", "superseded"]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.answers import Recheck, edited_args, repeats
 from hive_agents.approvals.changes import content, effect, later, overdue
@@ -28,9 +26,9 @@ from hive_agents.approvals.request import (
     needs_four_eyes,
 )
 from hive_agents.approvals.telling import record
-from hive_agents.database import connected, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.events import EventType
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 
@@ -59,7 +57,7 @@ class ApprovalStore:
             approvers = filing.approvers.model_copy(update={"exclude_requester": True})
             filing = filing.model_copy(update={"approvers": approvers})
         key = None if filing.key is None else f"{filing.tenant}/{filing.key}"
-        with self._transaction() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             found = rows.select(connection, "idempotency_key = ?", [key]) if key is not None else []
             if found:
                 return self._filed_before(found[0], filing)
@@ -104,7 +102,7 @@ class ApprovalStore:
     def get(self, request_id: str) -> ApprovalRequest:
         """Raises: HIVE-409 for an unknown id, HIVE-413 for one that was altered outside the store or a broken log."""
         self.sweep()
-        with self._connection() as connection:
+        with connected(self.workspace.database) as connection:
             return self._find(connection, request_id)
 
     def read(self, request_id: str) -> tuple[ApprovalRequest, Sequence[Diagnostic]]:
@@ -112,7 +110,7 @@ class ApprovalStore:
         verdict = audit.verify(self.workspace)
         if verdict.ok:
             return self.get(request_id), ()
-        with self._connection() as connection:
+        with connected(self.workspace.database) as connection:
             found = rows.request_of(self._row(connection, request_id))
         return found, [replace(one, severity="warning") for one in audit.broken(verdict).diagnostics]
 
@@ -150,7 +148,7 @@ class ApprovalStore:
         args = edited_args(seen, patch, self.recheck) if verb == "edit" else None
         if check is not None:
             check(seen)
-        with self._transaction() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             request = self._find(connection, request_id)
             if repeats(request, verb, by, message, patch):
                 return request
@@ -172,14 +170,14 @@ class ApprovalStore:
 
     def revise(self, request_id: str, *, title: str | None = None, context: dict[str, Any]) -> ApprovalRequest:
         """Change what a pending request asks; what was agreed to before counts no more."""
-        with self._transaction() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             request = self._find(connection, request_id)
             require_open(request, self.now())
             return self._write(connection, "revised", request, content(request, context, title))
 
     def supersede(self, request_id: str, why: str) -> ApprovalRequest:
         """Close a request that the world has overtaken: pending, or approved and not carried out."""
-        with self._transaction() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             request = self._find(connection, request_id)
             if request.status == "superseded":
                 return request
@@ -194,7 +192,7 @@ class ApprovalStore:
     ) -> ApprovalRequest:
         """Hand a request to another person, who then decides in place of `by`."""
         by, to = person(by), person(to)
-        with self._transaction() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             request = self._find(connection, request_id)
             require_open(request, self.now())
             verb = request.allowed_decisions[0]
@@ -210,7 +208,7 @@ class ApprovalStore:
 
     def record_outcome(self, request_id: str, outcome: dict[str, Any]) -> None:
         """Remember that a decision was carried out, so that nothing looks for it again."""
-        with self._transaction() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             request = self._find(connection, request_id)
             rows.update(connection, request.model_copy(update={"outcome": outcome}))
 
@@ -220,7 +218,7 @@ class ApprovalStore:
         where = "status = 'pending' AND (due_at <= ? OR remind_at <= ?)"
         if not self.workspace.database.exists():
             return
-        with self._connection() as connection:
+        with connected(self.workspace.database) as connection:
             due = [str(row[0]) for row in rows.select(connection, where, [now, now])]
         for request_id in due:
             try:
@@ -230,7 +228,7 @@ class ApprovalStore:
                     raise
 
     def _sweep(self, request_id: str, now: str) -> None:
-        with self._transaction() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             request = self._find(connection, request_id)
             occasion, changes = overdue(request, now, self.settings.due_hours, self.settings.remind_hours)
             if occasion is not None:
@@ -285,23 +283,11 @@ class ApprovalStore:
 
     def _inbox(self) -> Inbox:
         self.sweep()
-        with self._connection() as connection:
+        with connected(self.workspace.database) as connection:
             return inbox(self.workspace, rows.select(connection))
 
     def _tell(self, occasion: Occasion, request: ApprovalRequest) -> None:
         notify(self.workspace, occasion, request)
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        path = self.workspace.database
-        self.workspace.state  # noqa: B018 - makes the folder
-        with connected(path) as connection:
-            yield connection
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._connection() as connection, transaction(connection):
-            yield connection
 
 
 def file_request(

@@ -180,7 +180,7 @@ def _whole(file: Path | None) -> Any:
     from hive_agents.agents import AgentSpec
     from hive_agents.cli.answering import read_patch
     from hive_agents.errors import HiveError
-    from hive_agents.formats import load_value
+    from hive_agents.files import load_value
 
     try:
         return load_value(AgentSpec, read_patch(str(file)), str(file))

@@ -88,8 +88,8 @@ def _told(outcome: dict[str, Any]) -> str:
 
 def read_patch(source: str) -> Any:
     """The JSON of a file, or of stdin for "-". Raises: HIVE-409 for a file that can't be read, HIVE-101."""
-    from hive_agents import jsontext
     from hive_agents.errors import HiveError
+    from hive_agents.files import jsontext
 
     try:
         data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()

@@ -170,14 +170,14 @@ def delegate(
 @app.command()
 def verify(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Walk the audit log's chain: does every line still follow from the one before, and is none missing?"""
-    from hive_agents.audit import broken
+    from hive_agents.store import audit
     from hive_agents.verification.certificate import log_verdict
 
     found, surface = log_verdict(open_workspace(workspace)), Surface(json, quiet)
     value = {name: part for name, part in asdict(found).items() if name != "reason"}
     line = styled("intact", "green") + f": {found.entries} entries, head {found.head[:16]}"
     if not found.ok:
-        surface.warn(broken(found).diagnostics)
+        surface.warn(audit.broken(found).diagnostics)
         line = styled("broken", "red") + f": {found.reason}"
     weak = "no HIVE_AUDIT_KEY is set: the chain detects accidents only, anybody who can write the file can redo it"
     surface.show(value, line, *(() if found.keyed else (weak,)))

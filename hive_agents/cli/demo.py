@@ -8,7 +8,7 @@ import typer
 from hive_agents.cli.surface import JsonOption, QuietOption, console, figure, styled
 
 if TYPE_CHECKING:
-    from hive_agents.workspace import Workspace
+    from hive_agents import Workspace
 
 ASKED = "major deviation - how many days has QA got to close it"
 QUESTION = "2 litre glass vessel: how long does the detergent stay in and how hot does it have to be?"
@@ -29,9 +29,9 @@ def command(
     """The whole story on the sample workspace, in a temporary copy."""
     import tempfile
 
+    from hive_agents import Workspace
     from hive_agents.cli.surface import Surface
     from hive_agents.sample import init_workspace
-    from hive_agents.workspace import Workspace
 
     with tempfile.TemporaryDirectory(prefix="hive-demo-") as folder:
         place = Workspace(init_workspace(keep or Path(folder) / "workspace"))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-    from hive_agents.workspace import Workspace
+    from hive_agents import Workspace
 
 WorkspaceOption = Annotated[
     Path | None,
@@ -138,14 +138,14 @@ def count(number: int, noun: str) -> str:
 
 
 def open_workspace(path: Path | None) -> Workspace:
-    from hive_agents.workspace import Workspace
+    from hive_agents import Workspace
 
     return Workspace(path) if path is not None else Workspace.find()
 
 
 def input_object(text: str) -> dict[str, Any]:
     """What `--input` gives an agent. Raises: HIVE-101, HIVE-104 (exit code 2)."""
-    from hive_agents import jsontext
+    from hive_agents.files import jsontext
 
     try:
         value = jsontext.parse(text, "--input")

@@ -179,8 +179,8 @@ def _made(id: str, kinds: dict[str, bool], given: dict[str, Any]) -> TriggerSpec
 
 
 def _from_file(path: Path, options: bool) -> TriggerSpec:
-    from hive_agents import jsontext
     from hive_agents.errors import HiveError
+    from hive_agents.files import jsontext
     from hive_agents.triggers import parse_trigger
 
     if options:

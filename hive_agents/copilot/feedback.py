@@ -10,17 +10,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from hive_agents import audit
 from hive_agents.access import Principal
 from hive_agents.approvals.people import same_person
 from hive_agents.copilot.gate import Gate
 from hive_agents.copilot.threads import ThreadStore, Turn
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, load_golden
 from hive_agents.evaluation.labelling import plain, save_label
 from hive_agents.files import locked
 from hive_agents.retrieval.deployed import active_config
+from hive_agents.store import audit, connected, transaction
 from hive_agents.verification.golden_trust import accept as accept_golden
 from hive_agents.verification.golden_trust import is_accepted
 from hive_agents.workspace import Workspace

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hive_agents.copilot.plan import DocumentFilter, RouterDecision
-from hive_agents.formats import Format
+from hive_agents.files import Format
 
 PlannedBy = Literal["model", "fallback", "deterministic"]
 Status = Literal["answered", "results", "no_match", "needs_clarification", "not_found"]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hive_agents.formats import Format
+from hive_agents.files import Format
 
 Route = Literal["documents.search", "documents.doc_context", "general.help"]
 Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt"]

@@ -23,7 +23,7 @@ from hive_agents.copilot.router import PastTurn
 from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.verdicts import JudgeBuilder, Judged
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.llm import Chain, Meter, Role, Script, model_names, open_chain
 from hive_agents.retrieval import RetrievalConfig, SearchEngine
 from hive_agents.retrieval.deployed import active_config

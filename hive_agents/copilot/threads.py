@@ -10,13 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.access import Principal
 from hive_agents.copilot.outcome import Outcome, Trace
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.judging.decision_log import DecisionLog
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 TITLE = 80

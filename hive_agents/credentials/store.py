@@ -13,8 +13,7 @@ from pydantic import ConfigDict
 
 from hive_agents.credentials.secret import Secret
 from hive_agents.errors import HiveError, closest
-from hive_agents.files import atomic_write, locked
-from hive_agents.formats import NAME_PATTERN, Format, Name, load
+from hive_agents.files import NAME_PATTERN, Format, Name, atomic_write, load, locked
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:

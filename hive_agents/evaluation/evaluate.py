@@ -129,7 +129,7 @@ def evaluate(
 
     Raises: as `load_golden` and `SearchEngine.search`.
     """
-    engine = engine or workspace.engine()
+    engine = engine or SearchEngine(workspace)
     chosen = engine.resolve(config)
     if not isinstance(golden, GoldenSet):
         golden = load_golden(workspace, golden)

@@ -12,10 +12,9 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from hive_agents import formats, jsontext
 from hive_agents.access import AccessRules
 from hive_agents.errors import Diagnostic, HiveError, closest
-from hive_agents.formats import AnyCase, FileFormat, Format
+from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext
 from hive_agents.retrieval.analysis import words
 from hive_agents.retrieval.collection import collection_names, load_collection, no_such_collection
 from hive_agents.retrieval.documents import document_files

@@ -8,11 +8,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hive_agents import jsontext
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden
-from hive_agents.files import atomic_write_text
-from hive_agents.formats import load_value
+from hive_agents.files import atomic_write_text, jsontext, load_value
 from hive_agents.retrieval import Hit, SearchEngine
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.workspace import Workspace

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 
-from hive_agents import audit
-from hive_agents.database import connect, database_errors
 from hive_agents.evaluation.evaluate import Evaluation
 from hive_agents.retrieval import RetrievalConfig
+from hive_agents.store import audit, connected
 from hive_agents.workspace import Workspace
 
 
@@ -17,7 +15,7 @@ def record(workspace: Workspace, config: RetrievalConfig, evaluation: Evaluation
 
     digest = canonical_hash(config.model_dump(mode="json", exclude_unset=True))
     row = (digest, evaluation.golden_hash, evaluation.index_hash, audit.now(), json.dumps(evaluation.metrics))
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         connection.execute(
             "INSERT INTO eval_results (config_hash, golden_hash, index_hash, at, metrics) VALUES (?, ?, ?, ?, ?)", row
         )

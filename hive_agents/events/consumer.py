@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
-from hive_agents.database import connected
 from hive_agents.events.types import Event, EventType
+from hive_agents.store import connected
 
 if TYPE_CHECKING:
     from hive_agents.events.log import EventLog

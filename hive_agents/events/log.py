@@ -5,13 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Sequence
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.database import connect, database_errors, transaction
 from hive_agents.events.types import Event, EventType
+from hive_agents.store import connected, disconnect, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -31,7 +30,6 @@ class EventLog:
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
         self._lock = threading.Lock()
-        self._writer: tuple[Connection, int] | None = None
 
     def append(self, events: Sequence[Event]) -> list[tuple[Event, bool]]:
         """Record all of them or none, in one transaction; each comes back with its seq, and whether it is new.
@@ -41,7 +39,9 @@ class EventLog:
         Raises: ValueError when a payload isn't plain JSON.
         """
         rows = [_row(event) for event in events]
-        with self._lock, self._open_writer() as connection, transaction(connection):
+        if not rows:
+            return []
+        with self._lock, connected(self.workspace.database) as connection, transaction(connection):
             return [_append(connection, event, row) for event, row in zip(events, rows, strict=True)]
 
     @staticmethod
@@ -74,12 +74,12 @@ class EventLog:
                 clauses.append(f"{column} = ?")
                 values.append(value)
         query = f"SELECT seq, {_COLUMNS} FROM events WHERE {' AND '.join(clauses)} ORDER BY seq LIMIT ?"
-        with self._open_reader() as connection:
+        with connected(self.workspace.database, rows=True) as connection:
             return [_event(row) for row in connection.execute(query, (*values, -1 if limit is None else limit))]
 
     def last_seq(self) -> int:
         """The highest seq ever given, 0 in a new log. Pruning doesn't lower it."""
-        with self._open_reader() as connection:
+        with connected(self.workspace.database, rows=True) as connection:
             found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
         return 0 if found is None else int(found[0])
 
@@ -89,44 +89,15 @@ class EventLog:
         delete = "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE time < ? ORDER BY seq LIMIT ?)"
         gone = 0
         while True:
-            with self._lock, self._open_writer() as connection, transaction(connection):
+            with self._lock, connected(self.workspace.database) as connection, transaction(connection):
                 deleted = connection.execute(delete, (limit, _PRUNED_AT_ONCE)).rowcount
             gone += deleted
             if deleted < _PRUNED_AT_ONCE:
                 return gone
 
     def close(self) -> None:
-        """Close the connection that writes; the next use opens it again."""
-        with self._lock:
-            self._close_writer()
-
-    def _close_writer(self) -> None:
-        if self._writer is not None:
-            self._writer[0].close()
-            self._writer = None
-
-    @contextmanager
-    def _open_writer(self) -> Iterator[Connection]:
-        path = self.workspace.database
-        # A restored or rebuilt database is another file under the same name.
-        if self._writer is not None and (not path.exists() or path.stat().st_ino != self._writer[1]):
-            self._close_writer()
-        if self._writer is None:
-            connection = connect(path)
-            self._writer = connection, path.stat().st_ino
-        try:
-            with database_errors(path):
-                yield self._writer[0]
-        except BaseException:
-            self._close_writer()
-            raise
-
-    @contextmanager
-    def _open_reader(self) -> Iterator[Connection]:
-        path = self.workspace.database
-        with closing(connect(path)) as connection, database_errors(path):
-            connection.row_factory = Row
-            yield connection
+        """Close the connection that this thread keeps; the next use opens it again."""
+        disconnect(self.workspace.database)
 
 
 def _row(event: Event) -> tuple[str | None, ...]:

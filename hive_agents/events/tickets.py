@@ -8,7 +8,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, ValidationError
 
 from hive_agents.events.types import Event, EventType
-from hive_agents.formats import Format
+from hive_agents.files import Format
 
 Severity = Literal["low", "medium", "high", "critical"]
 Cause = Literal["doom_loop", "stall", "excessive_retries", "repeated_errors", "budget_burn", "crash"]

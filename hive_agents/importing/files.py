@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from hive_agents.files import atomic_write_text
+from hive_agents.files import atomic_write_text, frontmatter
 from hive_agents.importing.conversion import KINDS, convert
-from hive_agents.importing.frontmatter import render, split
+from hive_agents.importing.from_text import split
 from hive_agents.importing.imported import Imported, ImportFailure
 
 _ORIGIN = "source_file"
@@ -146,7 +146,7 @@ def _document(imported: Imported, file: Path, origin: str | None, metadata: Mapp
     """Text of the document; a Markdown source without anything to add keeps every byte of its own."""
     if origin is None:
         if not metadata:
-            return render(imported.metadata, imported.markdown) if imported.metadata else imported.markdown
-        return render({**imported.metadata, **metadata}, imported.markdown)
+            return frontmatter.render(imported.metadata, imported.markdown) if imported.metadata else imported.markdown
+        return frontmatter.render({**imported.metadata, **metadata}, imported.markdown)
     title = imported.title or re.sub(r"[-_\s]+", " ", file.stem).strip()
-    return render({"title": title, **metadata, _ORIGIN: origin}, imported.markdown)
+    return frontmatter.render({"title": title, **metadata, _ORIGIN: origin}, imported.markdown)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import re
+from typing import Any
 
-from hive_agents.importing.frontmatter import split
+from hive_agents.errors import HiveError
+from hive_agents.files import frontmatter
 from hive_agents.importing.imported import Imported, ImportFailure
 
 _MARKS = [
@@ -42,6 +44,17 @@ def from_markdown(data: bytes) -> Imported:
     metadata, body = split(decode(data))
     title = metadata.get("title")
     return Imported(body, title if isinstance(title, str) else None, metadata)
+
+
+def split(text: str) -> tuple[dict[str, Any], str]:
+    """Return (front matter as YAML has it, body). Raises: ImportFailure."""
+    try:
+        block, body = frontmatter.split(text, "")
+        return frontmatter.values(block, ""), body
+    except HiveError as error:
+        found = error.diagnostics[0]
+        why = found.message.removeprefix("the ").replace("front matter: ", "front matter is not valid YAML: ", 1)
+        raise ImportFailure(f"its {why} (line {found.line}); {found.fix}") from None
 
 
 def from_text(data: bytes) -> Imported:

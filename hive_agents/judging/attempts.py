@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.judging.verdict import EscalationReason, Judgment, JudgmentAction
 
 MAX_RETRIES = 3

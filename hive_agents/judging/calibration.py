@@ -9,8 +9,6 @@ from sqlite3 import Connection
 
 import numpy as np
 
-from hive_agents import audit
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.judging import drift
 from hive_agents.judging.audits import human_agreement
@@ -19,6 +17,7 @@ from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REASONS, Decision
 from hive_agents.judging.metrics import CalibrationMetrics, Guarantee, Status, accept_accuracy, retry_success
 from hive_agents.judging.thresholds import GLOBAL, Threshold, threshold_for, was_certified
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 VALID_DAYS = 90

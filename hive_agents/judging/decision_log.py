@@ -8,17 +8,16 @@ import hmac
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from sqlite3 import Connection, Row
+from collections.abc import Iterable, Mapping, Sequence
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.approvals.people import same_person
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.files import disk_errors
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, Decision, Label, decision_of, source_of
+from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class DecisionLog:
         }
         if usage is not None:
             entry |= {name: getattr(usage, name) for name in ("input_tokens", "output_tokens", "usd")}
-        with self._write() as connection:
+        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
             number = _insert(connection, entry)
             if value["action"] != "escalate" and (drawn := self._drawn(number, goal_type)):
                 connection.execute("UPDATE judge_decisions SET audit = ? WHERE id = ?", (drawn, number))
@@ -99,7 +98,7 @@ class DecisionLog:
         """
         if action not in ACTIONS:
             raise HiveError.of("HIVE-409", f'"{action}" is no action', fix=f"use one of {', '.join(ACTIONS)}")
-        with self._write() as connection:
+        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
             if connection.execute("SELECT 1 FROM judge_decisions WHERE id = ?", (decision_id,)).fetchone() is None:
                 raise unknown_decision(decision_id)
             labelled = connection.execute("SELECT by FROM human_labels WHERE decision = ?", (decision_id,)).fetchall()
@@ -119,14 +118,14 @@ class DecisionLog:
         """
         if outcome not in OUTCOMES:
             raise HiveError.of("HIVE-409", f'"{outcome}" is no outcome', fix=f"use one of {', '.join(OUTCOMES)}")
-        with self._write() as connection:
+        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
             changed = connection.execute("UPDATE judge_decisions SET outcome = ? WHERE id = ?", (outcome, decision_id))
             if changed.rowcount == 0:
                 raise unknown_decision(decision_id)
 
     def forget_questions(self, run_ids: Iterable[str]) -> None:
         """Blank what a reader asked in the results of these runs; the judgement and its numbers stay."""
-        with self._write() as connection:
+        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
             for run_id in run_ids:
                 found = connection.execute("SELECT id, result FROM judge_decisions WHERE run_id = ?", (run_id,))
                 for number, text in found.fetchall():
@@ -161,7 +160,7 @@ class DecisionLog:
         The audit flags of the record are kept, because the labels were given to the decisions drawn then.
         """
         entries = [json.loads(line) for line in lines if line.strip()]
-        with self._write() as connection:
+        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
             for entry in entries:
                 number = _insert(connection, entry)
                 for label in entry.get("labels", ()):
@@ -174,7 +173,7 @@ class DecisionLog:
     def _select(self, bounds: Mapping[str, str | int | None]) -> list[Decision]:
         used = {clause: value for clause, value in bounds.items() if value is not None}
         where = f" WHERE {' AND '.join(used)}" if used else ""
-        with self._read() as connection:
+        with connected(self.workspace.database, rows=True) as connection:
             labels: dict[int, list[Label]] = {}
             chosen = f"SELECT id FROM judge_decisions{where}"
             for row in connection.execute(
@@ -210,18 +209,6 @@ class DecisionLog:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(secrets.token_bytes(32))
         return path.read_bytes()
-
-    @contextmanager
-    def _read(self) -> Iterator[Connection]:
-        path = self.workspace.database
-        with connected(path) as connection:
-            connection.row_factory = Row
-            yield connection
-
-    @contextmanager
-    def _write(self) -> Iterator[Connection]:
-        with self._read() as connection, transaction(connection):
-            yield connection
 
 
 def now() -> str:

@@ -9,10 +9,9 @@ from sqlite3 import Connection
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hive_agents import audit
-from hive_agents.database import connected, transaction
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decision_log import now
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 ALPHA = 0.05

@@ -8,6 +8,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.errors import HiveError
+from hive_agents.expressions import ExpressionError
 from hive_agents.goals import Goal, goal_type_of
 from hive_agents.judging.attempts import within_bounds
 from hive_agents.judging.case import Case, Hold, ids_of, storable
@@ -15,7 +16,6 @@ from hive_agents.judging.criteria import score_criteria
 from hive_agents.judging.deadline import must_end
 from hive_agents.judging.decisions import ESCALATE_ALL, UNTYPED
 from hive_agents.judging.evaluators import Evaluator, EvaluatorFault, evaluator, fingerprint_of, said, signals_of
-from hive_agents.judging.operations import ExpressionError
 from hive_agents.judging.rules import EvaluationRule, decide, in_order, names_of, tried
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction
 

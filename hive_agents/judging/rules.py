@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import PrivateAttr, ValidationError, field_validator, model_validator
 
-from hive_agents import formats, jsontext
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.formats import AnyCase, FileFormat, Name, diagnostics_of
+from hive_agents.expressions import Expression, ExpressionError, parse, plain_names
+from hive_agents.files import AnyCase, FileFormat, Name, diagnostics_of, formats, jsontext
 from hive_agents.goals import NamedGoalType, goal_type_of, json_files
 from hive_agents.judging.decisions import SECURITY
-from hive_agents.judging.expressions import Expression, parse
-from hive_agents.judging.operations import Budget, ExpressionError, plain
 from hive_agents.judging.verdict import Action
 
 if TYPE_CHECKING:
@@ -111,8 +109,7 @@ def names_of(result: Any, goal: Goal | dict[str, Any] | None, attempt: int = 1) 
         raise ExpressionError("the goal's context holds more than plain data") from None
     if isinstance(described.get("goal_type"), str):
         described["goal_type"] = goal_type_of(described["goal_type"])
-    budget = Budget()
-    return {"result": plain(result, "result", budget), "goal": plain(described, "goal", budget), "attempt": attempt}
+    return plain_names({"result": result, "goal": described}) | {"attempt": attempt}
 
 
 def in_order(rules: Iterable[EvaluationRule]) -> list[EvaluationRule]:

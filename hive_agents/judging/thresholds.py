@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.approvals.people import same_person
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.goals import goal_type_of
 from hive_agents.judging import drift
 from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 GLOBAL = "*"

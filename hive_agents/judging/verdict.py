@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hive_agents.formats import Format
+from hive_agents.files import Format
 
 
 class JudgmentAction(StrEnum):

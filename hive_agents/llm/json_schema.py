@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import jsontext
 from hive_agents.errors import closest
+from hive_agents.files import jsontext
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

@@ -8,8 +8,8 @@ from contextlib import aclosing
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import jsontext
 from hive_agents.errors import HiveError
+from hive_agents.files import jsontext
 from hive_agents.llm.bedrock import attempts_until, failure, open_client
 from hive_agents.llm.model import (
     ChatDelta,

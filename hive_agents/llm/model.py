@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import Field
 
-from hive_agents.formats import Format
+from hive_agents.files import Format
 
 ErrorKind = Literal["throttling", "timeout", "server", "authentication", "garbage", "exhausted"]
 PASSING: frozenset[ErrorKind] = frozenset({"throttling", "timeout", "server", "garbage"})

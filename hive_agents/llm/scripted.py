@@ -11,9 +11,8 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.formats import Format, load_value
+from hive_agents.files import Format, jsontext, load_value
 from hive_agents.llm.model import ChatDelta, ChatResult, Message, ModelError, Tool, ToolCall, arriving, within
 from hive_agents.llm.prices import usage_of
 from hive_agents.llm.structured import validated

@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from hive_agents import jsontext
 from hive_agents.errors import HiveError
+from hive_agents.files import jsontext
 from hive_agents.llm.json_schema import defects, faults
 from hive_agents.llm.model import ModelError, Usage
 

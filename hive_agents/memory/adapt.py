@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import jsontext
 from hive_agents.errors import HiveError
-from hive_agents.files import atomic_write, disk_errors, locked
+from hive_agents.files import atomic_write, disk_errors, jsontext, locked
 from hive_agents.memory.data_files import replace_once
 from hive_agents.memory.names import memory_folder
 from hive_agents.memory.values import clean, cut, one_line

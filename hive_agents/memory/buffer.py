@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from weakref import WeakValueDictionary
 
-from hive_agents import audit
 from hive_agents.errors import HiveError, closest
-from hive_agents.memory.records import Records
 from hive_agents.memory.values import clean, to_json
+from hive_agents.store import audit, connected
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -55,7 +54,6 @@ class DataBuffer:
         stream_id: str | None = None,
         reads: Iterable[str] | None = None,
         writes: Iterable[str] | None = None,
-        _records: Records | None = None,
     ) -> None:
         self.workspace = workspace
         self.tenant = tenant
@@ -63,7 +61,6 @@ class DataBuffer:
         self.stream_id = stream_id
         self.writes = None if writes is None else frozenset(writes)
         self.reads = None if reads is None else frozenset(reads) | (self.writes or frozenset())
-        self._records = _records or Records(workspace)
         keys = {"execution": run_id, "global": ""} | ({} if stream_id is None else {"stream": stream_id})
         self._places = {scope: (tenant, scope, keys[scope]) for scope in get_args(Scope) if scope in keys}
         self._locks = {scope: _lock_of(str(workspace.root), *place) for scope, place in self._places.items()}
@@ -77,7 +74,6 @@ class DataBuffer:
             stream_id=self.stream_id,
             reads=input_keys,
             writes=output_keys,
-            _records=self._records,
         )
 
     def read(self, key: str, scope: Scope | None = None, default: Any = None) -> Any:
@@ -93,7 +89,7 @@ class DataBuffer:
         """Every value that may be read, by key; without a scope the nearest of each."""
         places = [self._place(scope)] if scope else list(self._places.values())
         values: dict[str, Any] = {}
-        with self._records.connection() as connection:
+        with connected(self.workspace.database) as connection:
             # One transaction, so that no writer comes between two scopes.
             connection.execute("BEGIN")
             try:
@@ -116,7 +112,7 @@ class DataBuffer:
         """
         self._permit(key, self.writes, "an output")
         place, text = self._place(scope), to_json(key, value)
-        with self._locks[scope], self._records.connection() as connection:
+        with self._locks[scope], connected(self.workspace.database) as connection:
             row = connection.execute(
                 "INSERT INTO buffers VALUES (?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO UPDATE"
                 " SET value = excluded.value, version = version + 1, at = excluded.at RETURNING version",
@@ -143,7 +139,7 @@ class DataBuffer:
                     return value
 
     def _replace(self, place: tuple[str, str, str], key: str, text: str, version: int) -> bool:
-        with self._records.connection() as connection:
+        with connected(self.workspace.database) as connection:
             if not version:
                 insert = "INSERT INTO buffers VALUES (?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO NOTHING"
                 return connection.execute(insert, (*place, key, text, audit.now())).rowcount == 1
@@ -153,7 +149,7 @@ class DataBuffer:
 
     def _get(self, place: tuple[str, str, str], key: str) -> tuple[str, int] | None:
         query = f"SELECT value, version FROM buffers WHERE {_WHERE} AND key = ?"
-        with self._records.connection() as connection:
+        with connected(self.workspace.database) as connection:
             found: tuple[str, int] | None = connection.execute(query, (*place, key)).fetchone()
         return found
 

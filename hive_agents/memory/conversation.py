@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit
-from hive_agents.database import transaction
 from hive_agents.errors import HiveError
 from hive_agents.llm.model import Message
 from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, to_parts
-from hive_agents.memory.records import Records
 from hive_agents.memory.timeline import Timeline, sent
 from hive_agents.memory.tokens import message_tokens
 from hive_agents.memory.values import to_json
+from hive_agents.store import audit, connected, disconnect, file_identity, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -52,9 +51,9 @@ class ConversationStore:
     def __init__(self, workspace: Workspace, *, tenant: str = "local") -> None:
         self.workspace = workspace
         self.tenant = tenant
-        self._records = Records(workspace)
+        self._lock = threading.RLock()
         self._cache: OrderedDict[str, Timeline] = OrderedDict()
-        self._opened = 0
+        self._cached_from: tuple[int, int, int] | None = None
 
     def create(self, agent_id: str, run_id: str, *, node_id: str | None = None, key: str | None = None) -> str:
         """A new conversation's id; with a `key` that this run used before, the id of then."""
@@ -183,15 +182,16 @@ class ConversationStore:
             )
 
     def close(self) -> None:
-        """Close the connection; the next use opens it again."""
-        self._records.close()
+        """Close the connection that this thread keeps; the next use opens it again."""
+        disconnect(self.workspace.database)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        with self._records.connection() as connection:
-            if self._opened != self._records.opened:
+        path = self.workspace.database
+        with self._lock, connected(path) as connection:
+            if self._cached_from != file_identity(path):
                 self._cache.clear()
-                self._opened = self._records.opened
+                self._cached_from = file_identity(path)
             yield connection
 
     def _fresh(self, connection: sqlite3.Connection, conversation_id: str) -> Timeline:

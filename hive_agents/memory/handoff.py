@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import prompts
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.memory.compaction import Summarise
 from hive_agents.memory.conversation import ConversationStore
 from hive_agents.memory.tiers import transcript

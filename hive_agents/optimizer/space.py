@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.compare import changed
-from hive_agents.formats import load_value
+from hive_agents.files import load_value
 from hive_agents.retrieval import RetrievalConfig
 from hive_agents.retrieval.boosts import HALF_LIFE
 from hive_agents.retrieval.config import canonical_hash

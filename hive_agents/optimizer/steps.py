@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.optimizer.budget import BudgetExhausted
@@ -20,6 +19,7 @@ from hive_agents.optimizer.session import UNNAMED, OptimizerSession, next_data
 from hive_agents.optimizer.space import Edit, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.trial import Measured, judge_trial
 from hive_agents.runs import RunStore
+from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
 _IDS = uuid.UUID("f1d5c9a2-6f6e-5a0d-8f58-3a7f0f0f7b31")

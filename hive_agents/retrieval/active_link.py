@@ -6,9 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from hive_agents import jsontext
 from hive_agents.errors import HiveError
-from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors
+from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors, jsontext
 from hive_agents.workspace import Workspace
 
 LINK = "active.json"

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hive_agents import formats
 from hive_agents.errors import HiveError, closest
-from hive_agents.formats import AnyCase, FileFormat, Format, Name
+from hive_agents.files import AnyCase, FileFormat, Format, Name, formats
 from hive_agents.workspace import Workspace
 
 FieldType = Literal["text", "keyword", "date", "number", "boolean"]

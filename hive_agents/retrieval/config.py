@@ -10,9 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents import formats, jsontext
 from hive_agents.errors import HiveError, closest
-from hive_agents.formats import AnyCase, ConfigName, FileFormat, Format
+from hive_agents.files import AnyCase, ConfigName, FileFormat, Format, formats, jsontext
 from hive_agents.retrieval.boosts import Boost
 from hive_agents.retrieval.filters import Condition, FilterValue, condition
 from hive_agents.workspace import Workspace

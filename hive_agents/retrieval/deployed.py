@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hive_agents import audit
-from hive_agents.database import connected, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import atomic_write_text, disk_errors
 from hive_agents.retrieval.active_link import LINK, active_target, point_active
 from hive_agents.retrieval.config import StoredConfig, config_hash, parse_config, read_config
+from hive_agents.store import Ledger, audit
 from hive_agents.workspace import Workspace
-
-DEPLOYMENT = "deployment"
-"""The kind of an audit entry that holds a deployment, text and all."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +38,13 @@ class Version:
         return parse_config(self.text, self.file)
 
 
-_LOGGED_AS = {"id": "version", "name": "config", "previous": "previous_version"}
-_COLUMNS = {field.name: _LOGGED_AS.get(field.name, field.name) for field in fields(Version)}
-"""The columns of `config_versions`, and what the audit log calls them."""
+DEPLOYMENTS = Ledger(
+    Version,
+    table="config_versions",
+    kind="deployment",
+    name=lambda version: version.name,
+    logged_as={"id": "version", "name": "config", "previous": "previous_version"},
+)
 
 
 @dataclass(frozen=True)
@@ -60,84 +57,17 @@ class ActiveConfig:
 
 
 def versions(workspace: Workspace) -> list[Version]:
-    """Every deployment, newest first.
-
-    The audit log is the authority: what the database lost, or tells otherwise, is restored from it, and rows that it
-    doesn't know are no deployments, unless they are older than all that it has.
-    Raises: HIVE-413 where the two disagree and the audit log is broken.
-    """
-    return _history(workspace)[0]
+    """Return every deployment, newest first. Raises: HIVE-413 where the database lost some and the log is broken."""
+    return DEPLOYMENTS.history(workspace).rows
 
 
 def unlogged_versions(workspace: Workspace) -> list[Version]:
-    """Rows after the audit log's last deployment, newest first: forged, or the log was cut."""
-    return _history(workspace)[1]
-
-
-def _history(workspace: Workspace) -> tuple[list[Version], list[Version]]:
-    if not workspace.database.exists() and not audit.recorded(workspace, DEPLOYMENT):
-        return [], []
-    with connected(workspace.database) as connection:
-        # Rows before the log: a deployment is logged first, so no row that it commits meanwhile looks like a forgery.
-        rows = _rows(connection)
-        logged = audit.recorded(workspace, DEPLOYMENT)
-        if not logged:
-            return rows, []
-        known = [_field(entry, "version") for entry in logged]
-        unlogged = [row for row in rows if row.id > known[-1]]
-        if _contradicted(rows, logged):
-            _restore(workspace, connection, logged)
-            rows = _rows(connection)
-    return [row for row in rows if row.id < known[0] or row.id in known], unlogged
-
-
-def _rows(connection: sqlite3.Connection) -> list[Version]:
-    found = []
-    for row in connection.execute(f"SELECT {', '.join(_COLUMNS)} FROM config_versions ORDER BY id DESC"):
-        values = dict(zip(_COLUMNS, row, strict=True))
-        values["evaluation"] = json.loads(values["evaluation"]) if values["evaluation"] else None
-        found.append(Version(**values))
-    return found
-
-
-def _contradicted(rows: list[Version], logged: Sequence[dict[str, Any]]) -> bool:
-    """Whether the log has a deployment that the rows lack or tell otherwise; `at` is taken twice, and may differ."""
-    by_id = {row.id: row for row in rows}
-    for entry in logged:
-        row = by_id.get(_field(entry, "version"))
-        names = _COLUMNS.items()
-        if row is None or any(getattr(row, name) != _field(entry, key) for name, key in names if name != "at"):
-            return True
-    return False
-
-
-def _restore(workspace: Workspace, connection: sqlite3.Connection, logged: Sequence[dict[str, Any]]) -> None:
-    found = audit.verify(workspace)
-    if not found.ok:
-        raise _broken("the database lost or changed deployments, and the audit log is broken", found.first_bad)
-    with transaction(connection):
-        for entry in logged:
-            values = {name: _field(entry, key) for name, key in _COLUMNS.items()}
-            values["evaluation"] = json.dumps(values["evaluation"]) if values["evaluation"] else None
-            connection.execute(
-                f"INSERT OR REPLACE INTO config_versions ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})",
-                tuple(values.values()),
-            )
-
-
-def _field(entry: dict[str, Any], name: str) -> Any:
-    if name not in entry:
-        raise _broken(f"a deployment in the audit log has no {name}", entry["seq"])
-    return entry[name]
-
-
-def _broken(why: str, line: int | None) -> HiveError:
-    fix = "restore audit/log.jsonl from version control or a backup"
-    return HiveError.of("HIVE-413", f"{why} at line {line}", file=audit.FILE, path="$", line=line, fix=fix)
+    """Return the rows after the audit log's last deployment, newest first: forged, or the log was cut."""
+    return DEPLOYMENTS.history(workspace).unlogged
 
 
 def active_config(workspace: Workspace) -> ActiveConfig:
-    """The config that serves, with HIVE-404 or HIVE-405 as warnings where files and history differ.
+    """Return the config that serves, with HIVE-404 or HIVE-405 as warnings where files and history differ.
 
     Raises: HIVE-408 where there is none, HIVE-114 where active.json leaves configs/.
     """
@@ -154,16 +84,16 @@ def active_config(workspace: Workspace) -> ActiveConfig:
 
 
 def find_active(workspace: Workspace) -> ActiveConfig | None:
-    """As `active_config`, None where there is none."""
+    """Return the config that serves as `active_config` does, None where there is none."""
     _finish_switch(workspace)
-    history, unlogged = _history(workspace)
-    if not history:
+    history = DEPLOYMENTS.history(workspace)
+    if not history.rows:
         target = active_target(workspace)
         if target is None or not target.exists():
             return None
         return ActiveConfig(read_config(workspace, target), None)
-    latest = history[0]
-    return ActiveConfig(latest.stored, latest, tuple(_differences(workspace, latest, unlogged)))
+    latest = history.rows[0]
+    return ActiveConfig(latest.stored, latest, tuple(_differences(workspace, latest, history.unlogged)))
 
 
 def announce_switch(workspace: Workspace) -> None:
@@ -173,7 +103,7 @@ def announce_switch(workspace: Workspace) -> None:
 
 
 def settle(workspace: Workspace, version: Version) -> None:
-    """The files follow the history: active.json names the version's file, which is made again where it is gone."""
+    """Make the files follow the history: active.json names the version's file, which is written where it is gone."""
     file = workspace.root / version.file
     if not file.exists():
         atomic_write_text(file, version.text)
@@ -182,7 +112,7 @@ def settle(workspace: Workspace, version: Version) -> None:
 
 
 def _finish_switch(workspace: Workspace) -> None:
-    """What a killed deployment left undone; one that still runs holds the lock, and needs nobody."""
+    """Finish what a killed deployment left undone; one that still runs holds the lock."""
     if not _mark(workspace).exists():
         return
     with suppress(HiveError), workspace.exclusive("finishing a deployment", timeout=0):

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hive_agents import jsontext
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.frontmatter import parse, plain, split
+from hive_agents.files import frontmatter, jsontext
 from hive_agents.retrieval.chunking import first_heading
 from hive_agents.retrieval.collection import Collection, FieldSchema
 
@@ -67,8 +66,8 @@ def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document
     """Raises: HIVE-108 for front matter that can't be read, HIVE-112 for text that isn't UTF-8."""
     file = f"documents/{doc_id}"
     text = jsontext.decode(data.removeprefix(b"\xef\xbb\xbf"), file)
-    block, body = split(text, file)
-    front_matter = parse(block, file)
+    block, body = frontmatter.split(text, file)
+    front_matter = frontmatter.parse(block, file)
     title = str(front_matter.get("title") or "").strip() or first_heading(body)
     values = dict(front_matter)
     if not values.get("category") and "/" in doc_id:
@@ -118,7 +117,7 @@ def keyword_text(value: Any) -> str:
     >>> keyword_text(True), keyword_text(2.0)
     ('true', '2.0')
     """
-    return str(value).lower() if isinstance(value, bool) else str(plain(value))
+    return str(value).lower() if isinstance(value, bool) else str(frontmatter.plain(value))
 
 
 def iso_date(value: Any) -> str:

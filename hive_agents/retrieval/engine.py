@@ -8,8 +8,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
-from hive_agents import formats
 from hive_agents.errors import HiveError
+from hive_agents.files import formats
 from hive_agents.retrieval.collection import load_collection
 from hive_agents.retrieval.config import RetrievalConfig, find_config
 from hive_agents.retrieval.deployed import active_config

@@ -19,11 +19,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.database import transaction
 from hive_agents.files import atomic_write
 from hive_agents.retrieval.collection import Collection
 from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths
 from hive_agents.retrieval.vectors import VectorIndex
+from hive_agents.store import transaction
 from hive_agents.workspace import Workspace
 
 State = Literal["live", "candidate"]

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.database import connect, database_errors
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.bm25 import BM25, BM25Params, Board
@@ -27,6 +26,7 @@ from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
 from hive_agents.retrieval.scoped import ScopedIndex
 from hive_agents.retrieval.vectors import VectorIndex
+from hive_agents.store import connect, database_errors
 from hive_agents.workspace import Workspace
 
 _SCORERS = 6

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.database import connect, database_errors
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import disk_errors
@@ -34,6 +33,7 @@ from hive_agents.retrieval.generation import Contents, Generation, IndexedDocume
 from hive_agents.retrieval.minilm_tokens import WordPieces
 from hive_agents.retrieval.providers import TOKENIZER, open_embedder
 from hive_agents.retrieval.vocabulary import Vocabulary
+from hive_agents.store import connect, database_errors
 from hive_agents.workspace import Workspace
 
 FORMAT = "index-1"

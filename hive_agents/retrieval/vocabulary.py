@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hive_agents.database import transaction
+from hive_agents.store import transaction
 
 
 class Vocabulary:

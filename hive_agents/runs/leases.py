@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from sqlite3 import Connection
 from typing import TYPE_CHECKING
 
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.runs.holder import is_alive, join, leave
+from hive_agents.store import connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

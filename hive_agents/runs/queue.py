@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_agents.database import connected
 from hive_agents.runs.leases import Leases
+from hive_agents.store import connected
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from sqlite3 import Connection, Row
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError, closest
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs.row import ENDED, RunRow
+from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
@@ -79,7 +77,7 @@ class RunStore:
             "user": user,
             "key": key,
         }
-        with self._connection() as connection, transaction(connection):
+        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
             if key is not None:
                 found = connection.execute("SELECT * FROM runs WHERE tenant = ? AND key = ?", (tenant, key)).fetchone()
                 if found is not None:
@@ -93,7 +91,7 @@ class RunStore:
 
     def get(self, run_id: str) -> RunRow:
         """Raises: HIVE-409 (exit code 2) for a run that doesn't exist."""
-        with self._connection() as connection:
+        with connected(self.workspace.database, rows=True) as connection:
             found = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             if found is not None:
                 return RunRow.of(found)
@@ -123,7 +121,7 @@ class RunStore:
                 clauses.append(f"{column} = ?")
                 values.append(value)
         query = f"SELECT * FROM runs WHERE {' AND '.join(clauses)} ORDER BY started_at DESC, rowid DESC LIMIT ?"
-        with self._connection() as connection:
+        with connected(self.workspace.database, rows=True) as connection:
             return [RunRow.of(found) for found in connection.execute(query, (*values, limit))]
 
     def update(
@@ -159,7 +157,7 @@ class RunStore:
         if seen is not None:
             where += " AND status = ? AND control IS ?"
             wanted += [seen.status, seen.control]
-        with self._connection() as connection, transaction(connection):
+        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
             if lease is not None:
                 lease.require(connection)
             changed = connection.execute(
@@ -182,7 +180,7 @@ class RunStore:
         A change of status is told of in the event log, in the same transaction. A stop that was asked for is not
         taken back by a pause.
         """
-        with self._connection() as connection, transaction(connection):
+        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
             found = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             if found is None or found["status"] != status:
                 return self.get(run_id), False
@@ -208,7 +206,7 @@ class RunStore:
     def delete(self, run_id: str) -> None:
         """Forget the row, its ledger, its conversations and its values; the event log keeps what it was told."""
         of_run = "SELECT conversation_id FROM conversations WHERE run_id = ?"
-        with self._connection() as connection, transaction(connection):
+        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
             for table in ("messages", "compactions", "cursors"):
                 connection.execute(f"DELETE FROM {table} WHERE conversation_id IN ({of_run})", (run_id,))
             for table in ("conversations", "effects", "runs"):
@@ -231,12 +229,6 @@ class RunStore:
             fix = "use another key for another run"
             raise HiveError.of("HIVE-409", f'the key "{key}" belongs to run {row.run_id}', fix=fix, exit_code=2)
         return row
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        with connected(self.workspace.database) as connection:
-            connection.row_factory = Row
-            yield connection
 
 
 def _moved(row: RunRow, to: str, by: str, at: str) -> Event:

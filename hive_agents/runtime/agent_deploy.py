@@ -17,6 +17,7 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Dif
 from hive_agents.errors import HiveError
 from hive_agents.goals import load_goal
 from hive_agents.runtime.agent_gate import Stage, measure
+from hive_agents.store import made_by
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -87,8 +88,7 @@ def deploy(
 
 def deployed_for(workspace: Workspace, request: ApprovalRequest) -> VersionRow | None:
     """The version that an approval made serve, though another one may by now."""
-    made = versions(workspace, request.context["agent"])
-    return next((one for one in made if one.evaluation.get("approval_id") == request.id), None)
+    return made_by(versions(workspace, request.context["agent"]), request.id)
 
 
 def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:

@@ -7,13 +7,11 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.goal_judge import results
 from hive_agents.agents.guards import Budget
 from hive_agents.agents.session import AgentSession
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import database_errors
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
 from hive_agents.runs import AGENT_GRAPH, ENDED, LOST, WEIGHT, Lease, LeaseLost, RunRow, RunStore
@@ -21,6 +19,7 @@ from hive_agents.runtime.agent_input import RunValue
 from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.runtime.run_models import RunModels
 from hive_agents.runtime.runtime import Runtime
+from hive_agents.store import audit, database_errors
 
 if TYPE_CHECKING:
     from hive_agents.events import Bus

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit
 from hive_agents.agents import AgentSpec, Tool, ToolRegistry
 from hive_agents.agents.evolution.verdict import Decision, Rehearsed, decide
 from hive_agents.agents.tool import ToolContext
@@ -22,6 +21,7 @@ from hive_agents.judging.criteria import score_criteria
 from hive_agents.memory import ToolResult
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:

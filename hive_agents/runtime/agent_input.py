@@ -13,7 +13,7 @@ from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, sound_agent
 from hive_agents.agents.guards import Limits
 from hive_agents.agents.versions import known_agents, serving_agent, versions
 from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.goals import Goal
 from hive_agents.memory.values import to_json
 from hive_agents.workspace import Workspace

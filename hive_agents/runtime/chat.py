@@ -57,7 +57,7 @@ class Chat:
     ) -> None:
         self.workspace, self._who = workspace, who
         self.reader = who if isinstance(who, Principal) else who()
-        self.engine = engine or workspace.engine()
+        self.engine = engine or SearchEngine(workspace)
         self.thread_id = thread_id
         self._threads = ThreadStore(workspace, self.reader)
         self._scripts: dict[Path, Script] = {}

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.database import BUSY_SECONDS, database_errors
 from hive_agents.runs import Lease
+from hive_agents.store import BUSY_SECONDS, database_errors
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:

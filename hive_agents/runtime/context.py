@@ -91,11 +91,12 @@ class HiveContext:
         from hive_agents.copilot.history import past_turns
         from hive_agents.copilot.session import Request, TurnSession
         from hive_agents.copilot.threads import ThreadStore
+        from hive_agents.retrieval import SearchEngine
         from hive_agents.runtime.runtime import Runtime
 
         session = self.turns.get(run_id)
         if session is None:
-            engine = self.engine or self.place.engine()
+            engine = self.engine or SearchEngine(self.place)
             runtime = Runtime(self.place, tenant=self.reader.tenant, run_id=run_id)
             session = TurnSession(
                 self.place,

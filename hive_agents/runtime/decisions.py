@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, json_patch
 from hive_agents.approvals.permission import refused
 from hive_agents.approvals.request import Verb
@@ -20,6 +19,7 @@ from hive_agents.runtime.agent_resume import resume_decided, waits_for
 from hive_agents.runtime.judge_requests import ANSWERED, EFFECTS, carried_out, overtaken_because
 from hive_agents.runtime.override import file_once
 from hive_agents.runtime.recheck import recheck_for
+from hive_agents.store import audit
 from hive_agents.verification.approved import deploy_approved, deployed_for, stale_because
 from hive_agents.verification.deploy import Deployment
 from hive_agents.workspace import Workspace

@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack, closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from hive_agents.database import connect, database_errors
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.events import EventBus, EventLog
 from hive_agents.llm import Chain
@@ -18,6 +17,7 @@ from hive_agents.llm import Role as ModelRole
 from hive_agents.runtime.agent_run import leases_of
 from hive_agents.runtime.dispatcher import Dispatcher
 from hive_agents.runtime.roles import Role, Work
+from hive_agents.store import connect, database_errors
 
 if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry

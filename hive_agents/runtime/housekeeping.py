@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.files import disk_errors
@@ -20,6 +19,7 @@ from hive_agents.memory import run_folder
 from hive_agents.runs import AGENT_GRAPH, RunStore
 from hive_agents.runtime.agent_run import leases_of
 from hive_agents.runtime.checkpoints import checkpointer
+from hive_agents.store import connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
@@ -20,6 +19,7 @@ from hive_agents.runs import LOST, RESTS, WEIGHT, Hold, Lease, LeaseLost, Leases
 from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.context import HiveContext
 from hive_agents.runtime.graphs import load_graph
+from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
 OnUpdate = Callable[[dict[str, Any]], None]

@@ -10,9 +10,8 @@ from pydantic import ValidationError
 from hive_agents.approvals import ApprovalRequest, ToolPolicy, ToolRule
 from hive_agents.approvals.answers import Recheck
 from hive_agents.errors import HiveError
+from hive_agents.expressions import ExpressionError, parse
 from hive_agents.goals import Goal, load_goal
-from hive_agents.judging.expressions import parse
-from hive_agents.judging.operations import ExpressionError
 from hive_agents.judging.rules import decide, load_rules, names_of
 from hive_agents.judging.verdict import JudgmentAction
 from hive_agents.workspace import Workspace

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hive_agents import searchable
 from hive_agents.errors import HiveError
 from hive_agents.goals import Goal, goal_type_of
 from hive_agents.judging.decision_log import DecisionLog, Spent
@@ -54,8 +55,8 @@ class Runtime:
         self, workspace: Workspace | Path | str | None = None, *, tenant: str = "local", run_id: str | None = None
     ) -> None:
         if workspace is None:
-            workspace = Workspace.find()
-        self.workspace = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+            workspace = searchable.Workspace.find()
+        self.workspace = workspace if isinstance(workspace, Workspace) else searchable.Workspace(workspace)
         self.tenant = tenant
         self.run_id = run_id or f"r{uuid.uuid4().hex[:10]}"
 

@@ -6,12 +6,11 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit, jsontext
 from hive_agents.credentials import is_reference
 from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
-from hive_agents.files import atomic_write_text, disk_errors
-from hive_agents.formats import load_value
+from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_value
 from hive_agents.goals import json_files
+from hive_agents.store import audit
 from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookTrigger
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeGuard
 from pydantic import AfterValidator, Field, RootModel
 
 from hive_agents.access import is_name
-from hive_agents.formats import AnyCase, FileFormat, Name
+from hive_agents.files import AnyCase, FileFormat, Name
 from hive_agents.triggers.payload import parse_path
 from hive_agents.triggers.schedule import Cron, zone
 

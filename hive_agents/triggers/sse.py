@@ -187,7 +187,7 @@ def _can_be_sent(id: str) -> bool:
 
 def _data(text: str) -> Any:
     """JSON where it is some, else the text."""
-    from hive_agents import jsontext
+    from hive_agents.files import jsontext
 
     try:
         return jsontext.parse(text, "data")

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_agents import jsontext
 from hive_agents.credentials import Secret, resolve
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.files import jsontext
 from hive_agents.triggers.acting import acting_principal
 from hive_agents.triggers.files import sound_trigger, trigger_ids
 from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of

@@ -10,19 +10,19 @@ from hive_agents.retrieval import StoredConfig
 from hive_agents.retrieval.config import read_config
 from hive_agents.retrieval.deployed import Version, find_active, versions
 from hive_agents.retrieval.indexing import build_index
+from hive_agents.store import made_by
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.deploy import switch
 from hive_agents.workspace import Workspace
 
 
 def deployed_for(workspace: Workspace, approval_id: str) -> Version | None:
-    """The deployment that an approval made, though it was rolled back or replaced since."""
-    made = (version for version in versions(workspace) if version.evaluation)
-    return next((one for one in made if one.evaluation and one.evaluation.get("approval_id") == approval_id), None)
+    """Return the deployment that an approval made, though it was rolled back or replaced since."""
+    return made_by(versions(workspace), approval_id)
 
 
 def stale_because(workspace: Workspace, context: Mapping[str, Any]) -> str:
-    """Why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's.
+    """Return why a request's figures hold no more, in words; "" where they do. `context` is a deploy request's.
 
     The documents are looked at as they are now.
     """

@@ -8,13 +8,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.access import AccessRules
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import GoldenSet, load_golden
 from hive_agents.retrieval import StoredConfig, load_collection
 from hive_agents.retrieval.deployed import unlogged_versions, versions
 from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import getpass
-import json
 from collections.abc import Collection
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from sqlite3 import Connection
 from typing import Any
 
-from hive_agents import audit
-from hive_agents.database import connect, database_errors, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.retrieval.active_link import is_inside
 from hive_agents.retrieval.deployed import (
-    DEPLOYMENT,
+    DEPLOYMENTS,
     ActiveConfig,
     Version,
     announce_switch,
@@ -26,6 +24,7 @@ from hive_agents.retrieval.deployed import (
     versions,
 )
 from hive_agents.retrieval.indexing import build_index
+from hive_agents.store import audit
 from hive_agents.verification.acceptance import nothing_to_accept, require_acceptable
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.check import require_sound
@@ -143,18 +142,8 @@ def switch(
                 fix="run the command again: it measures against what is there now",
                 exit_code=1,
             )
-        previous = _baseline(workspace, active)
-        return _record(
-            workspace,
-            candidate,
-            decision=decision,
-            via=via,
-            reason=reason,
-            previous=previous,
-            by=by,
-            authn=authn,
-            evaluation=evaluation,
-        )
+        told: dict[str, Any] = {"decision": decision, "via": via, "reason": reason, "by": by, "authn": authn}
+        return _record(workspace, candidate, previous=_baseline(workspace, active), evaluation=evaluation, **told)
 
 
 def rollback(workspace: Workspace, *, reason: str | None = None, by: str | None = None) -> tuple[Version, str]:
@@ -195,18 +184,8 @@ def _baseline(workspace: Workspace, active: ActiveConfig | None) -> int | None:
         return None
     if active.version is not None:
         return active.version.id
-    baseline = _record(
-        workspace,
-        active.stored,
-        decision="first",
-        via="deploy",
-        previous=None,
-        evaluation=None,
-        by=None,
-        reason="was active before the first deployment",
-        link=False,
-    )
-    return baseline.id
+    reason = "was active before the first deployment"
+    return _record(workspace, active.stored, decision="first", via="deploy", reason=reason, link=False).id
 
 
 def _record(
@@ -216,9 +195,9 @@ def _record(
     decision: str,
     via: str,
     reason: str | None,
-    previous: int | None,
-    evaluation: dict[str, Any] | None,
-    by: str | None,
+    previous: int | None = None,
+    evaluation: dict[str, Any] | None = None,
+    by: str | None = None,
     authn: str = "local",
     link: bool = True,
 ) -> Version:
@@ -227,36 +206,15 @@ def _record(
     fields = (stored.name, stored.file, stored.text, stored.hash, at, by, authn, decision, via, reason)
     if link:
         announce_switch(workspace)
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        with transaction(connection):
-            cursor = connection.execute(
-                "INSERT INTO config_versions"
-                " (name, file, text, config_hash, at, by, authn, decision, via, reason, evaluation, previous)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*fields, json.dumps(evaluation) if evaluation else None, previous),
-            )
-            assert cursor.lastrowid is not None
-            audit.append(
-                workspace,
-                DEPLOYMENT,
-                version=cursor.lastrowid,
-                config=stored.name,
-                file=stored.file,
-                text=stored.text,
-                config_hash=stored.hash,
-                by=by,
-                authn=authn,
-                decision=decision,
-                via=via,
-                reason=reason,
-                previous_version=previous,
-                evaluation=evaluation,
-            )
-            if link:
-                kind = EventType.CONFIG_ROLLED_BACK if via == "rollback" else EventType.CONFIG_DEPLOYED
-                told = {"config": stored.name, "version": cursor.lastrowid, "by": by, "decision": decision, "via": via}
-                EventLog.record(connection, [Event(kind, payload=told)])
-    version = Version(cursor.lastrowid, *fields, evaluation, previous)
+    version = DEPLOYMENTS.append(
+        workspace, lambda number: Version(number, *fields, evaluation, previous), _tell if link else None
+    )
     if link:
         settle(workspace, version)
     return version
+
+
+def _tell(connection: Connection, version: Version) -> None:
+    kind = EventType.CONFIG_ROLLED_BACK if version.via == "rollback" else EventType.CONFIG_DEPLOYED
+    told = {name: getattr(version, name) for name in ("by", "decision", "via")}
+    EventLog.record(connection, [Event(kind, payload={"config": version.name, "version": version.id, **told})])

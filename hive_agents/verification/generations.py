@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents import audit
-from hive_agents.database import connect, database_errors
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.evaluate import evaluate
 from hive_agents.evaluation.golden import GoldenSet, load_golden
@@ -15,6 +12,7 @@ from hive_agents.evaluation.statistics import paired_difference
 from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.retrieval.deployed import find_active
 from hive_agents.retrieval.generation import Generation, candidates, find_generation, promote
+from hive_agents.store import audit, connected
 from hive_agents.verification.certificate import log_fault
 from hive_agents.verification.gate import doubt_of, regressions, tag_changes
 from hive_agents.verification.holdout import distinct, spend, was_held_out
@@ -43,7 +41,7 @@ def decide_generations(workspace: Workspace) -> list[GenerationDecision]:
     Asked again about the same change, the first answer stands; each measurement uses the holdout.
     Raises: HIVE-307 where the index or the active config changed while it was measured.
     """
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         waiting = candidates(connection)
     return [_decide(workspace, name) for name in waiting]
 
@@ -81,7 +79,7 @@ class _Question:
 
 
 def _ask(workspace: Workspace, collection: str) -> _Question:
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
+    with connected(workspace.database) as connection:
         waiting = find_generation(connection, collection, "candidate")
         live = find_generation(connection, collection)
     assert waiting is not None
@@ -121,7 +119,7 @@ def _answered(workspace: Workspace, question: _Question) -> GenerationDecision |
 
 
 def _promote(workspace: Workspace, question: _Question) -> None:
-    with workspace.exclusive("switching the index"), closing(connect(workspace.database)) as connection:
+    with workspace.exclusive("switching the index"), connected(workspace.database) as connection:
         now = _ask(workspace, question.collection)
         if (now.about(), now.waiting.index_hash) != (question.about(), question.waiting.index_hash):
             message = f"what the new index of {question.collection} was measured on changed meanwhile"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hive_agents import audit
 from hive_agents.errors import Diagnostic
 from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
 KIND = "golden_accepted"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.files import locked
+from hive_agents.store import audit
 from hive_agents.verification.certificate import log_verdict
 from hive_agents.workspace import Workspace
 

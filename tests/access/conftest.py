@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 from tests.conftest import make_workspace
 
 PRINCIPALS = {

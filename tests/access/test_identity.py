@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import (
     AccessRules,
     Identity,
@@ -20,7 +21,6 @@ from hive_agents.access import (
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.sample import init_workspace
-from hive_agents.workspace import Workspace
 from tests.access.conftest import write_access
 from tests.sample import hive
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import (
     AccessLabels,
     LocalPermissions,
@@ -24,7 +25,6 @@ from hive_agents.access import (
     owner,
     permissions_of,
 )
-from hive_agents.workspace import Workspace
 from tests.access.conftest import DOCUMENTS, write_access
 from tests.conftest import write_document
 

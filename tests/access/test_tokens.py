@@ -20,10 +20,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
+from hive_agents import Workspace
 from hive_agents.access import Principal, keys_of, mint, revoke, uses_local_key, verify
 from hive_agents.access.local_key import local_key
 from hive_agents.errors import HiveError
-from hive_agents.workspace import Workspace
 
 DANA = Principal("acme", "dana", frozenset({"qa"}), frozenset({"reader", "approver"}))
 SECRET = "s" * 40

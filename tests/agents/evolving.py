@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry, load_agent
 from hive_agents.agents.evolution.proposals import propose
 from hive_agents.agents.evolution.texts import format_hash
@@ -15,7 +16,6 @@ from hive_agents.llm import Chain, ChatResult, Message, Tool
 from hive_agents.llm.chain import Role
 from hive_agents.runtime import agent_deploy, decisions
 from hive_agents.runtime.agent_deploy import AgentDeployment
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import Told, say, sets
 

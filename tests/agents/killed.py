@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry
 from hive_agents.agents.tool import ToolContext
 from hive_agents.llm import Chain, ChatResult, Message, Tool, Usage
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, edge, node, write_json
 from tests.agents.loops import Told, agent, say, sets
 
@@ -124,9 +124,9 @@ def kill_at(number: int) -> None:
     """Count what the process waits for and what it commits, and die at the number given."""
     from asyncio import events
 
-    from hive_agents import database
     from hive_agents.agents import effects
     from hive_agents.memory import conversation
+    from hive_agents.store import database
 
     left = [number]
     run, transaction = events.Handle._run, database.transaction

@@ -7,12 +7,12 @@ import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry
 from hive_agents.events import Event, EventLog
 from hive_agents.goals import Goal
 from hive_agents.llm import Chain, ChatDelta, ChatResult, Message, ModelError, Tool, ToolCall, Usage
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json
 
 Answer = ChatResult | ModelError

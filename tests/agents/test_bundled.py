@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.agents import ToolContext
 from hive_agents.agents.bundled import bundled_tools
 from hive_agents.evaluation import load_golden
 from hive_agents.memory import ToolResult
 from hive_agents.retrieval import build_index
+from hive_agents.store import audit
 from hive_agents.verification import deploy, named_config
-from hive_agents.workspace import Workspace
 from tests.conftest import make_workspace, write_config, write_document
 
 CANARY = "zanzibar-4711"

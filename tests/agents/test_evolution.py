@@ -9,18 +9,17 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry, find_sub_agent
 from hive_agents.agents.evolution.proposals import find_proposal, propose
 from hive_agents.agents.evolution.texts import agent_hash
 from hive_agents.agents.versions import known_agents, rollback, serving_agent, versions, warnings
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import connected
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog, EventType
 from hive_agents.runtime import decisions
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.workspace import Workspace
+from hive_agents.store import Ledger, audit, connected
 from tests.agents.conftest import write_json
 from tests.agents.evolving import (
     ALL,
@@ -166,13 +165,13 @@ def test_a_deployment_that_dies_is_finished_by_the_next(
     from hive_agents.agents import versions as module
 
     outcome = deploy(first, proposed(first, *ALL))
-    append, write, follow = audit.append, module._write, module.follow
+    append, write, follow = audit.append, Ledger._write, module.follow
 
     def die(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
     def logged_then_die(place: Workspace, kind: str, **given: Any) -> Any:
-        if kind != module.KIND:
+        if kind != module.VERSIONS.kind:
             return append(place, kind, **given)
         if moment == "after the line":
             append(place, kind, **given)
@@ -180,14 +179,14 @@ def test_a_deployment_that_dies_is_finished_by_the_next(
 
     with monkeypatch.context() as patch:
         if moment == "before the row":
-            patch.setattr(module, "_write", die)
+            patch.setattr(Ledger, "_write", die)
         elif moment == "before the file":
             patch.setattr(module, "follow", die)
         else:
             patch.setattr(audit, "append", logged_then_die)
         with pytest.raises(KeyboardInterrupt):
             approve(first, outcome.approval_id)
-    assert (module._write, module.follow) == (write, follow)
+    assert (Ledger._write, module.follow) == (write, follow)
     assert prompt(first) == (knows(*ALL) if moment in ("after the line", "before the file") else knows())
     assert decisions.finish(first) == []
     assert prompt(first) == knows(*ALL)

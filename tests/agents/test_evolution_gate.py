@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry, load_agent
 from hive_agents.agents.evolution.verdict import Rehearsed, decide
 from hive_agents.agents.versions import serving_agent, versions
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import connected
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, ModelError
 from hive_agents.runtime.agent_gate import scratch
-from hive_agents.workspace import Workspace
+from hive_agents.store import audit, connected
 from tests.agents.conftest import write_json
 from tests.agents.evolving import (
     ALL,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry
 from hive_agents.agents.evolution.proposals import find_proposal, propose
 from hive_agents.agents.evolution.reach import more_than
@@ -15,7 +15,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.approvals.patch import patched
 from hive_agents.errors import HiveError
 from hive_agents.runtime import decisions
-from hive_agents.workspace import Workspace
+from hive_agents.store import audit
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.evolving import (
     ALL,

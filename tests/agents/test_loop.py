@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import NodeContext, NodeVerdict, ToolContext, ToolRegistry
 from hive_agents.agents.guards import Limits
 from hive_agents.errors import HiveError
 from hive_agents.llm import ModelError
 from hive_agents.memory import DataBuffer
 from hive_agents.runs import RunStore
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import node
 from tests.agents.loops import agent, events, goal, said, say, sets, start, verdicts, words
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.effects import Effects
 from hive_agents.agents.ends import End, fault
@@ -19,7 +20,6 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import ModelError, ToolCall
 from hive_agents.memory import DataFiles, run_folder
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json, edge, node, write_json
 from tests.agents.loops import Told, agent, events, said, say, sets, start, words
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.memory import ConversationStore
 from hive_agents.runs import RunStore
-from hive_agents.workspace import Workspace
 from tests.agents.killed import EFFECTS, MESSAGES, OUTPUTS, prepared
 
 CHECKOUT = Path(__file__).parents[2]

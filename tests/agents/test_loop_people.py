@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.agents import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.recheck import recheck_for
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import node
 from tests.agents.loops import Told, agent, events, said, sets, start, words
 

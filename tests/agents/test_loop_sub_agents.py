@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import ChatResult, Message, Tool
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import node
 from tests.agents.loops import Answer, Told, agent, events, say, sets, start
 

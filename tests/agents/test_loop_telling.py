@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import Message, ModelError, Tool, Usage
 from hive_agents.memory import ConversationStore
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import edge, node
 from tests.agents.loops import Answer, Told, agent, say, sets, start
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.retrieval import build_index
-from hive_agents.workspace import Workspace
 from tests.conftest import make_workspace
 from tests.sample import hive
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec, agent_ids, find_sub_agent, load_agent
 from hive_agents.errors import HiveError
 from hive_agents.judging import CapabilityLevel
 from hive_agents.schemas import json_schema
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json, edge, node, write_json
 
 EXAMPLE = """{"id":"digest","version":1,"mode":"continuous","goal":"weekly_digest","entry":"collect",

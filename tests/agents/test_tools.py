@@ -11,13 +11,13 @@ from langchain_core.tools import BaseTool
 from langchain_core.tools import tool as langchain_tool
 from pydantic import BaseModel, Field
 
+from hive_agents import Workspace
 from hive_agents.agents import ToolContext, ToolRegistry
 from hive_agents.agents.guards import RetryPolicy
 from hive_agents.approvals import ToolRule
 from hive_agents.credentials import Secret
 from hive_agents.errors import HiveError
 from hive_agents.memory import ToolResult
-from hive_agents.workspace import Workspace
 
 SOON = RetryPolicy(attempts=3, base=0.0)
 

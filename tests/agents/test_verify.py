@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, agent_ids, check_agent, load_agent, register_judge, sound_agent
 from hive_agents.agents.prompt_texts import filled, secrets_in
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.resources import bundled
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json, edge, node, write_json
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import ToolContext, Tools
 from hive_agents.agents.addresses import destination, is_public
 from hive_agents.agents.bundled import NAMES, ONLY_SUB_AGENTS, bundled_tools
 from hive_agents.agents.web_tools import MAX_BYTES, page_text
 from hive_agents.errors import HiveError
-from hive_agents.workspace import Workspace
 
 PAGE = "<html><head><title>Bees</title><style>p {}</style></head><body><p>Honey &amp; <b>wax</b></p></body></html>"
 

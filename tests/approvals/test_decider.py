@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import Principal, mint
 from hive_agents.approvals import ApprovalStore
 from hive_agents.runtime.decider import Decider, decider_for, requester_for
-from hive_agents.workspace import Workspace
 from tests.approvals.asking import filing, refused
 from tests.sample import Ran, hive
 

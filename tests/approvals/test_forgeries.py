@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers
-from hive_agents.database import connect
 from hive_agents.runtime.decisions import carry_out, finish
-from hive_agents.workspace import Workspace
+from hive_agents.store import audit, connect
 from tests.approvals.asking import filing, refused
 from tests.sample import hive
 

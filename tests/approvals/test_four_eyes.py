@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Approvers
-from hive_agents.database import connect
-from hive_agents.workspace import Workspace
+from hive_agents.store import connect
 from tests.approvals.asking import filing, refused
 
 GOLDEN = ["./evals/golden.json", "EVALS/golden.json", "x/../evals/golden.json", "/w/evals", "ｅｖａｌｓ/g", ["evals/"]]

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.approvals.interchange import exported, exported_decision, imported, imported_decision
-from hive_agents.workspace import Workspace
 from tests.approvals.asking import SCHEMA, editable, refused
 
 CURRENT: dict[str, Any] = {

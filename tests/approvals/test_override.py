@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.runtime.override import file_once
-from hive_agents.workspace import Workspace
 from tests.approvals.asking import filing
 
 

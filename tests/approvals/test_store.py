@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, store
-from hive_agents.database import connect
-from hive_agents.workspace import Workspace
+from hive_agents.store import audit, connect
 from tests.approvals.asking import editable, filing, refused
 
 

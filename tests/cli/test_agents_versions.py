@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import Principal, mint
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.agents.evolving import agent_file, goal_file, teaches
 from tests.conftest import make_workspace

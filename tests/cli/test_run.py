@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from hive_agents import runs
-from hive_agents.database import connected
+from hive_agents import Workspace, runs
 from hive_agents.runs import RunStore
-from hive_agents.workspace import Workspace
+from hive_agents.store import connected
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
 from tests.sample import Ran, hive

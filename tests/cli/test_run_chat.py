@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.runs import RunStore
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.cli.test_run import ASK, script, sets
 from tests.conftest import make_workspace

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.cli.runs_who import Caller
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.cli.test_run import ASK, INPUT, command, running, script, sets
 from tests.conftest import make_workspace

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json, node, write_json
 from tests.runtime.hosting import CHECKOUT, prepared
 

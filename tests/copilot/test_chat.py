@@ -19,12 +19,12 @@ from hive_agents.cli.surface import Surface
 from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.session import Request
 from hive_agents.copilot.threads import ThreadStore
-from hive_agents.database import connected
 from hive_agents.events import EventLog
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runs import RunStore
 from hive_agents.runtime.chat import Chat
+from hive_agents.store import connected
 from tests.copilot.chats import as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
 from tests.leaks.service import Service, allowing, serving
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.copilot.answers import Answer, Passage, cleaned, extractive
 from hive_agents.copilot.verdicts import GOAL, answer_goal, judge_answer
 from hive_agents.errors import HiveError
 from hive_agents.judging import EvaluationRule, HybridJudge, JudgmentAction
-from hive_agents.workspace import Workspace
 from tests.copilot.scripts import INJECTIONS, scripted
 
 ACCEPT, RETRY, _, ESCALATE = JudgmentAction

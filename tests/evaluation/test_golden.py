@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import GoldenSet, load_golden
-from hive_agents.workspace import Workspace
 from tests.topics import holdout_queries, query, write_golden
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.evaluation.labelling import pool, save_label
 from hive_agents.retrieval import SearchEngine
-from hive_agents.workspace import Workspace
 from tests.conftest import COLLECTION, write_document
 from tests.topics import indexed_engine, query, write_golden
 
@@ -136,7 +136,7 @@ def test_labels_can_go_to_another_file(topics: Workspace) -> None:
 LABELLER = """
 import sys
 from hive_agents.evaluation.labelling import save_label
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 for topic in sys.argv[2:]:
     save_label(Workspace(sys.argv[1]), topic, "kb", relevant=[f"guides/{topic}.md"], distractors=[], irrelevant=None)
 """

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.events import EventLog
-from hive_agents.workspace import Workspace
 
 
 @pytest.fixture

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents import database
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventBus, EventLog, EventType
-from hive_agents.events import log as log_module
-from hive_agents.workspace import Workspace
+from hive_agents.store import database
 from tests.events.recording import Recorder, event
 
 ROOT = Path(__file__).parents[2]
@@ -96,14 +95,16 @@ async def test_locked_log_refuses_and_delivers_nothing(log: EventLog, monkeypatc
 
 
 async def test_full_disk_refuses_and_delivers_nothing(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = database.connect
+
     def small(path: Path) -> sqlite3.Connection:
-        connection = database.connect(path)
+        connection = connect(path)
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
     recorder = Recorder()
-    monkeypatch.setattr(log_module, "connect", small)
+    monkeypatch.setattr(database, "connect", small)
     async with EventBus(log) as bus:
         bus.subscribe(recorder)
         with pytest.raises(HiveError, match="HIVE-403"):
@@ -194,7 +195,7 @@ async def test_restart_goes_on_where_the_log_ended(log: EventLog) -> None:
 OTHER = """
 import asyncio, sys
 from hive_agents.events import Event, EventBus, EventLog, EventType
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 async def main():
     async with EventBus(EventLog(Workspace(sys.argv[1]))) as bus:
         for n in range(50):

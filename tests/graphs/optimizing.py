@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from hive_agents import Workspace
-from hive_agents.database import connect
 from hive_agents.runtime.optimize import OptimizeRun
+from hive_agents.store import connect
 
 OPTIMIZE = [sys.executable, "-m", "hive_agents", "optimize"]
 QUICK: dict[str, Any] = {"iterations": 2, "seconds": 30.0}

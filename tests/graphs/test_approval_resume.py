@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from hive_agents import Workspace, audit
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.retrieval.deployed import active_config, versions
 from hive_agents.runs import RunStore
 from hive_agents.runtime.decisions import finish
 from hive_agents.runtime.optimize import OptimizeRun
+from hive_agents.store import audit
 from tests.sample import copied_sample, hive, write_config
 
 STRICT = '[gate]\nalpha = 1e-9\n[approvals]\non_timeout = "reject"\n'
@@ -233,7 +234,7 @@ def test_two_processes_that_resume_at_once_deploy_once(waiting: tuple[Workspace,
 
 
 def test_a_request_altered_in_the_database_deploys_nothing(waiting: tuple[Workspace, str, str]) -> None:
-    from hive_agents.database import connect
+    from hive_agents.store import connect
 
     workspace, run, request = waiting
     connection = connect(workspace.database)

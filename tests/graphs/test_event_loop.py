@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from graphs.event_loop import build
+from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.llm import Message, Tool
 from hive_agents.memory import ConversationStore
 from hive_agents.runtime.agent_run import AgentRun
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, edge, node, write_json
 from tests.agents.loops import Answer, Told, agent, events, goal, said, say, sets, start, words
 from tests.conftest import make_workspace

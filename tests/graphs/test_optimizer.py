@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents import Workspace, audit
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.retrieval import build_index
@@ -24,6 +24,7 @@ from hive_agents.retrieval.deployed import active_config, versions
 from hive_agents.runs import RunStore, pause, stop
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.runtime.optimize import OptimizeRun
+from hive_agents.store import audit
 from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, started_runs
 from tests.sample import copied_sample, hive
 from tests.topics import TOPICS, activate, make_topics, write_golden

@@ -120,6 +120,13 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, kind: str, request: p
         ("a.txt", "Müller".encode("latin-1"), "not valid UTF-8 (line 1); save it as UTF-8"),
         ("a.md", b"---\ntitle: [\n---\n", "not valid YAML"),
         ("a.md", b"---\ntitle: x\n\nText", "no closing ---"),
+        ("a.md", b"---\n- x\n---\nText", "its front matter is not a list of `key: value` lines"),
+        (
+            "a.md",
+            b"---\nview: [a]\nview: [b]\n---\nText",
+            'the key "view" stands there twice (line 3); keep one of them',
+        ),
+        ("a.md", b"---\na: &x [1]\nb: *x\n---\nText", "its front matter can't use YAML aliases (line 3)"),
         ("a.html", b"just words", "holds no HTML"),
         ("a.html", b"<html><body><nav>x</nav></body></html>", "no text in it"),
         ("a.pdf", b"hello", "not a PDF"),

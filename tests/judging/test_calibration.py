@@ -11,7 +11,6 @@ from scipy.stats import beta, binom
 
 from benchmarks.calibration import thresholds
 from hive_agents import Workspace
-from hive_agents.database import connect
 from hive_agents.errors import HiveError
 from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
@@ -35,6 +34,7 @@ from hive_agents.judging.thresholds import (
     refuse_thresholds,
     threshold_for,
 )
+from hive_agents.store import connect
 from tests.judging.recorded import load_recorded
 
 NOW = dt.datetime(2026, 2, 1, tzinfo=dt.UTC)

@@ -8,7 +8,6 @@ from contextlib import closing
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.database import connect
 from hive_agents.errors import HiveError
 from hive_agents.judging import audits
 from hive_agents.judging.calibration import calibrate
@@ -16,6 +15,7 @@ from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.learning import mine
 from hive_agents.judging.stats import judge_stats
 from hive_agents.judging.thresholds import apply_threshold, threshold_for
+from hive_agents.store import connect
 from tests.judging.test_calibration import put
 from tests.sample import hive
 

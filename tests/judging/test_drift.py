@@ -5,9 +5,9 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from hive_agents import Workspace, audit
-from hive_agents.database import connect
+from hive_agents import Workspace
 from hive_agents.judging.drift import ALARM, e_value, forget, observe, psi, states
+from hive_agents.store import audit, connect
 
 
 def test_two_early_errors_alarm_and_one_does_not(text_workspace: Workspace) -> None:

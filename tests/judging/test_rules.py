@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
+from hive_agents.expressions import ExpressionError
 from hive_agents.goals import Goal, goal_ids, load_goal
-from hive_agents.judging.operations import ExpressionError
 from hive_agents.judging.rules import EvaluationRule, in_order, load_rules
-from hive_agents.workspace import Workspace
 from tests.sample import hive
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from benchmarks.calibration import rollbacks
-from hive_agents import Workspace, audit
-from hive_agents.database import connect
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.judging.learning import RuleBook, RuleProposal
 from hive_agents.judging.learning.proposals import proposed_rule
 from hive_agents.judging.learning.sequential import AGREE, BOUND, DISAGREE, Evidence, rollback_evidence
 from hive_agents.judging.learning.stages import LearnedRule, _save, place_of
+from hive_agents.store import audit, connect
 
 MINER = "service:miner"
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.active_link import point_active
-from hive_agents.workspace import Workspace
 from tests.conftest import write_config, write_document
 
 TENANTS = ("acme", "globex", "initech")

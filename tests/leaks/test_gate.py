@@ -15,6 +15,7 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 
 from graphs import worker
+from hive_agents import Workspace
 from hive_agents.copilot import steps
 from hive_agents.copilot.documents import page_of
 from hive_agents.copilot.outcome import Outcome
@@ -25,7 +26,6 @@ from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.runtime.chat import Chat
 from hive_agents.runtime.context import HiveContext
-from hive_agents.workspace import Workspace
 from tests.leaks.corpus import COLLECTION, Doc, canaries, canary, make, random_documents, readers
 from tests.leaks.service import Service, allowing, serving
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.access.local_key import local_key
 from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.session import Request
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
-from hive_agents.workspace import Workspace
 from tests.leaks.corpus import FOLDERS, STATUSES, TENANTS, WORDS, Doc, Rules, canary, make, readers
 from tests.leaks.visits import told
 

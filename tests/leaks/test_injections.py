@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.copilot.answers import Answer
 from hive_agents.copilot.reply import numbered, rows_of
 from hive_agents.copilot.session import Request
@@ -18,7 +19,6 @@ from hive_agents.copilot.verdicts import GOAL, as_result, evidence
 from hive_agents.judging import JudgmentAction
 from hive_agents.llm import Chain
 from hive_agents.runtime.chat import Chat
-from hive_agents.workspace import Workspace
 from tests.copilot.scripts import INJECTIONS
 from tests.leaks.corpus import Doc, Rules, canaries, canary, make, random_documents, readers
 from tests.leaks.visits import collecting

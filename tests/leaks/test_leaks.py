@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.retrieval import SearchEngine
-from hive_agents.workspace import Workspace
 from tests.leaks.channels import CHANNELS, collected, leaks
 from tests.leaks.corpus import Doc, make, random_documents, random_rules, readers
 from tests.leaks.visits import Visit

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import Principal, permissions_of
 from hive_agents.copilot.feedback import A_HOUR, FeedbackQueue
 from hive_agents.copilot.gate import Gate
@@ -17,7 +18,6 @@ from hive_agents.copilot.session import Request, vocabulary_of
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.runtime.chat import Chat
-from hive_agents.workspace import Workspace
 from tests.conftest import write_document
 from tests.leaks.corpus import Doc, Rules, canaries, canary, make, readers
 from tests.leaks.visits import told

@@ -8,13 +8,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.session import Request
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime.chat import Chat
-from hive_agents.workspace import Workspace
 from tests.leaks.corpus import WORDS, Doc, Rules, canaries
 
 FOLLOW_UPS = (

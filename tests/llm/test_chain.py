@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from hive_agents.errors import HiveError
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.llm import Chain, Message, Meter, ModelError, Script, Usage, model_names, open_chain
 from hive_agents.settings import Models, Settings
 

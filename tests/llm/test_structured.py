@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.llm import ModelError, validated
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.database import connect
+from hive_agents import Workspace
 from hive_agents.memory import ConversationStore, DataFiles
-from hive_agents.workspace import Workspace
+from hive_agents.store import connect
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ HEAD = """
 import sys
 from hive_agents.llm.model import Message, ToolCall
 from hive_agents.memory import *
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 workspace, argument = Workspace(sys.argv[1]), sys.argv[2]
 """
 

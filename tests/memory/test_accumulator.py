@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.memory import ConversationStore, OutputAccumulator
-from hive_agents.workspace import Workspace
 
 
 def test_outputs_survive_their_process(store: ConversationStore, bare: Workspace) -> None:

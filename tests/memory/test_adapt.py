@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.memory import AgentMemory, DataFiles
-from hive_agents.workspace import Workspace
 
 
 @pytest.fixture

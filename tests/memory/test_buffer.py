@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.memory import DataBuffer
-from hive_agents.workspace import Workspace
 from tests.memory.processes import finish, start
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.llm.model import Message, ToolCall
 from hive_agents.memory import ConversationStore, DataFiles, Spillover, ToolResult, compact
 from hive_agents.memory.timeline import tokens_of
-from hive_agents.workspace import Workspace
 
 POINTER = (
     "[Previous conversation saved to 'conversation_1.md'. Use load_data('conversation_1.md') to review if needed.]"

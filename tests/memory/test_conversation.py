@@ -8,13 +8,13 @@ from contextlib import closing
 
 import pytest
 
-from hive_agents import database
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.llm.model import Message, ToolCall
 from hive_agents.memory import ConversationStore
 from hive_agents.memory.entries import Mark
 from hive_agents.memory.timeline import INTERRUPTED
-from hive_agents.workspace import Workspace
+from hive_agents.store import database
 from tests.memory.processes import finish, start
 
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.memory import ContextHandoff, ConversationStore, transition_marker
-from hive_agents.workspace import Workspace
 
 REFLECTION = (
     "Before proceeding, briefly reflect: what went well in the previous phase? "

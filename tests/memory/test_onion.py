@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.memory import (
     AgentMemory,
@@ -16,7 +17,6 @@ from hive_agents.memory import (
     compact,
     narrative,
 )
-from hive_agents.workspace import Workspace
 
 LAYERS: dict[str, Any] = {"identity": "You are IDENTITY.", "narrative": "NARRATIVE so far.", "focus": "FOCUS on it."}
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.memory import DataFiles, Spillover, ToolResult
 from hive_agents.memory.pretty import pretty
-from hive_agents.workspace import Workspace
 from tests.memory.processes import finish, start
 
 AT, OVER = "x" * 30_000, "x" * 30_001

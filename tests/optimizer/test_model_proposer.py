@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.llm import Chain, ChatResult, Message, Script, ScriptedModel
 from hive_agents.optimizer.model_proposer import MOST, ModelProposer
 from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed
@@ -18,7 +19,6 @@ from hive_agents.optimizer.space import apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
 from hive_agents.retrieval import build_index
 from hive_agents.settings import Optimizer
-from hive_agents.workspace import Workspace
 from tests.conftest import write_config
 from tests.llm.bedrock_server import bedrock_server
 from tests.llm.environment import point_aws_at

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hive_agents import RetrievalConfig
+from hive_agents import RetrievalConfig, Workspace
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, sweep
 from hive_agents.retrieval import load_collection
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.verification import check_config
 from hive_agents.verification.check import stored_from
-from hive_agents.workspace import Workspace
 from tests.sample import indexed_sample
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import RetrievalConfig, SearchEngine, build_index, load_collection, retrieve
 from hive_agents.retrieval.adaptive import adaptive
@@ -16,7 +17,6 @@ from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.retrieval.lanes import Mask
 from hive_agents.retrieval.stages import Search
-from hive_agents.workspace import Workspace
 from tests.conftest import config_json, make_workspace
 
 WORDS = "assay balance beaker buffer column dilute filter flask heater lamp mixer pump rotor sample valve".split()

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.providers import open_embedder, open_reranker
 from hive_agents.settings import Models
-from hive_agents.workspace import Workspace
 from tests.llm.bedrock_server import DENIED, GARBAGE, BedrockServer, Slow, bedrock_server
 from tests.llm.environment import point_aws_at
 

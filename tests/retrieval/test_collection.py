@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval import Collection, collection_names, load_collection
-from hive_agents.workspace import Workspace
 from tests.conftest import COLLECTION
 
 

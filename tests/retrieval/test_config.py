@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.retrieval import find_config
 from hive_agents.retrieval.config import config_hash, parse_config
-from hive_agents.workspace import Workspace
 from tests.conftest import config_json, write_config
 
 MINIMAL = {"name": "a", "collection": "kb", "retrieval": {"method": "hybrid", "top_k": 5}}

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hive_agents import Workspace
 from hive_agents.retrieval import Ranking
 from hive_agents.retrieval.distraction import disagreement
-from hive_agents.workspace import Workspace
 from tests.conftest import config_json
 
 QUERY = "What happens with too many requests for a key?"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hive_agents import Workspace
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.embedding_cache import SHARD, EmbeddingCache, text_hash
 from hive_agents.retrieval.minilm_tokens import WordPieces
-from hive_agents.workspace import Workspace
 from tests.conftest import make_workspace, write_document
 
 

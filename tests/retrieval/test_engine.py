@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import Ranking, SearchEngine, build_index
-from hive_agents.workspace import Workspace
 from tests.conftest import config_json, make_workspace, write_document
 
 QUERY = "How do I rotate an API key?"

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval.explain import explain_hit, explain_text
-from hive_agents.workspace import Workspace
 from tests.conftest import config_json, write_document
 
 QUERY = "How do I rotate an API key?"

@@ -3,11 +3,11 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.filters import Condition, condition, parse_filters
-from hive_agents.workspace import Workspace
 from tests.conftest import COLLECTION, config_json, write_document
 
 EVERYTHING = "the a key run request is"

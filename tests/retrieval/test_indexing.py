@@ -16,11 +16,11 @@ import pytest
 from numpy.typing import NDArray
 
 import hive_agents
-from hive_agents import database
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index, indexing
 from hive_agents.retrieval.minilm import LocalMiniLM
-from hive_agents.workspace import Workspace
+from hive_agents.store import database
 from tests.conftest import DOCUMENTS, config_json, make_workspace, write_document
 
 QUERY = "How do I rotate an API key?"
@@ -67,7 +67,7 @@ def refused(workspace: Workspace) -> tuple[str, int]:
 START = """
 import json, os, shutil, sys
 from hive_agents.errors import HiveError
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 """
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import RetrievalConfig, Search, SearchEngine, finish, present, retrieve
 from hive_agents.retrieval.fusion import Fused
 from hive_agents.retrieval.lanes import Lane
 from hive_agents.retrieval.ranking import Cut
-from hive_agents.workspace import Workspace
 from tests.conftest import DOCUMENTS, config_json
 
 QUERY = "How do I rotate an API key?"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from hive_agents import Workspace
 from hive_agents.agents.effects import Done, Effects
 from hive_agents.agents.guards import Budget, Limits
 from hive_agents.errors import HiveError
 from hive_agents.runs import Leases, RunStore, take
-from hive_agents.workspace import Workspace
 
 THREADS, ROUNDS = 20, 3
 

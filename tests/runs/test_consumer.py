@@ -7,9 +7,9 @@ import logging
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.events.consumer import Consumer
-from hive_agents.workspace import Workspace
 from tests.events.recording import event
 
 

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import Lease, LeaseLost, Leases, LeasesProtocol, RunStore, RunStoreProtocol
-from hive_agents.workspace import Workspace
 from tests.runs.contract import Clock, LeasesContract, RunStoreContract
 
 
@@ -62,7 +62,7 @@ def test_each_move_is_told_of_in_the_log(place: Workspace) -> None:
 
 def test_a_deleted_run_leaves_nothing_of_it_in_the_database(place: Workspace) -> None:
     from hive_agents import runs
-    from hive_agents.database import connected
+    from hive_agents.store import connected
 
     store = RunStore(place)
     kept, gone = (store.insert("event_loop", {}, agent="digest")[0] for _ in range(2))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from hive_agents import runs
+from hive_agents import Workspace, runs
 from hive_agents.errors import HiveError
 from hive_agents.memory import ConversationStore
 from hive_agents.runs import Leases, RunStore
-from hive_agents.workspace import Workspace
 
 NO = "HIVE-409"
 # By status: what pause, stop and resume make of it; a + is asked of whoever works on the run.

@@ -7,8 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from hive_agents import Workspace
 from hive_agents.runs import Leases, RunStore
-from hive_agents.workspace import Workspace
 from tests.runs.contract import Clock
 from tests.runs.processes import THREADS
 

@@ -19,13 +19,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.tool import ToolContext
 from hive_agents.llm import Chain, ChatResult, Message, Tool
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.host import Host
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.agents.loops import Told, say, sets
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents.effects import Done, Effects
 from hive_agents.agents.guards import Budget, Limits
 from hive_agents.errors import HiveError
@@ -19,7 +20,6 @@ from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.runs import Lease, Leases, RunStore, stop, taken
 from hive_agents.runtime.agent_drive import Drive, result_of
 from hive_agents.runtime.agent_run import AgentRun, leases_of
-from hive_agents.workspace import Workspace
 from tests.runtime.hosting import prepared, queued, seams
 
 GIVEN = {"what": "work", "seconds": 0.0}

@@ -10,8 +10,8 @@ from pathlib import Path
 import ormsgpack
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.runtime.checkpoints import async_checkpointer, checkpointer
-from hive_agents.workspace import Workspace
 
 CALL = 0  # LangGraph's extension type for "import this, call it with that"
 
@@ -32,7 +32,7 @@ def test_stored_bytes_call_nothing_whenever_langgraph_was_imported(
 import sys
 {"import langgraph.checkpoint.sqlite, langgraph.graph" if imported_before else ""}
 from hive_agents.runtime.checkpoints import checkpointer
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 with checkpointer(Workspace({str(text_workspace.root)!r})) as saver:
     print(saver.serde.loads_typed(("msgpack", bytes.fromhex({poisoned(marker).hex()!r}))))
 """

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
@@ -24,7 +25,6 @@ from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.health import HealthJudge
 from hive_agents.runtime.host import Host
 from hive_agents.runtime.queen import Queen
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.agents.loops import Told, say, sets
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import connected
 from hive_agents.events import EventBus, EventLog
 from hive_agents.llm import Chain
 from hive_agents.runs import LeaseLost, RunStore, pause, resume, stop
@@ -23,7 +23,7 @@ from hive_agents.runtime.agent_run import AgentRun, leases_of
 from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.runtime.decisions import decide, finish
 from hive_agents.runtime.dispatcher import DEATHS, Dispatcher
-from hive_agents.workspace import Workspace
+from hive_agents.store import connected
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import Told
 from tests.runtime.hosting import TURNS, effects, host, prepared, queued, seams, until

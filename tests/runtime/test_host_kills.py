@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.runs import RunStore
 from hive_agents.triggers import sign
-from hive_agents.workspace import Workspace
 from tests.runtime.hosting import SECRET, TURNS, Nursery, effects, prepared, queued, spans
 
 RUNS, CAREFUL = 16, 8

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.database import connected
 from hive_agents.retrieval.deployed import versions
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import leases_of
 from hive_agents.runtime.host import Host
 from hive_agents.runtime.optimize import OptimizeRun
+from hive_agents.store import connected
 from tests.graphs.optimizing import QUICK
 from tests.runtime.hosting import until
 from tests.sample import copied_sample

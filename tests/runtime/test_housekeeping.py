@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.database import connected
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.llm import Message
@@ -17,7 +17,7 @@ from hive_agents.memory import ConversationStore
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun, leases_of
 from hive_agents.runtime.housekeeping import Pruned, delete_run, prune
-from hive_agents.workspace import Workspace
+from hive_agents.store import connected
 from tests.runtime.hosting import prepared, queued, seams
 
 TALKS = (("queen", "queen:dana"), ("queen", "queen:omar"), ("digest", "r1"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents import Workspace, audit
+from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.errors import HiveError
 from hive_agents.judging import drift
@@ -18,6 +18,7 @@ from hive_agents.judging.learning import LearnedRule, RuleBook
 from hive_agents.judging.thresholds import Threshold, awaiting, threshold_for
 from hive_agents.runtime.decisions import decide, finish
 from hive_agents.runtime.judge_requests import ask_for_rule, ask_for_thresholds
+from hive_agents.store import audit
 from tests.judging.test_calibration import put
 from tests.judging.test_stages import MINER, proposal
 

@@ -15,13 +15,13 @@ import pytest
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
-from hive_agents.database import connect
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore
 from hive_agents.runtime.host import Host
 from hive_agents.server import Listener, app
+from hive_agents.store import connect
 from hive_agents.triggers import sign
-from hive_agents.workspace import Workspace
 from tests.runtime.hosting import SECRET, effects, host, prepared, until
 
 BODY = b'{"what": "work", "seconds": 0}'

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.runs import RunStore
 from hive_agents.triggers import TriggerSpec, acting_principal
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
 

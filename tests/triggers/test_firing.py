@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.firing import fire
 from hive_agents.triggers import Accepted, Scheduler, accept, acting_principal, load_trigger, sign
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.sample import Ran, hive
 from tests.triggers.conftest import NIGHTLY, TICKET, at, trigger

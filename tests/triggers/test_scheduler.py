@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import load_agent
 from hive_agents.agents.versions import record
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog, EventType
 from hive_agents.runs import RunStore
 from hive_agents.triggers import Outcome, Scheduler, TriggerStore, all_triggers, load_trigger
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.triggers.conftest import NIGHTLY, Fired, at, trigger
 

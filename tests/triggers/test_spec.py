@@ -7,6 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.schemas import json_schema
 from hive_agents.triggers import (
@@ -18,7 +19,6 @@ from hive_agents.triggers import (
     trigger_ids,
     write_trigger,
 )
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.triggers.conftest import NIGHTLY, TICKET, trigger
 

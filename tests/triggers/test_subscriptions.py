@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore
 from hive_agents.triggers import SseTrigger, Subscription, Subscriptions, TriggerStore
-from hive_agents.workspace import Workspace
 from tests.triggers.conftest import Fired, trigger
 from tests.triggers.streams import OK, Streams, served, status
 

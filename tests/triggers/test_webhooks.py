@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from hive_agents.database import connected
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore
+from hive_agents.store import connected
 from hive_agents.triggers import Accepted, Refused, TriggerStore, accept, sign
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import write_json
 from tests.triggers.conftest import NIGHTLY, TICKET, Fired, trigger
 

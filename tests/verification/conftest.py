@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 from tests.topics import make_topics
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.deployed import find_active
 from hive_agents.verification import check_config, named_config, require_sound
-from hive_agents.workspace import Workspace
 from tests.conftest import COLLECTION, write_config, write_document
 from tests.topics import query, write_golden
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
 from hive_agents.retrieval.active_link import point_active
 from hive_agents.retrieval.deployed import active_config, find_active, versions
+from hive_agents.store import audit
 from hive_agents.verification import Deployment, deploy, named_config, rollback, run_gate
 from hive_agents.verification.deploy import switch
-from hive_agents.workspace import Workspace
 from tests.conftest import write_config, write_document
 from tests.topics import NO_DRAFTS, activate, holdout_queries, indexed_engine, stored, write_golden
 
@@ -340,7 +340,7 @@ from hive_agents.retrieval.active_link import point_active
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.verification import named_config, run_gate
 from hive_agents.verification.deploy import switch
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 
 workspace = Workspace(sys.argv[1])
 candidate = named_config(workspace, sys.argv[2])

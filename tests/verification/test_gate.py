@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import Evaluation, QueryEvaluation, evaluate
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.retrieval import build_index
 from hive_agents.settings import Gate
+from hive_agents.store import audit
 from hive_agents.verification import GateResult, run_gate
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.gate import Reason, regressions, tag_changes
 from hive_agents.verification.holdout import KIND, MAX_USES, spend
-from hive_agents.workspace import Workspace
 from tests.conftest import write_document
 from tests.topics import (
     CAREFUL,

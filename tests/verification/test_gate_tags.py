@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.access.tokens import mint
 from hive_agents.agents import ToolContext
@@ -22,8 +22,8 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.retrieval.deployed import versions as history_of
+from hive_agents.store import audit
 from hive_agents.verification import GateResult, deploy, named_config, run_gate
-from hive_agents.workspace import Workspace
 from tests.conftest import make_workspace, write_config
 from tests.sample import Ran, hive
 from tests.topics import activate, indexed_engine, stored, write_golden

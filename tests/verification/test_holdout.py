@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.statistics import spent_alpha
+from hive_agents.store import audit
 from hive_agents.verification.holdout import KIND, MAX_USES, query_hashes, spend, uses, visible_part
-from hive_agents.workspace import Workspace
 from tests.topics import TOPICS, holdout_queries, query, write_golden
 
 
@@ -72,7 +72,7 @@ SPENDER = """
 import sys
 from hive_agents.evaluation import load_golden
 from hive_agents.verification.holdout import spend
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 
 workspace = Workspace(sys.argv[1])
 holdout = load_golden(workspace).split("holdout")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import hive_agents
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.evaluation.statistics import spent_alpha
@@ -23,11 +23,11 @@ from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.retrieval import SearchEngine, build_index
 from hive_agents.retrieval.deployed import active_config, versions
 from hive_agents.settings import Optimizer
+from hive_agents.store import audit
 from hive_agents.verification import deploy, named_config, rollback, run_gate
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.deploy import switch
 from hive_agents.verification.holdout import uses
-from hive_agents.workspace import Workspace
 from tests.conftest import write_config, write_document
 from tests.sample import Ran, hive
 from tests.topics import (

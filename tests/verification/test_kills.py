@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import hive_agents
-from hive_agents import audit
+from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.deployed import versions
+from hive_agents.store import audit
 from hive_agents.verification.holdout import uses
-from hive_agents.workspace import Workspace
 from tests.conftest import write_config
 from tests.sample import Ran, hive
 from tests.topics import TOPICS, activate, holdout_queries, write_golden
@@ -30,7 +30,7 @@ REPOSITORY = Path(hive_agents.__file__).parents[1]
 DEPLOY = """
 import os, signal, sys
 from importlib import import_module
-from hive_agents import audit
+from hive_agents.store import audit
 from hive_agents.cli.main import main
 from hive_agents.retrieval import active_link, deployed
 from hive_agents.verification import gate

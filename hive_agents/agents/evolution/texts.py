@@ -10,7 +10,7 @@ from hive_agents import prompts
 from hive_agents.agents.prompt_texts import file_of
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.approvals import json_patch
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.workspace import Workspace
 
 

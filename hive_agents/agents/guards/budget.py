@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import Field
 
-from hive_agents.formats import Format, load_value
+from hive_agents.files import Format, load_value
 from hive_agents.llm import Usage
 
 if TYPE_CHECKING:

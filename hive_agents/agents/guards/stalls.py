@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Self
 
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.memory import ToolResult
 
 WINDOW = 3

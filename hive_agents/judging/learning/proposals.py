@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from hive_agents.formats import Format
+from hive_agents.files import Format
 
 PRIORITY = 150
 

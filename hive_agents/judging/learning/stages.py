@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from sqlite3 import Connection
 from typing import Any
 
-from hive_agents import audit
 from hive_agents.approvals.people import same_person
-from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decision_log import now
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.learning.proposals import RuleProposal
 from hive_agents.judging.learning.sequential import Evidence
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 STAGES = ("proposed", "approved", "shadow", "10", "50", "100")
@@ -78,7 +76,7 @@ class RuleBook:
 
     def propose(self, proposal: RuleProposal, author: str) -> LearnedRule:
         """Enter a mined proposal. A rule that is known stays as it is: who retired it need not do so again."""
-        with self._changing() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             known = _find(connection, proposal.id)
             if known is not None:
                 return known
@@ -91,7 +89,7 @@ class RuleBook:
 
         Raises: HIVE-409 for an unknown rule, one that is past approval, or a person who may not approve.
         """
-        with self._changing() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             rule = _known(connection, rule_id)
             if rule.stage != "proposed":
                 raise HiveError.of(
@@ -110,7 +108,7 @@ class RuleBook:
 
     def retire(self, rule_id: str, by: str, reason: str = "") -> LearnedRule:
         """A person ends the rule for good. Raises: HIVE-409 for an unknown or ended rule."""
-        with self._changing() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             rule = _known(connection, rule_id)
             if rule.stage in ENDED:
                 raise HiveError.of("HIVE-409", f"{rule_id} is {rule.stage} already")
@@ -118,7 +116,7 @@ class RuleBook:
 
     def tried(self, matches: Mapping[str, bool]) -> None:
         """Note which rules, by id, were tried on a result, and whether they matched; unknown ids are let be."""
-        with self._changing() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             for rule_id, matched in matches.items():
                 rule = _find(connection, rule_id)
                 if rule is not None:
@@ -126,13 +124,13 @@ class RuleBook:
 
     def observe(self, rule_id: str, agrees: bool) -> LearnedRule:
         """Note that a person decided a result that the rule matches; promotes or rolls back when that decides it."""
-        with self._changing() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             rule = _known(connection, rule_id)
             return self._note(connection, rule, rule.evidence.observed(agrees))
 
     def get(self, rule_id: str) -> LearnedRule:
         """Raises: HIVE-409 for an unknown rule."""
-        with self._changing() as connection:
+        with connected(self.workspace.database) as connection, transaction(connection):
             return _known(connection, rule_id)
 
     def rules(self) -> list[LearnedRule]:
@@ -158,12 +156,6 @@ class RuleBook:
             audit.append(self.workspace, "judge.rule", rule=rule.id, **{k: v for k, v in step.items() if k != "at"})
         _save(connection, rule)
         return rule
-
-    @contextmanager
-    def _changing(self) -> Iterator[Connection]:
-        path = self.workspace.database
-        with connected(path) as connection, transaction(connection):
-            yield connection
 
 
 def _moved(rule: LearnedRule) -> LearnedRule:

@@ -7,10 +7,9 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import jsontext, prompts
+from hive_agents import prompts
 from hive_agents.errors import Diagnostic, HiveError, closest
-from hive_agents.files import atomic_write_text
-from hive_agents.formats import NAME_PATTERN, FileFormat, Format, load
+from hive_agents.files import NAME_PATTERN, FileFormat, Format, atomic_write_text, jsontext, load
 from hive_agents.goals import load_goal
 
 if TYPE_CHECKING:

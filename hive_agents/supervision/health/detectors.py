@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hive_agents.events import Cause, Severity
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.supervision.health.summary import WorkerHealth
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hive_agents.events import EventType
-from hive_agents.formats import Format
+from hive_agents.files import Format
 
 VERDICTS = 10
 OUTCOMES = 20

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.database import connected
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.runs.row import ACTIVE, AGENT_GRAPH
+from hive_agents.store import connected
 from hive_agents.supervision.health.history import NOTED, History, Loop, Repeated, history
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from hive_agents.events import (
     tickets_of,
     worst,
 )
-from hive_agents.formats import Format
+from hive_agents.files import Format
 from hive_agents.supervision.health.detectors import Finding
 from hive_agents.supervision.health.summary import WorkerHealth
 

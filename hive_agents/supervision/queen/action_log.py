@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any, Literal
 
-from hive_agents import audit
-from hive_agents.database import connected
+from hive_agents.store import audit, connected
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

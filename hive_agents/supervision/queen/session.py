@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hive_agents import audit, prompts
+from hive_agents import prompts
 from hive_agents.llm import ChatResult, Message, ModelError, Usage
 from hive_agents.runs.row import ACTIVE
+from hive_agents.store import audit
 from hive_agents.supervision.queen.action_log import ActionLog
 from hive_agents.supervision.queen.answers import Answers
 from hive_agents.supervision.queen.escalations import Escalations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from hive_agents.errors import HiveError
-from hive_agents.formats import Format, load_value
+from hive_agents.files import Format, load_value
 from hive_agents.llm import Tool, ToolCall
 from hive_agents.runs.row import ACTIVE
 from hive_agents.supervision.queen import wording

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from hive_agents.database import connected
+from hive_agents import Workspace
 from hive_agents.events import EscalationTicket, Event, EventBus, EventLog, EventType, tickets_of
 from hive_agents.runs import Leases, RunStore
 from hive_agents.runtime.health import HealthJudge
-from hive_agents.workspace import Workspace
+from hive_agents.store import connected
 
 START = dt.datetime(2026, 3, 1, 8, 0, tzinfo=dt.UTC)
 TICK = dt.timedelta(seconds=120)

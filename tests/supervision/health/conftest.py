@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hive_agents.workspace import Workspace
+from hive_agents import Workspace
 from tests.supervision.health.colony import Colony
 
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.agents import load_agent
 from hive_agents.agents.evolution.texts import inlined
 from hive_agents.agents.versions import deployed_text, record
 from hive_agents.errors import HiveError
 from hive_agents.supervision.health import align, criteria_of, derive, stale, stale_criteria
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json, node, write_json
 
 GOAL = {

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hive_agents.database import connected
+from hive_agents.store import connected
 from hive_agents.supervision.health import WorkerHealth, get_worker_health_summary
 from hive_agents.supervision.health.summary import LAST_EVENTS
 from tests.supervision.health.colony import Colony

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import Principal, owner
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.events import Event, EventLog, EventType
@@ -16,7 +17,6 @@ from hive_agents.events.tickets import EscalationTicket
 from hive_agents.memory import ConversationStore
 from hive_agents.runs import Lease, Leases, RunRow, RunStore
 from hive_agents.runtime.queen import Queen
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.runs import RunStore
 from hive_agents.runtime.queen import Queen
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.session import CALLS
-from hive_agents.workspace import Workspace
 from tests.supervision.queen.conftest import (
     DANA,
     OTTO,

@@ -8,21 +8,20 @@ from typing import Any
 
 import pytest
 
-from hive_agents import HiveError
+from hive_agents import HiveError, Workspace
 from hive_agents.access import Principal
 from hive_agents.agents import load_agent
 from hive_agents.agents.versions import record
 from hive_agents.approvals import ApprovalStore
 from hive_agents.credentials import CredentialStore
-from hive_agents.database import connect
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.memory import DataBuffer
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import leases_of
 from hive_agents.runtime.queen import Queen
+from hive_agents.store import connect
 from hive_agents.supervision.queen import Worker
 from hive_agents.supervision.queen.workers import pick
-from hive_agents.workspace import Workspace
 from tests.agents.conftest import agent_json, node, write_json
 from tests.supervision.queen.conftest import (
     DANA,

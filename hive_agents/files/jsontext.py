@@ -1,0 +1,207 @@
+"""Strict JSON with the place of every fault: people and agents edit these files by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from hive_agents.errors import HiveError
+
+MAX_DEPTH = 100
+MAX_DIGITS = 300  # what a float can still hold
+
+_COMMENT = re.compile(r"//|/\*|#")
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u(?P<lone>[dD][89a-fA-F]..)|.)", re.S)
+JsonPath = Sequence[str | int]
+
+
+def decode(data: bytes, file: str) -> str:
+    """Return the UTF-8 text of `data`. Raises: HIVE-112 with the line of the first bad byte."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise HiveError.of(
+            "HIVE-112",
+            f"byte 0x{data[error.start]:02x} is not UTF-8",
+            file=file,
+            path="$",
+            line=line,
+            fix="save the file as UTF-8",
+        ) from None
+    if text.startswith("\ufeff"):
+        raise HiveError.of(
+            "HIVE-112",
+            "the file starts with a byte order mark",
+            file=file,
+            path="$",
+            line=1,
+            fix="save the file as UTF-8 without BOM",
+        )
+    return text
+
+
+def parse(text: str, file: str) -> Any:
+    """Return the value of a JSON text. Raises: HIVE-101 or HIVE-102 with file and line.
+
+    Stricter than `json.loads`: duplicate keys, NaN and Infinity are errors, and so is what no other
+    program could read back: half a surrogate pair, numbers past a float, nesting over `MAX_DEPTH`.
+    """
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constants,
+            parse_int=_bounded_int,
+            parse_float=_finite_float,
+        )
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :].lstrip()
+        before = text[: error.pos].rstrip()
+        if _COMMENT.match(rest) or before.endswith(("//", "/*", "#")):
+            raise HiveError.of(
+                "HIVE-102",
+                "JSON has no comments",
+                file=file,
+                path="$",
+                line=error.lineno,
+                fix='remove the comment; put remarks into "description"',
+            ) from None
+        fix = "mend the JSON; a missing comma or quote often stands just before the place"
+        raise _invalid(f"{error.msg} (column {error.colno})", file, error.lineno, fix) from None
+    except RecursionError:
+        raise _too_deep(file) from None
+    except _Refused as refused:
+        raise _invalid(str(refused), file, refused.line_in(text), refused.fix) from None
+    if _depth(value) > MAX_DEPTH:
+        raise _too_deep(file)
+    lone = next((found for found in _ESCAPE.finditer(text) if found["lone"]), None)
+    if lone is not None:
+        line = _line_at(text, lone.start())
+        raise _invalid(f"{lone[0]} is half of a character", file, line, "write the character itself")
+    return value
+
+
+class _Refused(ValueError):
+    """Well-formed JSON that another program could misread."""
+
+    def __init__(self, message: str, fix: str, *, number: str | None = None, key: str | None = None) -> None:
+        super().__init__(message)
+        self.fix, self._number, self._key = fix, number, key
+
+    def line_in(self, text: str) -> int | None:
+        """Return the line of the number, or of the second use of the key."""
+        import yaml
+
+        nodes = [_composed(text)]
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, yaml.MappingNode):
+                same = [name for name, _ in node.value if name.value == self._key]
+                if len(same) > 1:
+                    return int(same[1].start_mark.line) + 1
+                nodes += [value for _, value in reversed(node.value)]
+            elif isinstance(node, yaml.SequenceNode):
+                nodes += reversed(node.value)
+            elif isinstance(node, yaml.ScalarNode) and node.style != '"' and node.value == self._number:
+                return int(node.start_mark.line) + 1
+        return None
+
+
+def _invalid(message: str, file: str, line: int | None, fix: str) -> HiveError:
+    return HiveError.of("HIVE-101", f"not valid JSON: {message}", file=file, path="$", line=line, fix=fix)
+
+
+def _too_deep(file: str) -> HiveError:
+    return _invalid("nested too deeply", file, 1, f"nest at most {MAX_DEPTH} levels")
+
+
+def line_of(text: str, path: JsonPath) -> int | None:
+    """Return the 1-based line of the value at `path`, or of its nearest existing parent."""
+    import yaml
+
+    node = _composed(text)
+    line: int | None = node.start_mark.line + 1 if node is not None else None
+    for key in path:
+        child = None
+        if isinstance(node, yaml.MappingNode):
+            for name, value in node.value:
+                if name.value == str(key):
+                    child, line = value, name.start_mark.line + 1
+        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+            child = node.value[key]
+            line = child.start_mark.line + 1
+        if child is None:
+            break
+        node = child
+    return line
+
+
+@lru_cache(maxsize=2)
+def _composed(text: str) -> Any:
+    """Return the text as YAML nodes, which know their lines; cached, because a file with one fault often has many."""
+    import yaml
+
+    try:
+        # JSON strings hold no raw tabs, so this changes white space only, which YAML is picky about.
+        return yaml.compose(text.replace("\t", " "), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (yaml.YAMLError, RecursionError):
+        return None
+
+
+def show_path(path: JsonPath) -> str:
+    """
+    >>> show_path(["queries", 0, "id"]), show_path([])
+    ('queries[0].id', '$')
+    """
+    shown = ""
+    for part in path:
+        shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else part
+    return shown or "$"
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise _Refused(f"duplicate key {json.dumps(twice)}", "keep one of them", key=twice)
+    return value
+
+
+def _no_constants(name: str) -> Any:
+    raise _Refused(f"{name} is not a JSON number", "use a number, or null", number=name)
+
+
+def _bounded_int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise _Refused(f"{digits[:12]}… has {len(digits)} digits", "use a smaller number", number=digits)
+    return int(digits)
+
+
+def _finite_float(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise _Refused(f"{digits[:24]} is too large", "use a smaller number", number=digits)
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return depth
+
+
+def _line_at(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1

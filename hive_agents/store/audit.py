@@ -1,0 +1,301 @@
+"""The audit log: append-only, one JSON object a line, chained so that a changed line shows.
+
+`audit/log.jsonl` is authoritative for deployments, uses of a holdout and decisions. With a key in
+`HIVE_AUDIT_KEY` the chain is an HMAC that only a holder of the key can continue; without one it is a
+plain hash, which detects accidents and not attackers. `.hive/audit.head` remembers how far the log went, so that
+a cut shows; it is written after the line, and lags where a process dies in between.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from hive_agents.errors import HiveError
+from hive_agents.files import append_line, atomic_write, disk_errors, locked
+from hive_agents.workspace import Workspace
+
+FILE = "audit/log.jsonl"
+HEAD = ".hive/audit.head"
+Head = tuple[int, str]
+"""(number of lines, digest of the last of them)."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`first_bad` is the 1-based line that breaks the chain, or is missing; `head` the last good line's digest.
+
+    `reason` says in words what is wrong with the log; "" where nothing is.
+    """
+
+    ok: bool
+    entries: int
+    first_bad: int | None
+    keyed: bool
+    head: str
+    reason: str = ""
+
+
+def append(workspace: Workspace, kind: str, **fields: Any) -> dict[str, Any]:
+    """Add an entry, wait until it is on disk, and return it with `seq`, `at` and `digest`.
+
+    A log that was cut can still be written to; that it lacks lines stays recorded.
+
+    Raises: HIVE-101 for a damaged line, HIVE-413 where `.hive/audit.head` can't be read.
+    """
+    with locked(workspace.state / "audit.lock", "writing the audit log"):
+        _mend_last_line(workspace)
+        before = tuple(entries(workspace))
+        heads = _heads(workspace)
+        lost = heads[:1] if len(heads) > 1 or not all(_has(before, head) for head in heads) else []
+        last = before[-1] if before else None
+        entry = {
+            "seq": (last["seq"] if last else 0) + 1,
+            "at": now(),
+            "kind": kind,
+            **fields,
+            "previous": last["digest"] if last else "",
+        }
+        entry["digest"] = _digest(entry, _key())
+        append_line(workspace.root / FILE, json.dumps(entry, ensure_ascii=False, sort_keys=True))
+        heads = [*lost, (len(before) + 1, entry["digest"])]
+        atomic_write(workspace.state / "audit.head", json.dumps(heads).encode(), mode=0o600)
+        return entry
+
+
+def entries(workspace: Workspace, kind: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the entries in order, without a last line that a crash cut short.
+
+    Raises: HIVE-101 for a damaged line that is not the last.
+    """
+    return (entry for entry in _lines(workspace.root / FILE) if kind is None or entry["kind"] == kind)
+
+
+def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
+    """Return the entries of a kind, oldest first; a file that hasn't changed since the last call isn't read again.
+
+    Raises: HIVE-101 for a damaged line.
+    """
+    log = _read(workspace)
+    if log.damaged is not None:
+        raise _damage(log.damaged)
+    return [entry for entry in log.entries if entry["kind"] == kind]
+
+
+def vouched(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
+    """Return the entries of a kind from a log that was verified: what they say may be carried out.
+
+    Raises: HIVE-413 for a broken log.
+    """
+    log, verdict = _verified(workspace)
+    if not verdict.ok:
+        raise broken(verdict)
+    return [entry for entry in log.entries if entry["kind"] == kind]
+
+
+def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], Verdict]:
+    """Return the entries of a kind, oldest first, as far as the chain holds, and the verdict on the whole log.
+
+    The position of a line decides; after a break, the numbers in the lines prove nothing.
+    """
+    log, verdict = _verified(workspace)
+    whole = log.entries if verdict.ok else log.entries[: (verdict.first_bad or 1) - 1]
+    return [entry for entry in whole if entry["kind"] == kind], verdict
+
+
+def broken(verdict: Verdict) -> HiveError:
+    """Return HIVE-413 for a broken log, with what to do."""
+    return HiveError.of(
+        "HIVE-413",
+        f"the audit log can't be relied on: {verdict.reason}",
+        file=FILE,
+        path="$",
+        line=verdict.first_bad,
+        fix="restore audit/log.jsonl from version control or a backup; `hive explain HIVE-413` has more",
+        exit_code=1,
+    )
+
+
+def reaches(workspace: Workspace, count: int, head: str) -> bool:
+    """Return whether the log still continues from the head that a certificate names."""
+    return count == 0 or _has(tuple(entries(workspace)), (count, head))
+
+
+def verify(workspace: Workspace) -> Verdict:
+    """Check the chain from the first line, and its end against the head that was remembered."""
+    return _verified(workspace)[1]
+
+
+def lacking(verdict: Verdict, head: Head) -> Verdict:
+    """Return the verdict on a log that lacks a head that is remembered elsewhere."""
+    count = head[0]
+    cut = f"it ends at line {verdict.entries}, and {count} lines were written"
+    reason = cut if verdict.entries < count else f"line {count} is not the one that was written"
+    return replace(verdict, ok=False, first_bad=min(count, verdict.entries + 1), reason=reason)
+
+
+@dataclass(frozen=True)
+class _Log:
+    """The log as it was read once; `damaged` is the line that ends the reading, if one does."""
+
+    entries: tuple[dict[str, Any], ...]
+    verdict: Verdict
+    damaged: int | None = None
+
+
+def _verified(workspace: Workspace) -> tuple[_Log, Verdict]:
+    try:
+        heads = _heads(workspace)  # before the log: what is written meanwhile makes the log longer, and no head lead
+    except HiveError as error:
+        log = _read(workspace)
+        return log, replace(log.verdict, ok=False, reason=error.diagnostics[0].message)
+    log = _read(workspace)
+    if not log.verdict.ok:
+        return log, log.verdict
+    if len(heads) > 1:  # whatever stands there now, one of the two histories is missing
+        lost = lacking(log.verdict, heads[0])
+        return log, replace(lost, reason=f"it was cut before line {heads[0][0]}, and written to since then")
+    if heads and not _has(log.entries, heads[0]):
+        return log, lacking(log.verdict, heads[0])
+    return log, log.verdict
+
+
+def _read(workspace: Workspace) -> _Log:
+    path = workspace.root / FILE
+    try:
+        status = path.stat()
+    except OSError:
+        return _Log((), Verdict(True, 0, None, _key() is not None, ""))
+    return _walked(path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns), _key())
+
+
+@lru_cache(maxsize=4)
+def _walked(path: Path, stamp: tuple[int, ...], key: bytes | None) -> _Log:  # noqa: ARG001
+    found: list[dict[str, Any]] = []
+    verdict, previous, damaged = None, "", None
+    try:
+        for number, entry in enumerate(_lines(path), start=1):
+            found.append(entry)
+            if verdict is None and (why := _fault(entry, number, previous, key)):
+                verdict = Verdict(False, number, number, key is not None, previous, why)
+            previous = entry["digest"]
+    except HiveError as error:
+        damaged = error.diagnostics[0].line
+        why = f"line {damaged} is damaged"
+        verdict = verdict or Verdict(False, len(found), damaged, key is not None, previous, why)
+    verdict = verdict or Verdict(True, len(found), None, key is not None, previous)
+    return _Log(tuple(found), verdict, damaged)
+
+
+def _fault(entry: Mapping[str, Any], number: int, previous: str, key: bytes | None) -> str:
+    """Why an entry can't be the log's next; "" where it is."""
+    if not _signs(entry, key):
+        if key is not None and _signs(entry, None):
+            return f"line {number} was written without a key, and HIVE_AUDIT_KEY is set: it must be from line 1 on"
+        return f"line {number} was edited, or written with another HIVE_AUDIT_KEY than now"
+    if entry.get("previous") != previous or entry["seq"] != number:
+        return f"line {number} doesn't follow from the line before"
+    return ""
+
+
+def _signs(entry: Mapping[str, Any], key: bytes | None) -> bool:
+    return hmac.compare_digest(entry["digest"].encode("utf-8", "surrogatepass"), _digest(entry, key).encode())
+
+
+def _has(entries: Sequence[Mapping[str, Any]], head: Head) -> bool:
+    count, digest = head
+    return 0 < count <= len(entries) and entries[count - 1]["digest"] == digest
+
+
+def _heads(workspace: Workspace) -> list[Head]:
+    """What was remembered: the last head, and before it the one that a log lacked when it was written to."""
+    try:
+        heads = json.loads((workspace.state / "audit.head").read_bytes())
+        return [(int(count), str(digest)) for count, digest in heads]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, TypeError, OverflowError, RecursionError):
+        fix = "restore it from a backup; `hive explain HIVE-413` has more"
+        raise HiveError.of("HIVE-413", f"{HEAD} is damaged", file=HEAD, path="$", fix=fix, exit_code=1) from None
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        entry = _entry(line)
+        if entry is not None:
+            yield entry
+        elif number == len(lines):
+            return
+        else:
+            raise _damage(number)
+
+
+def _damage(line: int) -> HiveError:
+    fix = "restore audit/log.jsonl from version control or a backup"
+    return HiveError.of("HIVE-101", "a line of the audit log is damaged", file=FILE, path="$", line=line, fix=fix)
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """The entry in a line; None where it is none, cut short or damaged."""
+    try:
+        entry = json.loads(line, object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict):
+        return None
+    types = {"seq": int, "kind": str, "digest": str}
+    sound = all(isinstance(entry.get(name), kind) for name, kind in types.items())
+    return entry if sound else None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A key that stands twice would be read as one and shown as the other."""
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError
+    return found
+
+
+def now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def _digest(entry: Mapping[str, Any], key: bytes | None) -> str:
+    body = {name: value for name, value in entry.items() if name != "digest"}
+    data = json.dumps(body, ensure_ascii=False, sort_keys=True).encode("utf-8", "surrogatepass")
+    return hmac.new(key, data, hashlib.sha256).hexdigest() if key else hashlib.sha256(data).hexdigest()
+
+
+def _key() -> bytes | None:
+    value = os.environ.get("HIVE_AUDIT_KEY", "")
+    return value.encode() or None
+
+
+def _mend_last_line(workspace: Workspace) -> None:
+    """Drop what a crash left of an entry; a whole entry that only lacks its end is kept, as readers saw it."""
+    path = workspace.root / FILE
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    start = data.rfind(b"\n") + 1
+    if start == len(data):
+        return
+    with disk_errors(path), path.open("r+b") as file:
+        if _entry(data[start:]) is None:
+            file.truncate(start)
+        else:
+            file.seek(0, os.SEEK_END)
+            file.write(b"\n")

@@ -1,0 +1,182 @@
+"""How a SQLite file is opened, kept open, told from another one, changed, and what its failures mean."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from hive_agents.errors import HiveError
+from hive_agents.files import locked
+from hive_agents.store.schema import MIGRATIONS
+
+BUSY_SECONDS = 10.0
+KEPT = 4
+"""Connections that a thread keeps open in between, each to another file: those used last."""
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Return a new connection in autocommit mode, with the newest schema; transactions are explicit.
+
+    Raises: HIVE-402 locked, HIVE-403 not writable, HIVE-407 corrupt.
+    """
+    with database_errors(path):
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        try:
+            connection.execute("PRAGMA synchronous = NORMAL")
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            if version < len(MIGRATIONS):
+                _migrate(connection, path)
+            elif version > len(MIGRATIONS):
+                raise HiveError.of(
+                    "HIVE-407",
+                    f"{path.name} was written by a newer release (schema {version})",
+                    file=f".hive/{path.name}",
+                    fix="upgrade hive-agents",
+                    exit_code=3,
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    # SQLite doesn't wait for a lock while it changes the journal mode.
+    with locked(path.with_name("migration.lock"), "preparing the database", BUSY_SECONDS):
+        connection.execute("PRAGMA journal_mode = WAL")
+    path.chmod(0o600)
+    connection.execute("BEGIN EXCLUSIVE")
+    with _rolled_back(connection):
+        # Read again under the lock: another process may have migrated meanwhile.
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
+            for statement in script.split(";"):
+                if statement.strip():
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute("COMMIT")
+
+
+@contextmanager
+def connected(path: Path, *, rows: bool = False) -> Iterator[sqlite3.Connection]:
+    """Yield this thread's connection, for short work.
+
+    It is kept open in between, and opened anew where the file was replaced.
+
+    With `rows`, selected rows are `sqlite3.Row`. A use inside another one gets a connection of its own.
+
+    Raises: as `connect`; SQLite's errors in the body become diagnostics, too.
+    """
+    kept = _kept()
+    found = kept.pop(str(path), None)
+    if found is not None and found.file != file_identity(path):
+        _close(found)
+        found = None
+    if found is None:
+        connection = connect(path)
+        found = _Kept(connection, file_identity(path))
+    found.connection.row_factory = sqlite3.Row if rows else None
+    try:
+        with database_errors(path):
+            yield found.connection
+    except BaseException:
+        found.connection.close()
+        raise
+    if str(path) in kept or found.connection.in_transaction:  # an inner use has its own; a transaction was left open
+        found.connection.close()
+    else:
+        kept[str(path)] = found
+        if len(kept) > KEPT:
+            _close(kept.pop(next(iter(kept))))
+
+
+def disconnect(path: Path) -> None:
+    """Close the connection that this thread keeps open; the next use opens it again."""
+    found = _kept().pop(str(path), None)
+    if found is not None:
+        _close(found)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    connection: sqlite3.Connection
+    file: tuple[int, int, int] | None
+
+
+def _kept() -> dict[str, _Kept]:
+    kept: dict[str, _Kept] = _local.__dict__.setdefault("kept", {})
+    return kept
+
+
+def _close(kept: _Kept) -> None:
+    if kept.file is not None and kept.file[2] != os.getpid():
+        _inherited.append(kept)  # to close it in a child would drop the parent's locks
+    else:
+        kept.connection.close()
+
+
+_local = threading.local()
+_inherited: list[_Kept] = []
+
+
+def file_identity(path: Path) -> tuple[int, int, int] | None:
+    """Return device, inode and this process, None for a file that is gone.
+
+    A restored or rebuilt database is another file under the same name, and a process can't use its parent's connection.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, os.getpid()
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit the body as a whole or not at all; wait for other writers, then raise HIVE-402."""
+    connection.execute("BEGIN IMMEDIATE")
+    with _rolled_back(connection):
+        yield
+        connection.execute("COMMIT")
+
+
+@contextmanager
+def _rolled_back(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def database_errors(path: Path) -> Iterator[None]:
+    """Turn SQLite's failures into diagnostics that say what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _explained(error, path) from error
+
+
+def _explained(error: sqlite3.Error, path: Path) -> HiveError:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    file = f".hive/{path.name}"
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        fix = "wait until the other process has finished, then run the command again"
+        return HiveError.of("HIVE-402", "the database is locked by another process", file=file, fix=fix)
+    if name.startswith("SQLITE_FULL"):
+        fix = "free some space, then run the command again; nothing was lost"
+        return HiveError.of("HIVE-403", "the disk is full", file=file, fix=fix)
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
+        fix = "make the workspace's .hive folder writable and check the disk"
+        return HiveError.of("HIVE-403", f"cannot open or write the database: {error} ({name})", file=file, fix=fix)
+    fix = "run `hive index`: it sets the damaged file aside and rebuilds the index from the documents"
+    if path.name != "hive.db":  # which is the one that `hive index` looks after
+        fix = f"move {file}, and {path.name}-wal and -shm where they are, out of .hive, then run the command again"
+    return HiveError.of("HIVE-407", f"the database is damaged: {error}", file=file, fix=fix)

@@ -1,0 +1,181 @@
+"""A history of decisions that the audit log keeps, and whose rows in the database follow it.
+
+An entry is a line of the log and a row of a table, made together; whatever dies in between, the line decides. A row
+that is lost, or tells something else than its line, is restored from the log, if the log's chain is intact; a row that
+the log doesn't know is not believed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from sqlite3 import Connection
+from typing import Any, Generic, Protocol, TypeVar
+
+from hive_agents.errors import HiveError
+from hive_agents.store import audit
+from hive_agents.store.database import connected, transaction
+from hive_agents.workspace import Workspace
+
+
+class LedgerRow(Protocol):
+    """A frozen dataclass with the columns of a table; `id` numbers the entries, `evaluation` is kept as JSON."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def evaluation(self) -> dict[str, Any] | None: ...
+
+
+Row = TypeVar("Row", bound=LedgerRow)
+
+
+@dataclass(frozen=True)
+class History(Generic[Row]):
+    """`rows` is what holds, `unlogged` are rows after the log's last entry: forged, or the log was cut.
+
+    Both are newest first.
+    """
+
+    rows: list[Row]
+    unlogged: list[Row]
+
+
+@dataclass(frozen=True)
+class Ledger(Generic[Row]):
+    """The entries of one kind in the audit log, and the table that follows them.
+
+    `logged_as` gives the names of columns in the log where they differ; a column `at` without such a name is the
+    moment of the line itself, which is taken a little later. `subject` is the column by which a table holds several
+    histories. `name` says in messages which entry a row is.
+
+    With `vouched_only` nothing holds but what the log's chain vouches for. Without it the log is believed as it
+    stands, and verified before it changes a row; rows older than its first entry hold, since such histories are older
+    than the log.
+    """
+
+    row: type[Row]
+    table: str
+    kind: str
+    name: Callable[[Row], str]
+    logged_as: Mapping[str, str] = field(default_factory=dict)
+    subject: str | None = None
+    vouched_only: bool = False
+
+    def history(self, workspace: Workspace, subject: str | None = None) -> History[Row]:
+        """Return the entries, of one subject where the table holds several; rows that were lost are restored.
+
+        Raises: HIVE-413 where the log is broken and rows would have to be restored, or, with `vouched_only`, where
+        it vouches for none.
+        """
+        # Rows before the log: an entry is logged before its row is committed, so that none looks like a forgery.
+        rows = self._rows(workspace, subject)
+        if self.vouched_only:
+            entries, verdict = audit.intact(workspace, self.kind)
+        else:
+            entries, verdict = audit.recorded(workspace, self.kind), None
+        found = (self._of_entry(entry) for entry in entries if self._is_about(entry, subject))
+        logged = {row.id: row for row in found}
+        unlogged = [row for id, row in sorted(rows.items(), reverse=True) if id > max(logged, default=0)]
+        if not logged:
+            if not self.vouched_only:
+                return History(unlogged, [])
+            # Nobody can say that there never was an entry: its line may be the one that was cut or edited.
+            if verdict is not None and not verdict.ok:
+                raise audit.broken(verdict)
+            if unlogged:
+                raise self._forged(unlogged[0])
+        lost = [row for row in logged.values() if not self._agree(rows.get(row.id), row)]
+        if lost:
+            self._restore(workspace, lost, verdict or audit.verify(workspace))
+        held = rows | {row.id: row for row in lost}
+        first = min(logged, default=0)
+        holds = logged.keys() if self.vouched_only else {*logged, *(id for id in rows if id < first)}
+        return History([held[id] for id in sorted(holds, reverse=True)], unlogged)
+
+    def append(
+        self, workspace: Workspace, make: Callable[[int], Row], also: Callable[[Connection, Row], object] | None = None
+    ) -> Row:
+        """Add the entry that `make` returns for its number, and what `also` writes in the same transaction.
+
+        To be called under `workspace.exclusive`.
+        """
+        with connected(workspace.database) as connection, transaction(connection):
+            row = make(self._next_id(workspace, connection))
+            self._write(connection, row)
+            values = {self._logged_name(name): getattr(row, name) for name in self._columns}
+            values.pop("at", None)
+            audit.append(workspace, self.kind, **values)
+            if also is not None:
+                also(connection, row)
+        return row
+
+    def _rows(self, workspace: Workspace, subject: str | None) -> dict[int, Row]:
+        if not workspace.database.exists():
+            return {}
+        where, values = ("1", ()) if subject is None else (f"{self.subject} = ?", (subject,))
+        select = f"SELECT {', '.join(self._columns)} FROM {self.table} WHERE {where} ORDER BY id"
+        with connected(workspace.database) as connection:
+            return {row[0]: self._of_row(row) for row in connection.execute(select, values)}
+
+    def _of_row(self, row: Sequence[Any]) -> Row:
+        values = dict(zip(self._columns, row, strict=True))
+        values["evaluation"] = json.loads(values["evaluation"]) if values["evaluation"] else None
+        return self.row(**values)
+
+    def _of_entry(self, entry: Mapping[str, Any]) -> Row:
+        lacking = [name for name in map(self._logged_name, self._columns) if name not in entry]
+        if lacking:
+            why = f"an entry in the audit log has no {lacking[0]} at line {entry['seq']}"
+            raise self._broken(why, entry["seq"])
+        return self.row(**{name: entry[self._logged_name(name)] for name in self._columns})
+
+    def _is_about(self, entry: Mapping[str, Any], subject: str | None) -> bool:
+        return subject is None or (self.subject is not None and entry.get(self.subject) == subject)
+
+    def _agree(self, row: Row | None, logged: Row) -> bool:
+        compared = (name for name in self._columns if self._logged_name(name) != "at")
+        return row is not None and all(getattr(row, name) == getattr(logged, name) for name in compared)
+
+    def _restore(self, workspace: Workspace, lost: Iterable[Row], verdict: audit.Verdict) -> None:
+        if verdict.ok:
+            with connected(workspace.database) as connection, transaction(connection):
+                for row in lost:
+                    self._write(connection, row)
+        elif not self.vouched_only:
+            why = f"the database lost or changed entries, and the audit log is broken at line {verdict.first_bad}"
+            raise self._broken(why, verdict.first_bad)
+
+    def _write(self, connection: Connection, row: Row) -> None:
+        values = {name: getattr(row, name) for name in self._columns}
+        values["evaluation"] = None if row.evaluation is None else json.dumps(row.evaluation)
+        marks = ", ".join("?" * len(values))
+        insert = f"INSERT OR REPLACE INTO {self.table} ({', '.join(values)}) VALUES ({marks})"
+        connection.execute(insert, tuple(values.values()))
+
+    def _next_id(self, workspace: Workspace, connection: Connection) -> int:
+        """A number that neither the database nor the log has: what was logged may not be a row yet."""
+        top = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (self.table,)).fetchone()
+        logged = [int(entry[self._logged_name("id")]) for entry in audit.recorded(workspace, self.kind)]
+        return max([*logged, int(top[0]) if top else 0]) + 1
+
+    @property
+    def _columns(self) -> list[str]:
+        return [column.name for column in fields(self.row)]  # type: ignore[arg-type]
+
+    def _logged_name(self, column: str) -> str:
+        return self.logged_as.get(column, column)
+
+    def _forged(self, row: Row) -> HiveError:
+        return self._broken(f"the database has {self.name(row)}, and the audit log knows of none", None)
+
+    @staticmethod
+    def _broken(why: str, line: int | None) -> HiveError:
+        fix = "restore audit/log.jsonl from version control or a backup"
+        return HiveError.of("HIVE-413", why, file=audit.FILE, path="$", line=line, fix=fix, exit_code=1)
+
+
+def made_by(rows: Iterable[Row], approval_id: str) -> Row | None:
+    """Return the newest of the rows that an approval made, None where it made none."""
+    return next((row for row in rows if row.evaluation and row.evaluation.get("approval_id") == approval_id), None)

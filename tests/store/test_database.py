@@ -1,0 +1,280 @@
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hive_agents.errors import HiveError
+from hive_agents.store import connect, connected, database, database_errors, disconnect, file_identity, transaction
+from hive_agents.store.schema import MIGRATIONS
+
+ROOT = Path(__file__).parents[2]
+TERM = "INSERT INTO terms (term) VALUES (?)"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "hive.db"
+
+
+@pytest.fixture
+def connection(path: Path) -> Iterator[sqlite3.Connection]:
+    made = connect(path)
+    yield made
+    made.close()
+
+
+def terms(connection: sqlite3.Connection) -> list[str]:
+    return [row[0] for row in connection.execute("SELECT term FROM terms ORDER BY term")]
+
+
+def failure(path: Path) -> HiveError:
+    with pytest.raises(HiveError) as raised:
+        connect(path).close()
+    (found,) = raised.value.diagnostics
+    assert found.file == ".hive/hive.db"
+    assert found.fix
+    return raised.value
+
+
+def test_new_database_has_the_tables_and_belongs_to_its_owner(path: Path, connection: sqlite3.Connection) -> None:
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert {"chunks", "postings", "term_stats", "corpus_stats", "config_versions", "eval_results"} <= tables
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.execute(TERM, ("a",))
+    files = [path, *path.parent.glob("hive.db-*")]
+    assert len(files) == 3
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+def test_schema_has_a_version_and_is_made_once(path: Path, connection: sqlite3.Connection) -> None:
+    connection.execute(TERM, ("kept",))
+    again = connect(path)
+    assert again.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert terms(again) == ["kept"]
+    again.close()
+
+
+def test_older_schema_moves_forward_with_its_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = connect(path)
+    old.execute(TERM, ("kept",))
+    old.close()
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE later (x); INSERT INTO later VALUES (7)"))
+    new = connect(path)
+    assert new.execute("SELECT x FROM later").fetchall() == [(7,)]
+    assert terms(new) == ["kept"]
+    new.close()
+
+
+def test_migration_that_fails_leaves_the_old_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect(path).close()
+    monkeypatch.setattr(database, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE later (x); CREATE TABLE later (x)"))
+    assert failure(path).diagnostics[0].code == "HIVE-407"
+    monkeypatch.undo()
+    old = connect(path)
+    assert old.execute("SELECT count(*) FROM sqlite_master WHERE name = 'later'").fetchone() == (0,)
+    old.close()
+
+
+def test_newer_schema_asks_for_an_upgrade(path: Path) -> None:
+    made = connect(path)
+    made.execute("PRAGMA user_version = 99")
+    made.close()
+    error = failure(path)
+    assert (error.diagnostics[0].code, error.exit_code) == ("HIVE-407", 3)
+    assert error.diagnostics[0].fix == "upgrade hive-agents"
+
+
+def test_file_that_is_no_database_is_told(path: Path) -> None:
+    path.write_bytes(b"not a database, and long enough to be read as one" * 50)
+    error = failure(path)
+    assert (error.diagnostics[0].code, error.exit_code) == ("HIVE-407", 3)
+    assert "hive index" in str(error.diagnostics[0].fix)
+
+
+def test_folder_that_is_missing_is_told(tmp_path: Path) -> None:
+    error = failure(tmp_path / "gone" / "hive.db")
+    assert (error.diagnostics[0].code, error.exit_code) == ("HIVE-403", 3)
+
+
+def test_second_writer_fails_clearly(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    first, second = connect(path), connect(path)
+    with transaction(first):
+        first.execute(TERM, ("first",))
+        with pytest.raises(HiveError) as raised, database_errors(path), transaction(second):
+            pass
+    (found,) = raised.value.diagnostics
+    assert (found.code, found.file, raised.value.exit_code) == ("HIVE-402", ".hive/hive.db", 3)
+    assert found.fix
+    with transaction(second):
+        second.execute(TERM, ("second",))
+    assert terms(first) == ["first", "second"]
+    first.close()
+    second.close()
+
+
+def test_reader_sees_the_old_rows_while_another_writes(path: Path, connection: sqlite3.Connection) -> None:
+    connection.execute(TERM, ("old",))
+    reader = connect(path)
+    with transaction(connection):
+        connection.execute(TERM, ("new",))
+        assert terms(reader) == ["old"]
+    assert terms(reader) == ["new", "old"]
+    reader.close()
+
+
+def test_transaction_is_all_or_nothing(connection: sqlite3.Connection) -> None:
+    with pytest.raises(sqlite3.IntegrityError), transaction(connection):
+        connection.executemany(TERM, [("lost",), ("lost",)])
+    assert terms(connection) == []
+    assert not connection.in_transaction
+    with transaction(connection):
+        connection.execute(TERM, ("kept",))
+    assert terms(connection) == ["kept"]
+
+
+def test_full_disk_is_told(path: Path, connection: sqlite3.Connection) -> None:
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(HiveError) as raised, database_errors(path), transaction(connection):
+        connection.execute(TERM, ("x" * 100_000,))
+    assert (raised.value.diagnostics[0].code, raised.value.exit_code) == ("HIVE-403", 3)
+    assert terms(connection) == []
+
+
+OPENER = """
+import sys
+from pathlib import Path
+from hive_agents.store.schema import MIGRATIONS
+from hive_agents.store import connect, connected, database_errors, transaction
+print("ready", flush=True)
+sys.stdin.readline()
+connection = connect(Path(sys.argv[1]))
+with transaction(connection):
+    connection.execute("INSERT INTO terms (term) VALUES (?)", (sys.argv[2],))
+connection.close()
+"""
+
+
+def test_processes_that_open_a_new_database_at_once_all_succeed(tmp_path: Path) -> None:
+    for attempt in range(3):
+        path = tmp_path / str(attempt) / "hive.db"
+        path.parent.mkdir()
+        openers = [
+            subprocess.Popen(
+                [sys.executable, "-c", OPENER, str(path), str(number)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+            )
+            for number in range(4)
+        ]
+        assert [opener.stdout.readline() for opener in openers if opener.stdout] == ["ready\n"] * 4
+        for opener in openers:
+            assert opener.stdin
+            opener.stdin.write("\n")
+            opener.stdin.flush()
+        errors = [opener.communicate()[1] for opener in openers]
+        assert errors == [""] * 4
+        connection = connect(path)
+        assert terms(connection) == ["0", "1", "2", "3"]
+        connection.close()
+
+
+def test_a_connection_is_kept_for_the_thread_that_opened_it(tmp_path: Path) -> None:
+    path = tmp_path / "hive.db"
+    with connected(path) as first:
+        pass
+    with connected(path) as again:
+        assert again is first
+        with connected(path) as inner:  # its own: the outer one may be in a transaction
+            assert inner is not first
+    others: list[sqlite3.Connection] = []
+
+    def elsewhere() -> None:
+        with connected(path) as connection:
+            others.append(connection)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert others[0] is not first
+
+
+def test_a_replaced_database_is_opened_anew(tmp_path: Path) -> None:
+    path = tmp_path / "hive.db"
+    with connected(path) as connection, transaction(connection):
+        connection.execute("INSERT INTO terms VALUES (1, 'old')")
+    for file in tmp_path.glob("hive.db*"):
+        file.rename(file.with_name("aside" + file.name.removeprefix("hive.db")))
+    with connected(path) as connection:
+        assert connection.execute("SELECT count(*) FROM terms").fetchone() == (0,)
+
+
+def test_a_connection_whose_work_failed_is_not_kept(tmp_path: Path) -> None:
+    path = tmp_path / "hive.db"
+    with pytest.raises(HiveError), connected(path) as first:
+        first.execute("SELECT * FROM nowhere")
+    with connected(path) as fresh:
+        assert fresh is not first
+        fresh.execute("BEGIN IMMEDIATE")  # and left open
+    with connected(path) as again:
+        assert not again.in_transaction
+
+
+def test_rows_can_be_asked_for_by_name_and_are_not_left_to_the_next_use(path: Path) -> None:
+    with connected(path, rows=True) as connection, transaction(connection):
+        connection.execute(TERM, ("a",))
+        assert [row["term"] for row in connection.execute("SELECT * FROM terms")] == ["a"]
+    with connected(path) as connection:
+        assert connection.execute("SELECT term FROM terms").fetchone() == ("a",)
+
+
+def test_a_thread_that_disconnects_opens_a_new_connection(path: Path) -> None:
+    disconnect(path)  # nothing is open yet
+    with connected(path) as first:
+        pass
+    disconnect(path)
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        first.execute("SELECT 1")
+    with connected(path) as again:
+        assert again is not first
+
+
+def test_a_file_is_told_from_another_one_under_its_name(path: Path) -> None:
+    assert file_identity(path) is None
+    path.write_bytes(b"")
+    first = file_identity(path)
+    assert first == file_identity(path)
+    path.rename(path.with_name("aside"))
+    path.write_bytes(b"")
+    assert file_identity(path) not in (None, first)
+
+
+def tables(connection: sqlite3.Connection) -> set[tuple[str, str, str]]:
+    """(kind, name, columns) of all that a schema holds."""
+    found = connection.execute("SELECT type, name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'").fetchall()
+    return {(kind, name, str(connection.execute(f"PRAGMA table_info({name})").fetchall())) for kind, name in found}
+
+
+@pytest.mark.parametrize("version", range(len(MIGRATIONS)))
+def test_every_earlier_schema_moves_forward_to_that_of_a_new_database(
+    tmp_path: Path, path: Path, connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    monkeypatch.setattr(database, "MIGRATIONS", MIGRATIONS[:version])
+    old = tmp_path / "old.db"
+    connect(old).close()
+    monkeypatch.undo()
+    moved = connect(old)
+    assert moved.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
+    assert tables(moved) == tables(connection)
+    moved.close()
