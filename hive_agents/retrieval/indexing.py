@@ -33,7 +33,7 @@ from hive_agents.retrieval.generation import Contents, Generation, IndexedDocume
 from hive_agents.retrieval.minilm_tokens import WordPieces
 from hive_agents.retrieval.providers import TOKENIZER, open_embedder
 from hive_agents.retrieval.vocabulary import Vocabulary
-from hive_agents.store import connect, database_errors
+from hive_agents.store import connect, connected, database_errors
 from hive_agents.workspace import Workspace
 
 FORMAT = "index-1"
@@ -109,19 +109,15 @@ def index_is_stale(workspace: Workspace) -> bool:
     """Whether documents, collections or settings changed since the index was built."""
     if not workspace.database.exists():
         return True
-    connection = connect(workspace.database)
-    try:
-        with database_errors(workspace.database):
-            files = {doc_id: content_hash(path.read_bytes()) for doc_id, path in document_files(workspace.documents)}
-            for name in collection_names(workspace):
-                live = store.find_generation(connection, name)
-                known = store.document_hashes(connection, live) if live else {}
-                if live is None or any(known.get(doc_id) != digest for doc_id, digest in files.items()):
-                    return True
-                if known.keys() - files.keys():
-                    return True
-    finally:
-        connection.close()
+    with connected(workspace.database) as connection:
+        files = {doc_id: content_hash(path.read_bytes()) for doc_id, path in document_files(workspace.documents)}
+        for name in collection_names(workspace):
+            live = store.find_generation(connection, name)
+            known = store.document_hashes(connection, live) if live else {}
+            if live is None or any(known.get(doc_id) != digest for doc_id, digest in files.items()):
+                return True
+            if known.keys() - files.keys():
+                return True
     return False
 
 
