@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec, SubagentJudge
     from hive_agents.approvals import ApprovalRequest
-    from hive_agents.copilot.plan import DocumentFilter, Plan, RouterDecision, SearchStrategy
+    from hive_agents.copilot import DocumentFilter, Plan, RouterDecision, SearchStrategy
     from hive_agents.errors import Diagnostic, HiveError
     from hive_agents.evaluation import Evaluation, evaluate  # type: ignore[no-redef]
     from hive_agents.events import EscalationTicket, Event, EventBus, EventType
@@ -46,7 +46,7 @@ _HOMES = {
     "ConversationStore": "memory",
     "DataBuffer": "memory",
     "Diagnostic": "errors",
-    "DocumentFilter": "copilot.plan",
+    "DocumentFilter": "copilot",
     "EdgeSpec": "agents",
     "EscalationTicket": "events",
     "Evaluation": "evaluation",
@@ -65,15 +65,15 @@ _HOMES = {
     "JudgmentAction": "judging",
     "NodeSpec": "agents",
     "OutputAccumulator": "memory",
-    "Plan": "copilot.plan",
+    "Plan": "copilot",
     "Principal": "access",
     "Ranking": "retrieval",
     "RetrievalConfig": "retrieval",
-    "RouterDecision": "copilot.plan",
+    "RouterDecision": "copilot",
     "RuleProposal": "judging.learning",
     "Runtime": "runtime.runtime",
     "SearchEngine": "retrieval",
-    "SearchStrategy": "copilot.plan",
+    "SearchStrategy": "copilot",
     "Signal": "judging",
     "SignalWeights": "judging.weights",
     "SubagentJudge": "agents",

@@ -1,1 +1,89 @@
-"""The copilot: what each step of a turn does, without LangGraph."""
+"""The copilot: what each step of a turn does, from a reader's words to a reply that holds only what they may view.
+
+It stands on retrieval, access, judging and models, knows neither LangGraph nor the runtime, and is read from the top by
+`steps` and `conclusion` (the nodes), `session` (what a turn works with), `router` and `planner` (what will be done),
+`gate` (who may see it), `extract`, `answer` and `reply` (what is shown). New words go to `languages/`, one file a
+language; a new rule of reading to `reading`, with labelled utterances in its tests; a new step to `steps`.
+
+The public names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hive_agents.copilot.conclusion import finalize
+    from hive_agents.copilot.documents import RESERVED, declared, document_filters, require_known
+    from hive_agents.copilot.feedback import STATUSES, VERDICTS, FeedbackQueue, Item
+    from hive_agents.copilot.gate import Gate, certain_scope, open_scope, vocabulary_of
+    from hive_agents.copilot.outcome import Outcome, Trace
+    from hive_agents.copilot.plan import DocumentFilter, Plan, RouterDecision, SearchStrategy
+    from hive_agents.copilot.reply import LIMITED, fresh_reply, render_reply
+    from hive_agents.copilot.session import Request, TurnSession
+    from hive_agents.copilot.steps import permission_gate, rerank, retrieve, retrieves, rewrite, route
+    from hive_agents.copilot.threads import ModelAnswer, ThreadStore, Turn, past_turns, trace_of
+
+_HOMES = {
+    "conclusion": ["finalize"],
+    "documents": ["RESERVED", "declared", "document_filters", "require_known"],
+    "feedback": ["STATUSES", "VERDICTS", "FeedbackQueue", "Item"],
+    "gate": ["Gate", "certain_scope", "open_scope", "vocabulary_of"],
+    "outcome": ["Outcome", "Trace"],
+    "plan": ["DocumentFilter", "Plan", "RouterDecision", "SearchStrategy"],
+    "reply": ["LIMITED", "fresh_reply", "render_reply"],
+    "session": ["Request", "TurnSession"],
+    "steps": ["permission_gate", "rerank", "retrieve", "retrieves", "rewrite", "route"],
+    "threads": ["ModelAnswer", "ThreadStore", "Turn", "past_turns", "trace_of"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "LIMITED",
+    "RESERVED",
+    "STATUSES",
+    "VERDICTS",
+    "DocumentFilter",
+    "FeedbackQueue",
+    "Gate",
+    "Item",
+    "ModelAnswer",
+    "Outcome",
+    "Plan",
+    "Request",
+    "RouterDecision",
+    "SearchStrategy",
+    "ThreadStore",
+    "Trace",
+    "Turn",
+    "TurnSession",
+    "certain_scope",
+    "declared",
+    "document_filters",
+    "finalize",
+    "fresh_reply",
+    "open_scope",
+    "past_turns",
+    "permission_gate",
+    "render_reply",
+    "require_known",
+    "rerank",
+    "retrieve",
+    "retrieves",
+    "rewrite",
+    "route",
+    "trace_of",
+    "vocabulary_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

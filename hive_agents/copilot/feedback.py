@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -25,8 +25,8 @@ from hive_agents.verification.golden_trust import accept as accept_golden
 from hive_agents.verification.golden_trust import is_accepted
 from hive_agents.workspace import Workspace
 
-Verdict = Literal["relevant", "distractor", "outdated", "wrong_document"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+Opinion = Literal["relevant", "distractor", "outdated", "wrong_document"]
+VERDICTS: tuple[Opinion, ...] = get_args(Opinion)
 STATUSES = ("pending", "accepted", "rejected")
 REVIEWERS = frozenset({"approver", "operator", "admin"})
 A_HOUR = 60
@@ -48,7 +48,7 @@ class Item:
     run_id: str
     query: str
     doc_id: str
-    verdict: Verdict
+    verdict: Opinion
     by: str
     comment: str | None
     status: str
@@ -67,9 +67,9 @@ class FeedbackQueue:
         self.workspace, self.person = workspace, person
         self._gate, self._now = gate, now
 
-    def add(self, run_id: str, result: int | None, verdict: Verdict, *, doc_id: str | None = None,
+    def add(self, run_id: str, result: int | None, verdict: Opinion, *, doc_id: str | None = None,
             comment: str | None = None) -> Item:  # fmt: skip
-        """Say something of a result of one's own turn, by its rank from 1 or by `doc_id`; said again, it replaces.
+        """File an opinion on a result of one's own turn, by its rank from 1 or by `doc_id`; said again, it replaces.
 
         Raises: HIVE-409 for a run, result or document that isn't there for this reader, HIVE-415 for too many,
         HIVE-105 for a comment that is too long.
@@ -121,7 +121,7 @@ class FeedbackQueue:
         return item
 
     def items(self, status: str | None = None) -> list[Item]:
-        """Oldest first: what the person may review, and what they said themselves."""
+        """Return what the person may review, and what they filed themselves, oldest first."""
         with self._connection() as connection:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM feedback WHERE tenant = ? ORDER BY created_at, rowid", (self.person.tenant,)
@@ -135,7 +135,7 @@ class FeedbackQueue:
         ]
 
     def review(self, item_id: str, *, accept: bool) -> Item:
-        """Decide an item. Accepted, its label goes to the golden set's training queries.
+        """Decide an item, and return it; accepted, its label goes to the golden set's training queries.
 
         Raises: HIVE-409 for an item that isn't there for this person, HIVE-415 for the author or somebody who reviews
         nothing, HIVE-414 for one decided otherwise.
@@ -195,15 +195,12 @@ class FeedbackQueue:
         if trusted:
             accept_golden(self.workspace, load_golden(self.workspace), f"user:{self.person.user}", "hive feedback")
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        path = self.workspace.database
-        with connected(path) as connection:
-            yield connection
+    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
+        return connected(self.workspace.database)
 
 
 def _question(turn: Turn) -> str:
-    """What was asked, without a value of documents that a reviewer may not view."""
+    """Return what was asked, without a value of documents that a reviewer may not view."""
     outcome = turn.outcome
     rewritten = outcome.decision.rewritten_query
     return rewritten if rewritten and outcome.planner != "model" and not outcome.named else turn.text

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from hive_agents import audit
 from hive_agents.access import Principal
+from hive_agents.copilot.gate import Gate
 from hive_agents.copilot.outcome import Outcome, Trace
+from hive_agents.copilot.plan import PastTurn
+from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
@@ -20,6 +22,8 @@ from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.workspace import Workspace
 
 TITLE = 80
+REMEMBERED = 6
+"""Turns that a follow-up may refer to."""
 _IDS = uuid.UUID("2d8f6a17-5b3c-5e90-9a44-c1e07b9d3f62")
 _TURN = "SELECT run_id, thread_id, n, at, text, outcome, trace FROM turns"
 
@@ -54,7 +58,7 @@ class ThreadStore:
         self._owner = (reader.tenant, reader.user)
 
     def create(self, title: str) -> str:
-        """A new, empty thread; returns its id."""
+        """Begin an empty thread, and return its id."""
         thread_id, now = f"t{uuid.uuid4().hex[:10]}", audit.now()
         with self._connection() as connection:
             connection.execute(
@@ -63,12 +67,12 @@ class ThreadStore:
         return thread_id
 
     def require(self, thread_id: str) -> None:
-        """Raises: HIVE-409 for a thread that this reader doesn't have."""
+        """Check that a thread is this reader's. Raises: HIVE-409."""
         with self._connection() as connection:
             self._require(connection, thread_id)
 
     def threads(self) -> list[dict[str, Any]]:
-        """thread_id, title, turns, created_at, updated_at; the one that was used last comes first."""
+        """Return {thread_id, title, turns, created_at, updated_at} of each thread, the one used last first."""
         with self._connection() as connection:
             rows = connection.execute(
                 "SELECT t.thread_id, t.title, count(u.run_id), t.created_at, t.updated_at FROM threads t"
@@ -81,7 +85,7 @@ class ThreadStore:
         ]
 
     def turns(self, thread_id: str, last: int | None = None) -> list[Turn]:
-        """The turns in order; only the `last` ones if that is given. Raises: HIVE-409."""
+        """Return the turns in order; only the `last` ones if that is given. Raises: HIVE-409."""
         with self._connection() as connection:
             self._require(connection, thread_id)
             rows = connection.execute(
@@ -91,7 +95,7 @@ class ThreadStore:
         return [_turn(row) for row in reversed(rows)]
 
     def turn(self, run_id: str) -> Turn:
-        """Raises: HIVE-409 for a run that isn't this reader's."""
+        """Return the turn of a run. Raises: HIVE-409 for a run that isn't this reader's."""
         with self._connection() as connection:
             row = connection.execute(
                 f"{_TURN} WHERE tenant = ? AND user = ? AND run_id = ?", (*self._owner, run_id)
@@ -105,7 +109,8 @@ class ThreadStore:
     ) -> Turn:
         """Append a turn, and end its run; the same run again changes nothing. Raises: HIVE-409.
 
-        A run that took so long that a host gave it up, which has no lease to ask, is done all the same, and told of.
+        A run that took so long that a host gave it up is done all the same, and an event says so: it has no lease that
+        a host could ask.
         """
         traced = json.dumps(trace.to_json(), ensure_ascii=False)
         now, done = audit.now(), "UPDATE runs SET status = 'done', stopped_by = NULL, ended_at = ? WHERE run_id = ?"
@@ -144,7 +149,7 @@ class ThreadStore:
         return Turn(run_id, thread_id, added[0], now, text, outcome, json.loads(traced))
 
     def answer(self, run_id: str) -> ModelAnswer | None:
-        """What the model wrote in that turn, for whoever may see all the documents behind it."""
+        """Return what the model wrote in that turn, for whoever may see all the documents behind it."""
         with self._connection() as connection:
             row = connection.execute(
                 "SELECT a.text, a.documents FROM answers a JOIN turns t ON t.run_id = a.run_id"
@@ -154,7 +159,7 @@ class ThreadStore:
         return ModelAnswer(row[0], tuple(json.loads(row[1]))) if row is not None else None
 
     def rename(self, thread_id: str, title: str) -> None:
-        """Raises: HIVE-409."""
+        """Give a thread another title. Raises: HIVE-409."""
         with self._connection() as connection, transaction(connection):
             self._require(connection, thread_id)
             connection.execute(
@@ -163,7 +168,7 @@ class ThreadStore:
             )
 
     def delete(self, thread_id: str) -> None:
-        """A thread with its turns, all its runs, a model's answers, and its questions in the decision log.
+        """Delete a thread with its turns, all its runs, a model's answers, and its questions in the decision log.
 
         Raises: HIVE-409.
         """
@@ -180,9 +185,9 @@ class ThreadStore:
                 connection.execute(f"DELETE FROM {table} {mine}", key)
 
     def _late(self, thread_id: str, run_id: str) -> Event:
-        told: dict[str, Any] = {"agent": None, "by": None, "approval_ids": [], "error": None}
+        payload: dict[str, Any] = {"agent": None, "by": None, "approval_ids": [], "error": None}
         id = str(uuid.uuid5(_IDS, run_id))
-        return Event(EventType.RUN_COMPLETED, run_id, thread_id, None, thread_id, self.reader.tenant, told, id=id)
+        return Event(EventType.RUN_COMPLETED, run_id, thread_id, None, thread_id, self.reader.tenant, payload, id=id)
 
     def _require(self, connection: sqlite3.Connection, thread_id: str) -> None:
         known = connection.execute(
@@ -192,15 +197,26 @@ class ThreadStore:
             fix = "`hive chat --threads` lists yours; without --thread a new one begins"
             raise HiveError.of("HIVE-409", f"there is no thread {thread_id}", fix=fix, exit_code=2)
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        path = self.workspace.database
-        with connected(path) as connection:
-            yield connection
+    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
+        return connected(self.workspace.database)
+
+
+def past_turns(store: ThreadStore, gate: Gate, thread_id: str, vocabulary: Vocabulary) -> list[PastTurn]:
+    """Return the last turns whose documents and values can all still be seen, oldest first.
+
+    Raises: HIVE-409 for a thread that isn't this reader's.
+    """
+    turns = store.turns(thread_id, last=REMEMBERED)
+    may = gate.allowed([doc_id for turn in turns for doc_id in turn.outcome.documents])
+    return [
+        PastTurn(turn.text, turn.outcome.decision, tuple(result.doc_id for result in turn.outcome.results))
+        for turn in turns
+        if all(doc_id in may for doc_id in turn.outcome.documents) and turn.outcome.names_known(vocabulary)
+    ]
 
 
 def trace_of(workspace: Workspace, tenant: str, run_id: str) -> dict[str, Any]:
-    """The trace of any turn within a tenant. Raises: HIVE-409."""
+    """Return the trace of any turn within a tenant. Raises: HIVE-409."""
     with connected(workspace.database) as connection:
         row = connection.execute("SELECT trace FROM turns WHERE tenant = ? AND run_id = ?", (tenant, run_id)).fetchone()
     if row is None:

@@ -9,21 +9,33 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.access import Principal, permissions_of
-from hive_agents.copilot.feedback import FeedbackQueue
-from hive_agents.copilot.filters import RESERVED, declared, demands, require_known
-from hive_agents.copilot.gate import Gate
-from hive_agents.copilot.outcome import Outcome
-from hive_agents.copilot.plan import DocumentFilter, SearchStrategy
-from hive_agents.copilot.reply import reply
-from hive_agents.copilot.session import Request, TurnSession, certain, open_scope, vocabulary_of
-from hive_agents.copilot.threads import ThreadStore, Turn, trace_of
+from hive_agents.copilot import (
+    RESERVED,
+    DocumentFilter,
+    FeedbackQueue,
+    Gate,
+    Outcome,
+    Request,
+    SearchStrategy,
+    ThreadStore,
+    Turn,
+    TurnSession,
+    certain_scope,
+    declared,
+    document_filters,
+    fresh_reply,
+    open_scope,
+    render_reply,
+    require_known,
+    trace_of,
+    vocabulary_of,
+)
 from hive_agents.errors import HiveError
 from hive_agents.llm import Script
 from hive_agents.retrieval import SearchEngine
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.retrieval.filters import parse_filters
 from hive_agents.retrieval.index import StaleIndex
-from hive_agents.retrieval.lanes import ChunkRow
 from hive_agents.retrieval.scoped import ScopedIndex
 from hive_agents.runs import RunRow, RunStore
 from hive_agents.runtime.context import HiveContext
@@ -104,12 +116,13 @@ class Chat:
             runs.update(run.run_id, "failed", among=["running"])  # else a host has given it up, and told so
             raise
         outcome = self._logged(outcome, session)
-        turn = self._threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, session.answer)
-        shown: Sequence[ChunkRow] | None = session.shown
+        concluded = session.conclusion
+        written = concluded.model_answer
+        turn = self._threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, written)
         if session.meter.calls:  # models take seconds, in which a token or a permission can end
             self._recognise()
-            shown = None
-        return reply(session.index, self.gate, turn, session.answer, session.vocabulary, shown)
+            return render_reply(session.index, self.gate, turn, written, session.vocabulary)
+        return fresh_reply(session.index, turn, concluded.answer.text if concluded.answer else None, concluded.rows)
 
     async def _run(self, run: RunRow, request: Request, on_node: OnNode | None) -> tuple[Outcome, TurnSession]:
         graph = load_graph("worker")
@@ -135,9 +148,10 @@ class Chat:
 
     def _logged(self, outcome: Outcome, session: TurnSession) -> Outcome:
         """Log what the judge decided and ask a person where it escalated: ids and numbers, no text of a document."""
-        if session.judged is None:
+        judged = session.conclusion.judged
+        if judged is None:
             return outcome
-        judgment = session.judged.judgment
+        judgment = judged.judgment
         runtime = Runtime(self.workspace, tenant=self.reader.tenant, run_id=session.run_id)
         silent = [signal.model_copy(update={"detail": ""}) for signal in judgment.signals]
         judgment = judgment.model_copy(update={"reasoning": "", "feedback": None, "signals": silent})
@@ -147,7 +161,7 @@ class Chat:
             "documents": outcome.documents,
             "thread_id": self.thread_id,
         }
-        number = runtime.log_decision(session.judged.goal, result, judgment, judge=session.judged.judge)
+        number = runtime.log_decision(judged.goal, result, judgment, judge=judged.judge)
         if not judgment.escalated:
             return outcome
         title = "check an answer of the copilot"
@@ -168,7 +182,7 @@ class Chat:
 
     def _render(self, turn: Turn) -> dict[str, Any]:
         answer = self._threads.answer(turn.run_id)
-        return reply(self._scope(), self.gate, turn, answer, vocabulary_of(self._certain()))
+        return render_reply(self._scope(), self.gate, turn, answer, vocabulary_of(self._certain()))
 
     def document(self, doc_id: str) -> dict[str, Any]:
         """{doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""
@@ -186,7 +200,7 @@ class Chat:
         self._recognise()
         known = self._certain()
         fields = declared(known.collection).fields
-        found = demands(parse_filters(expressions, {name: field.type for name, field in fields.items()}))
+        found = document_filters(parse_filters(expressions, {name: field.type for name, field in fields.items()}))
         require_known(known, found)
         return found
 
@@ -205,8 +219,7 @@ class Chat:
         if decision.strategy is SearchStrategy.METADATA_ONLY:
             return {"matched by": "filter, not ranked"}
         config = active_config(self.workspace).stored.config
-        query = decision.search_value or decision.rewritten_query
-        ranking = self.engine.present(index, self.engine.retrieve(index, query, config), config)
+        ranking = self.engine.present(index, self.engine.retrieve(index, decision.query, config), config)
         hit = next((hit for hit in ranking.hits if hit.doc_id == doc_id), None)
         if hit is None:
             return {"ranked by": "a deeper look than the config's candidates"}
@@ -232,7 +245,7 @@ class Chat:
         return trace_of(self.workspace, self.reader.tenant, run_id)
 
     def _certain(self) -> ScopedIndex:
-        return certain(self.workspace, self.engine, self.reader, self._scope())
+        return certain_scope(self.workspace, self.engine, self.reader, self._scope())
 
     def _scope(self) -> ScopedIndex:
         config = active_config(self.workspace).stored.config

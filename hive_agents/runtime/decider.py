@@ -12,7 +12,7 @@ from hive_agents.approvals import ApprovalRequest
 from hive_agents.approvals.people import person, same_person
 from hive_agents.approvals.permission import refused, require_known
 from hive_agents.approvals.request import OWN_TENANT
-from hive_agents.copilot.gate import Gate
+from hive_agents.copilot import Gate
 from hive_agents.verification.deploy import local_user
 from hive_agents.workspace import Workspace
 

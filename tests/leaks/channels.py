@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.access import Principal, permissions_of
-from hive_agents.copilot.feedback import VERDICTS, FeedbackQueue
-from hive_agents.copilot.gate import Gate
-from hive_agents.copilot.history import past_turns
-from hive_agents.copilot.session import vocabulary_of
+from hive_agents.copilot import VERDICTS, FeedbackQueue, Gate, past_turns, vocabulary_of
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
 from hive_agents.runtime.context import HiveContext

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from hive_agents.access import Principal, permissions_of
-from hive_agents.copilot.feedback import A_HOUR, FeedbackQueue
-from hive_agents.copilot.gate import Gate
-from hive_agents.copilot.history import past_turns
+from hive_agents.copilot import FeedbackQueue, Gate, Request, past_turns, vocabulary_of
+from hive_agents.copilot.feedback import A_HOUR
 from hive_agents.copilot.reply import GONE
-from hive_agents.copilot.session import Request, vocabulary_of
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.runtime.chat import Chat

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hive_agents.access import Principal
-from hive_agents.copilot.plan import DocumentFilter
-from hive_agents.copilot.session import Request
+from hive_agents.copilot import DocumentFilter, Request
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime.chat import Chat
