@@ -15,7 +15,7 @@ from langgraph.runtime import Runtime
 
 from hive_agents.events.tickets import EscalationTicket
 from hive_agents.llm import Message, ModelError
-from hive_agents.supervision.queen.session import QueenSession
+from hive_agents.supervision.queen import QueenSession
 
 
 class QueenState(TypedDict, total=False):

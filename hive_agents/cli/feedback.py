@@ -94,11 +94,11 @@ def _queue(workspace: Path | None, as_user: str | None) -> FeedbackQueue:
     import os
 
     from hive_agents.access import permissions_of, principal_for
-    from hive_agents.copilot import FeedbackQueue, Gate
+    from hive_agents.copilot import FeedbackQueue, ViewGate
 
     place = open_workspace(workspace)
     person = principal_for(place, as_user, os.environ)
-    return FeedbackQueue(place, person, Gate(permissions_of(place), person))
+    return FeedbackQueue(place, person, ViewGate(permissions_of(place), person))
 
 
 def _table(items: list[Item]) -> Any:

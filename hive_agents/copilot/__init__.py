@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hive_agents.copilot.conclusion import finalize
     from hive_agents.copilot.documents import RESERVED, declared, document_filters, require_known
     from hive_agents.copilot.feedback import STATUSES, VERDICTS, FeedbackQueue, Item
-    from hive_agents.copilot.gate import Gate, certain_scope, open_scope, vocabulary_of
-    from hive_agents.copilot.outcome import Outcome, Trace
+    from hive_agents.copilot.gate import ViewGate, certain_scope, open_scope, vocabulary_of
+    from hive_agents.copilot.outcome import Trace, TurnOutcome
     from hive_agents.copilot.plan import DocumentFilter, Plan, RouterDecision, SearchStrategy
     from hive_agents.copilot.reply import LIMITED, fresh_reply, render_reply
     from hive_agents.copilot.session import Request, TurnSession
@@ -29,8 +29,8 @@ _HOMES = {
     "conclusion": ["finalize"],
     "documents": ["RESERVED", "declared", "document_filters", "require_known"],
     "feedback": ["STATUSES", "VERDICTS", "FeedbackQueue", "Item"],
-    "gate": ["Gate", "certain_scope", "open_scope", "vocabulary_of"],
-    "outcome": ["Outcome", "Trace"],
+    "gate": ["ViewGate", "certain_scope", "open_scope", "vocabulary_of"],
+    "outcome": ["TurnOutcome", "Trace"],
     "plan": ["DocumentFilter", "Plan", "RouterDecision", "SearchStrategy"],
     "reply": ["LIMITED", "fresh_reply", "render_reply"],
     "session": ["Request", "TurnSession"],
@@ -46,10 +46,8 @@ __all__ = [
     "VERDICTS",
     "DocumentFilter",
     "FeedbackQueue",
-    "Gate",
     "Item",
     "ModelAnswer",
-    "Outcome",
     "Plan",
     "Request",
     "RouterDecision",
@@ -57,7 +55,9 @@ __all__ = [
     "ThreadStore",
     "Trace",
     "Turn",
+    "TurnOutcome",
     "TurnSession",
+    "ViewGate",
     "certain_scope",
     "declared",
     "document_filters",

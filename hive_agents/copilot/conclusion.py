@@ -8,7 +8,7 @@ from typing import Any
 from hive_agents.copilot.answer import Answer, grounded, numbered
 from hive_agents.copilot.evidence import judge_answer
 from hive_agents.copilot.extract import extractive
-from hive_agents.copilot.outcome import AnswerJudgment, Outcome, Result, TurnStatus, TurnUsage, named_values
+from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage, named_values
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.reply import rows_of
 from hive_agents.copilot.session import Conclusion, TurnSession
@@ -35,7 +35,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     if session.gate.fault is not None:
         session.trace.notes.append(f"permissions: {session.gate.fault}")
     session.trace.models = session.meter.to_json()
-    outcome = Outcome(
+    outcome = TurnOutcome(
         decision=decision,
         doc_id=state.get("doc_id"),
         planner=state["planner"],

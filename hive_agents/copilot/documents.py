@@ -24,7 +24,7 @@ RESERVED = frozenset({"tenant", "view"})
 BATCH = 50
 _PREFERRED = ("updated", "modified", "changed", "date")
 
-Row = tuple[str, str]
+DatedRow = tuple[str, str]
 """A date as text, empty without one, and a doc_id: a document's place in the service's order."""
 
 
@@ -118,10 +118,10 @@ class ResultPage:
     """`next` is the last row, where another row follows that the reader may view."""
 
     doc_ids: list[str]
-    next: Row | None
+    next: DatedRow | None
 
 
-def ordered(index: ScopedIndex, matching: Mask, after: Row | None = None) -> list[Row]:
+def ordered(index: ScopedIndex, matching: Mask, after: DatedRow | None = None) -> list[DatedRow]:
     """Return the documents that have a chunk in `matching`, newest first, those without a date last, ties by doc_id.
 
     `after` is a place in that order, so that a page never depends on how many rows came before it.
@@ -141,9 +141,9 @@ def ordered(index: ScopedIndex, matching: Mask, after: Row | None = None) -> lis
     return [row for row in rows if row[0] < date or (row[0] == date and row[1] > doc_id)]
 
 
-def page_of(rows: Sequence[Row], allowed: Callable[[Sequence[str]], Collection[str]], size: int) -> ResultPage:
+def page_of(rows: Sequence[DatedRow], allowed: Callable[[Sequence[str]], Collection[str]], size: int) -> ResultPage:
     """Return the first `size` rows that `allowed` lets through; it is asked in batches, until there are enough."""
-    kept: list[Row] = []
+    kept: list[DatedRow] = []
     for start in range(0, len(rows), BATCH):
         batch = rows[start : start + BATCH]
         may = allowed([doc_id for _, doc_id in batch])
@@ -171,11 +171,11 @@ class Cursors:
     def __init__(self, key: bytes, *bound_to: str) -> None:
         self._key = hmac.new(key, json.dumps(["cursor", *bound_to]).encode(), hashlib.sha256).digest()
 
-    def write(self, place: Row) -> str:
+    def write(self, place: DatedRow) -> str:
         body = json.dumps(place, ensure_ascii=False).encode()
         return _text(self._sign(body) + body)
 
-    def read(self, cursor: str) -> Row:
+    def read(self, cursor: str) -> DatedRow:
         """Return the place. Raises: HIVE-409 for a cursor that wasn't made for this reader and question."""
         try:
             raw = base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))

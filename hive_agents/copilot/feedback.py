@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from hive_agents import audit
 from hive_agents.access import Principal
 from hive_agents.approvals.people import same_person
-from hive_agents.copilot.gate import Gate
+from hive_agents.copilot.gate import ViewGate
 from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
@@ -62,7 +62,7 @@ class FeedbackQueue:
     """The queue as one person sees it: items of their tenant on documents that they may view."""
 
     def __init__(
-        self, workspace: Workspace, person: Principal, gate: Gate, *, now: Callable[[], str] = audit.now
+        self, workspace: Workspace, person: Principal, gate: ViewGate, *, now: Callable[[], str] = audit.now
     ) -> None:
         self.workspace, self.person = workspace, person
         self._gate, self._now = gate, now

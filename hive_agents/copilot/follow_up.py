@@ -11,7 +11,7 @@ from functools import cache
 from hive_agents.copilot.language import language, pattern, word_list, words
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.reading import read
-from hive_agents.copilot.sentence import Kind
+from hive_agents.copilot.sentence import SentenceKind
 from hive_agents.copilot.vocabulary import Vocabulary, role_of
 
 _MOST_WORDS = 14
@@ -74,10 +74,10 @@ def _narrowed(
 ) -> Resolved | None:
     cued = bool(pattern("follow_up", "cue").search(message))
     if not cued and pattern("follow_up", "dependent").match(message):
-        cued = read(message, vocabulary, reader=reader, today=today).kind is Kind.FRAGMENT
+        cued = read(message, vocabulary, reader=reader, today=today).kind is SentenceKind.FRAGMENT
     bare = _without_lead(message, 3) if cued else message
     reading = read(bare, vocabulary, reader=reader, today=today, follow_up=cued)
-    if reading.kind is Kind.DEFINITION:
+    if reading.kind is SentenceKind.DEFINITION:
         return None
     if cued and reading.filters and not reading.content:
         added = _same_dates(reading.filters, kept, message)

@@ -24,7 +24,7 @@ _labels: WeakKeyDictionary[SqliteIndex, Documents] = WeakKeyDictionary()
 _vocabularies: WeakKeyDictionary[ScopedIndex, Vocabulary] = WeakKeyDictionary()
 
 
-class Gate:
+class ViewGate:
     """One reader's gate; nothing that was answered before counts."""
 
     def __init__(self, permissions: PermissionService, reader: Principal) -> None:
@@ -45,7 +45,7 @@ class Gate:
         log.warning("permissions: %s; all that was asked about is denied", why)
 
 
-class TurnGate(Gate):
+class TurnGate(ViewGate):
     """The gate of one turn: after a fault nobody is asked again, so that a turn waits for it once.
 
     `fault` says what went wrong; None as long as nothing did.
@@ -73,7 +73,7 @@ def open_scope(workspace: Workspace, engine: SearchEngine, reader: Principal, co
 
 
 def certain_scope(
-    workspace: Workspace, engine: SearchEngine, reader: Principal, scope: ScopedIndex, gate: Gate | None = None
+    workspace: Workspace, engine: SearchEngine, reader: Principal, scope: ScopedIndex, gate: ViewGate | None = None
 ) -> ScopedIndex:
     """Return what of a scope the reader may view for certain: fields, values and texts of errors come from it alone.
 
@@ -83,7 +83,7 @@ def certain_scope(
     permissions = permissions_of(workspace)
     if permissions.lists:
         return scope
-    may = (gate or Gate(permissions, reader)).allowed(scope.doc_ids()[:MOST_ASKED])
+    may = (gate or ViewGate(permissions, reader)).allowed(scope.doc_ids()[:MOST_ASKED])
     index = engine.index(scope.collection.name)
     visible = np.array([doc_id in may for doc_id in index.doc_ids()], np.bool_)
     return index.within(visible, owner=(reader.tenant, reader.user))

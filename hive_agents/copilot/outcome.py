@@ -41,7 +41,7 @@ class AnswerJudgment(Format):
     escalation_reason: str | None = None
 
 
-class Outcome(Format):
+class TurnOutcome(Format):
     """A turn's end, from which its reply can be rendered again for whoever may still see it.
 
     `rests_on` names every document whose text an answer was made from, cited or not; `named` the values of fields that

@@ -23,9 +23,9 @@ from hive_agents.copilot.sentence import (
     PREPOSITIONS,
     QUESTION,
     VAGUE,
-    Kind,
     Mention,
     Sentence,
+    SentenceKind,
 )
 from hive_agents.copilot.vocabulary import FieldRole, Meaning, Vocabulary, cue_stems, parts
 from hive_agents.retrieval.analysis import terms
@@ -44,7 +44,7 @@ class Reading:
     `lists`: it asks for documents without saying which ("list all documents", "what's new").
     """
 
-    kind: Kind
+    kind: SentenceKind
     filters: list[DocumentFilter]
     search: str
     content: list[str]
@@ -55,7 +55,9 @@ def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date
     """Return the filters and the content of a sentence; a `follow_up` is a fragment, whatever it starts with."""
     s = Sentence(text, vocabulary, today, follow_up)
     if len(s.words) == MOST_WORDS:
-        return Reading(Kind.QUESTION, [], text, [word.lower for word in s.words if word.lower not in EMPTY], False)
+        return Reading(
+            SentenceKind.QUESTION, [], text, [word.lower for word in s.words if word.lower not in EMPTY], False
+        )
     used = {n for n in range(1, len(s.words)) if s.at(n) == "first" and s.at(n - 1) in ORDER}
     used |= _date_verbs(s)
     filters: list[DocumentFilter] = []
@@ -121,7 +123,7 @@ class _Values:
         """Return what the value demands; None for a word like others."""
         s = self.s
         about = s.at(s.back(mention.first, ARTICLES)) in ABOUT
-        if s.kind is Kind.DEFINITION or (about and not mention.noun):
+        if s.kind is SentenceKind.DEFINITION or (about and not mention.noun):
             return None  # what is written about isn't demanded: "about the QA department"
         meaning = self._named(mention)
         if meaning is None and not mention.shy and not s.words[mention.first].quoted:
@@ -139,7 +141,7 @@ class _Values:
         led = s.at(s.back(mention.first, ARTICLES)) in PREPOSITIONS
         for meaning in mention.meanings:
             stems = cue_stems(meaning.field, meaning.role)
-            asked = s.kind is not Kind.QUESTION or (led and meaning.role in ("place", "team"))
+            asked = s.kind is not SentenceKind.QUESTION or (led and meaning.role in ("place", "team"))
             for place in [before] * signed + beside * asked:
                 if s.stem(place) in stems and place not in s.inside:
                     self.used.add(place)
@@ -197,7 +199,7 @@ class _Values:
         if not opens and (s.is_head(before) or s.inside.get(before) in self.accepted):
             return True
         between = {s.at(n) for n in range(before + 1, mention.first)}
-        ends_list = s.kind is Kind.LISTING and s.ends_clause(mention.last)
+        ends_list = s.kind is SentenceKind.LISTING and s.ends_clause(mention.last)
         if between & BE and s.has_head(before + 1) and (ends_list or between & _RELATIVE):
             return True
         return opens and s.ends_clause(mention.last) and (bool(self.accepted) or s.has_head())
@@ -365,13 +367,13 @@ def _lists(s: Sentence) -> bool:
     spoken = {word.lower for word in s.words}
     if spoken & {"all", "every", "everything"} and spoken & DOCUMENT:
         return True
-    newest = bool(spoken & ORDER) and s.kind is not Kind.QUESTION
-    return newest and (bool(spoken & (DOCUMENT | VAGUE)) or s.kind is Kind.LISTING)
+    newest = bool(spoken & ORDER) and s.kind is not SentenceKind.QUESTION
+    return newest and (bool(spoken & (DOCUMENT | VAGUE)) or s.kind is SentenceKind.LISTING)
 
 
 def _search(s: Sentence, used: set[int], filtered: bool) -> str:
     """Return the words as typed, less those that became filters and, in a list, those that only ask for it."""
-    if not filtered and not (s.kind is Kind.LISTING or (s.kind is Kind.FRAGMENT and s.has_head())):
+    if not filtered and not (s.kind is SentenceKind.LISTING or (s.kind is SentenceKind.FRAGMENT and s.has_head())):
         lead = next((word.start for word in s.words if word.lower not in CONNECTIVES), 0)
         return s.text[lead:].strip(" ?!.,;")
     kept = [n for n in range(len(s.words)) if n not in used]

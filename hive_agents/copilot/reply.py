@@ -9,8 +9,8 @@ from hive_agents.copilot.answer import numbered
 from hive_agents.copilot.documents import RESERVED
 from hive_agents.copilot.excerpts import marked_excerpt, reason
 from hive_agents.copilot.extract import extractive
-from hive_agents.copilot.gate import Gate
-from hive_agents.copilot.outcome import Outcome, Result
+from hive_agents.copilot.gate import ViewGate
+from hive_agents.copilot.outcome import Result, TurnOutcome
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.vocabulary import Vocabulary
@@ -31,7 +31,7 @@ _SOURCES = {"deterministic": "router", "fallback": "router", "model": "planner"}
 
 
 def render_reply(
-    index: ScopedIndex, gate: Gate, turn: Turn, answer: ModelAnswer | None, vocabulary: Vocabulary
+    index: ScopedIndex, gate: ViewGate, turn: Turn, answer: ModelAnswer | None, vocabulary: Vocabulary
 ) -> dict[str, Any]:
     """Return the JSON of a turn as it may be seen now; `answer` is what a model wrote in it.
 
@@ -62,7 +62,7 @@ def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequen
     return _reply(turn, outcome, answer, [_result(index, decision, rank, *shown) for rank, shown in ranked])
 
 
-def _visible(index: ScopedIndex, gate: Gate, outcome: Outcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
+def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
     """Return the rows of a turn of which everything may still be seen; None where anything may not."""
     may = gate.allowed(outcome.documents)
     if not all(doc_id in may for doc_id in outcome.documents) or not outcome.names_known(vocabulary):
@@ -99,7 +99,7 @@ def _result(index: ScopedIndex, decision: RouterDecision, rank: int, result: Res
     }
 
 
-def _reply(turn: Turn, outcome: Outcome, answer: str | None, results: list[dict[str, Any]]) -> dict[str, Any]:
+def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[dict[str, Any]]) -> dict[str, Any]:
     decision = outcome.decision
     pinned = {demand.field for demand in outcome.pinned}
     source = _SOURCES[outcome.planner]
@@ -128,7 +128,7 @@ def _reply(turn: Turn, outcome: Outcome, answer: str | None, results: list[dict[
     }
 
 
-def _withdrawn(text: str, outcome: Outcome) -> Outcome:
+def _withdrawn(text: str, outcome: TurnOutcome) -> TurnOutcome:
     """Return nothing of the turn but the reader's words: a filter may name a value that only hidden documents have."""
     decision = RouterDecision(route=outcome.decision.route, rewritten_query=text, strategy=outcome.decision.strategy)
-    return Outcome(decision=decision, planner=outcome.planner, status="not_found")
+    return TurnOutcome(decision=decision, planner=outcome.planner, status="not_found")

@@ -33,7 +33,7 @@ _FURTHEST = 7
 """How far the word for documents may stand from "which"."""
 
 
-class Kind(Enum):
+class SentenceKind(Enum):
     """What a sentence does: a field's value restricts a list or a fragment; in a question it is a word like others."""
 
     LISTING = "asks for documents"
@@ -78,7 +78,7 @@ class Sentence:
 
     @property
     def filters_by_description(self) -> bool:
-        return self.kind in (Kind.LISTING, Kind.FRAGMENT)
+        return self.kind in (SentenceKind.LISTING, SentenceKind.FRAGMENT)
 
     def at(self, place: int) -> str:
         """Return the word at a place, empty outside the sentence."""
@@ -106,16 +106,16 @@ class Sentence:
     def ends_clause(self, place: int) -> bool:
         return place + 1 >= len(self.words) or self.words[place + 1].opens_clause
 
-    def _kind(self) -> Kind:
+    def _kind(self) -> SentenceKind:
         text = " ".join(word.lower for word in self.words)
         if pattern("messages", "definition").search(text):
-            return Kind.DEFINITION
+            return SentenceKind.DEFINITION
         if pattern("messages", "listing").search(text) or self._asks_for_documents() or self._quotes_documents():
-            return Kind.LISTING
+            return SentenceKind.LISTING
         if self.follow_up:
-            return Kind.FRAGMENT
+            return SentenceKind.FRAGMENT
         opening = [n for n, word in enumerate(self.words) if (n == 0 or word.opens_clause) and n not in self.inside]
-        return Kind.QUESTION if any(self.at(n) in QUESTION for n in opening) else Kind.FRAGMENT
+        return SentenceKind.QUESTION if any(self.at(n) in QUESTION for n in opening) else SentenceKind.FRAGMENT
 
     def _asks_for_documents(self) -> bool:
         """ "which effective SOPs …", "what are the drafts", "how many tutorials …": documents before any content."""

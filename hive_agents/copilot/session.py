@@ -13,7 +13,7 @@ from pathlib import Path
 from hive_agents.access import Principal, permissions_of
 from hive_agents.access.local_key import local_key
 from hive_agents.copilot.answer import Answer
-from hive_agents.copilot.documents import Cursors, Row
+from hive_agents.copilot.documents import Cursors, DatedRow
 from hive_agents.copilot.evidence import JudgeBuilder, Judged
 from hive_agents.copilot.gate import TurnGate, certain_scope, open_scope, vocabulary_of
 from hive_agents.copilot.outcome import Trace
@@ -45,7 +45,7 @@ class Candidates:
     """
 
     search: Search | None = None
-    rows: list[Row] = field(default_factory=list)
+    rows: list[DatedRow] = field(default_factory=list)
     opening: list[ChunkRow] = field(default_factory=list)
 
 

@@ -18,12 +18,12 @@ from hive_agents.llm import ModelError
 from hive_agents.retrieval.adaptive import adaptive
 from hive_agents.retrieval.lanes import Mask
 
-State = Mapping[str, Any]
-Update = dict[str, Any]
+TurnState = Mapping[str, Any]
+TurnUpdate = dict[str, Any]
 GATE_BATCH = 50
 
 
-async def rewrite(session: TurnSession, _: State) -> Update:
+async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
     """One planner call that returns the whole plan; whatever goes wrong with it, the deterministic router."""
     request, planner = session.request, "deterministic"
     model = session.model("planner") if session.settings.planner == "auto" else None
@@ -56,11 +56,11 @@ def _kind(fault: Exception) -> str:
     return error.kind if isinstance(error, ModelError) else "no plan that can be followed"
 
 
-def _planned(routed: Routed, planner: str) -> Update:
+def _planned(routed: Routed, planner: str) -> TurnUpdate:
     return {"decision": routed.decision.model_dump(mode="json"), "doc_id": routed.doc_id, "planner": planner}
 
 
-async def route(session: TurnSession, state: State) -> Update:
+async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
     """What the request itself says comes before the plan: a document that it names, filters that the reader chose."""
     decision, doc_id = decision_of(state), session.request.doc_id or state["doc_id"]
     if doc_id is not None and decision.route != "general.help":
@@ -94,12 +94,12 @@ def _about_document(decision: RouterDecision, text: str | None) -> RouterDecisio
     return decision.model_copy(update=changes | {"route": "documents.doc_context", "question": None, "options": []})
 
 
-def retrieves(state: State) -> bool:
+def retrieves(state: TurnState) -> bool:
     """Whether the plan searches for anything."""
     return decision_of(state).strategy.retrieves
 
 
-async def retrieve(session: TurnSession, state: State) -> Update:
+async def retrieve(session: TurnSession, state: TurnState) -> TurnUpdate:
     """Candidates by the one strategy of this turn, inside the reader's scope."""
     decision = decision_of(state)
     session.found = Candidates()
@@ -129,7 +129,7 @@ async def retrieve(session: TurnSession, state: State) -> Update:
     return {"candidates": len(search.fused)}
 
 
-def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) -> Update:
+def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) -> TurnUpdate:
     matching = _universe(session, decision.filters) if doc_id is None else _document(session, doc_id, decision)
     cursor = session.request.cursor
     after = session.cursors(decision.filters).read(cursor) if cursor else None
@@ -137,7 +137,7 @@ def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) ->
     return {"candidates": len(session.found.rows)}
 
 
-def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str) -> Update:
+def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str) -> TurnUpdate:
     """View permission and the reader's filters come first; then the search knows nothing but the document."""
     inside = _document(session, doc_id, decision)
     chunks = np.flatnonzero(inside) if session.gate.allowed([doc_id]) else np.empty(0, np.intp)
@@ -166,7 +166,7 @@ def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
     return np.logical_and.reduce(masks) if masks else index.only(index.doc_ids())
 
 
-async def rerank(session: TurnSession, _: State) -> Update:
+async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:
     """Content candidates only; metadata rows pass through. A reranker sees what passed a check, and nothing else."""
     search = session.found.search
     if search is not None and session.config.rerank.enabled:
@@ -175,7 +175,7 @@ async def rerank(session: TurnSession, _: State) -> Update:
     return {}
 
 
-async def permission_gate(session: TurnSession, state: State) -> Update:
+async def permission_gate(session: TurnSession, state: TurnState) -> TurnUpdate:
     """Ask afresh for everything that would be shown, and cut after it."""
     search, top_k = session.found.search, session.config.retrieval.top_k
     if decision_of(state).strategy is SearchStrategy.METADATA_ONLY:
@@ -201,7 +201,7 @@ async def permission_gate(session: TurnSession, state: State) -> Update:
     return {"results": [result.model_dump() for result in _results(session, state)], "short": False}
 
 
-def _may_look_deeper(session: TurnSession, state: State) -> bool:
+def _may_look_deeper(session: TurnSession, state: TurnState) -> bool:
     """Whether the lanes have more behind what the gate dropped."""
     assert session.found.search is not None
     if session.gate.fault is not None:
@@ -210,7 +210,7 @@ def _may_look_deeper(session: TurnSession, state: State) -> bool:
     return decision_of(state).route == "documents.search" and full and state["depth"] < session.index.n_chunks
 
 
-def _results(session: TurnSession, state: State) -> list[Result]:
+def _results(session: TurnSession, state: TurnState) -> list[Result]:
     """Each document once, by its best passage, unless the question is about one document.
 
     After the cut, not before: what was measured and deployed is the list with its repeats.
@@ -246,12 +246,12 @@ def _results(session: TurnSession, state: State) -> list[Result]:
     return results[: session.settings.top_k]
 
 
-def _gated_rows(session: TurnSession, state: State) -> Update:
+def _gated_rows(session: TurnSession, state: TurnState) -> TurnUpdate:
     page = page_of(session.found.rows, session.gate.allowed, session.settings.top_k)
     cursors = session.cursors(decision_of(state).filters)
     results = [Result(doc_id=doc_id, relevance_source="filter").model_dump() for doc_id in page.doc_ids]
     return {"results": results, "short": False, "next_cursor": cursors.write(page.next) if page.next else None}
 
 
-def decision_of(state: State) -> RouterDecision:
+def decision_of(state: TurnState) -> RouterDecision:
     return RouterDecision.model_validate(state["decision"])

@@ -11,8 +11,8 @@ from typing import Any
 
 from hive_agents import audit
 from hive_agents.access import Principal
-from hive_agents.copilot.gate import Gate
-from hive_agents.copilot.outcome import Outcome, Trace
+from hive_agents.copilot.gate import ViewGate
+from hive_agents.copilot.outcome import Trace, TurnOutcome
 from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.database import connected, transaction
@@ -37,7 +37,7 @@ class Turn:
     n: int
     at: str
     text: str
-    outcome: Outcome
+    outcome: TurnOutcome
     trace: dict[str, Any]
 
 
@@ -105,7 +105,13 @@ class ThreadStore:
         return _turn(row)
 
     def add(
-        self, thread_id: str, run_id: str, text: str, outcome: Outcome, trace: Trace, answer: ModelAnswer | None = None
+        self,
+        thread_id: str,
+        run_id: str,
+        text: str,
+        outcome: TurnOutcome,
+        trace: Trace,
+        answer: ModelAnswer | None = None,
     ) -> Turn:
         """Append a turn, and end its run; the same run again changes nothing. Raises: HIVE-409.
 
@@ -201,7 +207,7 @@ class ThreadStore:
         return connected(self.workspace.database)
 
 
-def past_turns(store: ThreadStore, gate: Gate, thread_id: str, vocabulary: Vocabulary) -> list[PastTurn]:
+def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: Vocabulary) -> list[PastTurn]:
     """Return the last turns whose documents and values can all still be seen, oldest first.
 
     Raises: HIVE-409 for a thread that isn't this reader's.
@@ -227,7 +233,7 @@ def trace_of(workspace: Workspace, tenant: str, run_id: str) -> dict[str, Any]:
 
 def _turn(row: Any) -> Turn:
     run_id, thread_id, n, at, text, outcome, trace = row
-    return Turn(run_id, thread_id, n, at, text, Outcome.model_validate_json(outcome), json.loads(trace))
+    return Turn(run_id, thread_id, n, at, text, TurnOutcome.model_validate_json(outcome), json.loads(trace))
 
 
 def _title(text: str) -> str:

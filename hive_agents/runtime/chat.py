@@ -13,13 +13,13 @@ from hive_agents.copilot import (
     RESERVED,
     DocumentFilter,
     FeedbackQueue,
-    Gate,
-    Outcome,
     Request,
     SearchStrategy,
     ThreadStore,
     Turn,
+    TurnOutcome,
     TurnSession,
+    ViewGate,
     certain_scope,
     declared,
     document_filters,
@@ -82,8 +82,8 @@ class Chat:
         return self._threads
 
     @property
-    def gate(self) -> Gate:
-        return Gate(permissions_of(self.workspace), self.reader)
+    def gate(self) -> ViewGate:
+        return ViewGate(permissions_of(self.workspace), self.reader)
 
     def _recognise(self) -> None:
         """A token ends, and groups change, while a conversation is open."""
@@ -124,7 +124,7 @@ class Chat:
             return render_reply(session.index, self.gate, turn, written, session.vocabulary)
         return fresh_reply(session.index, turn, concluded.answer.text if concluded.answer else None, concluded.rows)
 
-    async def _run(self, run: RunRow, request: Request, on_node: OnNode | None) -> tuple[Outcome, TurnSession]:
+    async def _run(self, run: RunRow, request: Request, on_node: OnNode | None) -> tuple[TurnOutcome, TurnSession]:
         graph = load_graph("worker")
         value = {"run_id": run.run_id, "request": request.model_dump(mode="json")}
         for _ in range(TRIES):
@@ -143,10 +143,10 @@ class Chat:
                         outcome = task["result"].get("outcome", outcome)
                     elif on_node is not None:
                         on_node(task["name"])
-                return Outcome.model_validate_json(json.dumps(outcome)), context.turns[run.run_id]
+                return TurnOutcome.model_validate_json(json.dumps(outcome)), context.turns[run.run_id]
         raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")
 
-    def _logged(self, outcome: Outcome, session: TurnSession) -> Outcome:
+    def _logged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:
         """Log what the judge decided and ask a person where it escalated: ids and numbers, no text of a document."""
         judged = session.conclusion.judged
         if judged is None:

@@ -15,7 +15,7 @@ import pytest
 from langgraph.graph import END, START, StateGraph
 
 from graphs import worker
-from hive_agents.copilot import Outcome, Request, Turn, TurnSession, fresh_reply, steps
+from hive_agents.copilot import Request, Turn, TurnOutcome, TurnSession, fresh_reply, steps
 from hive_agents.copilot.documents import page_of
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
@@ -236,7 +236,7 @@ def test_every_way_from_retrieve_to_the_reader_passes_the_gate() -> None:
     assert {"retrieve", "finalize"} == edges["route"]
 
 
-async def ungated(session: TurnSession, state: steps.State) -> steps.Update:
+async def ungated(session: TurnSession, state: steps.TurnState) -> steps.TurnUpdate:
     """What a gate would be that asked nobody."""
     if steps.decision_of(state).strategy is steps.SearchStrategy.METADATA_ONLY:
         doc_ids = page_of(session.found.rows, lambda asked: asked, 10).doc_ids
@@ -259,7 +259,7 @@ async def run_with(gate: worker.Step, place: Workspace, text: str) -> str:
     context = HiveContext(str(place.root), principal=READER)
     request = {"text": text}
     state = await builder.compile().ainvoke({"run_id": "r1", "request": request}, context=context)
-    outcome, session = Outcome.model_validate_json(json.dumps(state["outcome"])), context.turns["r1"]
+    outcome, session = TurnOutcome.model_validate_json(json.dumps(state["outcome"])), context.turns["r1"]
     turn = Turn("r1", "t1", 1, "", text, outcome, {})
     answer = session.conclusion.answer
     return json.dumps(fresh_reply(session.index, turn, answer.text if answer else None, session.conclusion.rows))

@@ -28,14 +28,14 @@ _PROMPT = re.compile(r"prompts/(?P<name>[a-z0-9][a-z0-9._-]{0,63})\.md")
 _SHOWN = 4_000
 
 
-class Measured(Format):
+class Criterion(Format):
     """A success criterion, a hard constraint, or what a node is judged by."""
 
     id: str
     description: str
 
 
-class Phase(Format):
+class NodeCriteria(Format):
     node: str
     prompt: str
     success_criteria: str | None = None
@@ -45,10 +45,10 @@ class Criteria(FileFormat):
     """What the health judge measures an agent by. `sources` are the SHA-256 of what it was derived from, by file."""
 
     agent: str
-    goal: Measured
-    success_criteria: list[Measured] = []
-    hard_constraints: list[Measured] = []
-    phases: list[Phase] = []
+    goal: Criterion
+    success_criteria: list[Criterion] = []
+    hard_constraints: list[Criterion] = []
+    phases: list[NodeCriteria] = []
     principles: list[str] = []
     sources: dict[str, str] = {}
 
@@ -80,16 +80,16 @@ def derive(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: Non
     phases = []
     for node in spec["nodes"]:
         prompt = _text(workspace, str(node["system_prompt"]), sources)
-        phases.append(Phase(node=str(node["id"]), prompt=prompt, success_criteria=node.get("success_criteria")))
+        phases.append(NodeCriteria(node=str(node["id"]), prompt=prompt, success_criteria=node.get("success_criteria")))
     _text(workspace, str(spec.get("identity") or ""), sources)
     principles = _principles(workspace)
     sources[PRINCIPLES] = _hash("\n".join(principles))
     return Criteria(
         agent=agent,
-        goal=Measured(id=goal.id, description=goal.description or goal.name),
-        success_criteria=[Measured(id=one.id, description=one.description) for one in goal.success_criteria],
+        goal=Criterion(id=goal.id, description=goal.description or goal.name),
+        success_criteria=[Criterion(id=one.id, description=one.description) for one in goal.success_criteria],
         hard_constraints=[
-            Measured(id=one.id, description=one.description or one.check or "")
+            Criterion(id=one.id, description=one.description or one.check or "")
             for one in goal.constraints
             if one.constraint_type == "hard"
         ],

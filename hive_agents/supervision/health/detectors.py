@@ -58,7 +58,7 @@ _BROKEN = ("model_error", "condition_error", "prompt", "fault")
 """Reasons for an end that say nothing about the agent's work."""
 
 
-def detect(health: WorkerHealth, thresholds: Thresholds | None = None) -> list[Finding]:
+def findings_of(health: WorkerHealth, thresholds: Thresholds | None = None) -> list[Finding]:
     """What is wrong with the run, at most one finding a cause; nothing for one that is well, or ended well.
 
     A run that gets nowhere because it loops, is sent back or fails all the time isn't told of as stalled, too. Of a

@@ -37,7 +37,7 @@ NOTED = (
 """The types of events that are read."""
 
 
-class Loop(Format):
+class RepeatedCalls(Format):
     """The last turns of a node are `times` times the same `period` turns; `tools` are what they call."""
 
     node: str | None
@@ -61,7 +61,7 @@ class History:
     judged: int = 0
     feedback: str | None = None
     judged_node: str | None = None
-    loop: Loop | None = None
+    loop: RepeatedCalls | None = None
     errors: list[Repeated] = field(default_factory=list)
     progress: str | None = None
     breaks: Repeated | None = None
@@ -144,7 +144,7 @@ def _short(text: Any) -> str | None:
     return " ".join(str(text).split())[:_SHOWN] if text else None
 
 
-def _loop(events: Sequence[Mapping[str, Any]]) -> Loop | None:
+def _loop(events: Sequence[Mapping[str, Any]]) -> RepeatedCalls | None:
     """The longest repetition that a node is in now."""
     found = [loop for turns in _turns(events).values() if (loop := _repetition(turns)) is not None]
     return max(found, key=lambda loop: loop.times * loop.period, default=None)
@@ -187,10 +187,10 @@ def _belongs(loop: str, node: str) -> bool:
     return loop == node or loop.startswith(f"{node}/") or loop.endswith(f"/{node}")
 
 
-def _repetition(turns: Sequence[_Turn]) -> Loop | None:
+def _repetition(turns: Sequence[_Turn]) -> RepeatedCalls | None:
     """How often the last one, two or three turns came one after another; None where they came once."""
     shapes = [turn.shape for turn in turns]
-    best: Loop | None = None
+    best: RepeatedCalls | None = None
     for period in range(1, LONGEST_PERIOD + 1):
         seen = shapes
         if len(shapes) > period and set(shapes[-1]) < set(shapes[-1 - period]):
@@ -198,7 +198,7 @@ def _repetition(turns: Sequence[_Turn]) -> Loop | None:
         times = _times(seen, period)
         if times > 1 and (best is None or times > best.times):
             tools = dict.fromkeys(tool for shape in seen[-period:] for tool, _ in shape)
-            best = Loop(node=turns[-1].node, tools=list(tools), period=period, times=times)
+            best = RepeatedCalls(node=turns[-1].node, tools=list(tools), period=period, times=times)
     return best
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.database import connected
 from hive_agents.formats import Format
 from hive_agents.runs.row import ACTIVE, AGENT_GRAPH
-from hive_agents.supervision.health.history import NOTED, History, Loop, Repeated, history
+from hive_agents.supervision.health.history import NOTED, History, Repeated, RepeatedCalls, history
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -54,7 +54,7 @@ class WorkerHealth(Format):
     judged: int
     feedback: str | None
     judged_node: str | None
-    loop: Loop | None
+    loop: RepeatedCalls | None
     idle_seconds: float | None
     spent: dict[str, float]
     limits: dict[str, float]

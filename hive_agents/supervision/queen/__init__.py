@@ -1,9 +1,42 @@
-"""The queen: she looks after runs by a policy, and answers people in their own scope; she decides nothing for them."""
+"""The queen: she looks after runs by a policy, and answers people in their own scope; she decides nothing for them.
 
-from hive_agents.supervision.queen.action_log import ActionLog, Entry
-from hive_agents.supervision.queen.colony import QUEEN, Colony
-from hive_agents.supervision.queen.rulings import is_ruling
-from hive_agents.supervision.queen.session import QueenSession
-from hive_agents.supervision.queen.workers import Worker
+She may read runs, tickets, requests and values, control runs, and file requests, and imports nothing that decides a
+request or reads a secret. What a ticket makes her do is in `policy` and `escalations`, what a person's answer makes her
+do in `rulings`; what may be said to her without a model is in `commands`, with one in `tools`, within a `mandate`.
 
-__all__ = ["QUEEN", "ActionLog", "Colony", "Entry", "QueenSession", "Worker", "is_ruling"]
+The public names are loaded on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
+    from hive_agents.supervision.queen.colony import QUEEN, Colony, Propose
+    from hive_agents.supervision.queen.rulings import is_ruling
+    from hive_agents.supervision.queen.session import QueenSession
+    from hive_agents.supervision.queen.workers import Worker
+
+_HOMES = {
+    "action_log": ["ActionLog", "ActionEntry"],
+    "colony": ["QUEEN", "Colony", "Propose"],
+    "rulings": ["is_ruling"],
+    "session": ["QueenSession"],
+    "workers": ["Worker"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["QUEEN", "ActionEntry", "ActionLog", "Colony", "Propose", "QueenSession", "Worker", "is_ruling"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,7 +16,7 @@ from hive_agents.events import Event, EventLog, EventType
 from hive_agents.events.tickets import ESCALATIONS, SEVERITIES, EscalationTicket, tickets_of
 from hive_agents.memory import DataBuffer
 from hive_agents.runs.scope import Scope
-from hive_agents.supervision.queen.action_log import ActionLog, Entry
+from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.workers import Worker
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Colony:
             found = [one for one in found if one.run_id in mine or one.context.get("run_id") in mine]
         return [one.model_copy(update={"title": self.quote(one.title)}) for one in found]
 
-    def actions(self, limit: int = 10) -> list[Entry]:
+    def actions(self, limit: int = 10) -> list[ActionEntry]:
         """What she did of her own accord, newest first."""
         mine = {row.run_id for row in self.runs()} if self.scope.user is not None else None
         found = ActionLog(self.workspace).newest(tenant=self.scope.tenant)

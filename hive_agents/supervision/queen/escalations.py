@@ -10,10 +10,10 @@ from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.events.tickets import ESCALATIONS, EscalationTicket, tickets_of
 from hive_agents.runs import ENDED
-from hive_agents.supervision.queen.action_log import ActionLog, Entry
+from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
 from hive_agents.supervision.queen.policy import actions_for, grade, rises
-from hive_agents.supervision.queen.wording import one_line
+from hive_agents.wording import one_line
 
 EVIDENCE = 8
 _ANSWERS = {
@@ -73,10 +73,10 @@ class Escalations:
         self.log.note(entry, "done")
         return made
 
-    def _note(self, entry: Entry) -> Entry:
+    def _note(self, entry: ActionEntry) -> ActionEntry:
         return entry
 
-    def _steer(self, entry: Entry) -> Entry:
+    def _steer(self, entry: ActionEntry) -> ActionEntry:
         told = entry.detail["ticket"]
         cause = told["cause"].replace("_", " ")
         lines = [f"From the queen: the health judge sees {cause}.", *(f"- {one}" for one in told["evidence"])]
@@ -86,20 +86,20 @@ class Escalations:
             self.colony.steer(entry.run_id or "", "\n".join(lines), key=f"queen/{entry.key}")
         return entry
 
-    def _pause(self, entry: Entry) -> Entry:
+    def _pause(self, entry: ActionEntry) -> ActionEntry:
         return self._rest(entry, "pause")
 
-    def _stop(self, entry: Entry) -> Entry:
+    def _stop(self, entry: ActionEntry) -> ActionEntry:
         return self._rest(entry, "stop")
 
-    def _rest(self, entry: Entry, verb: str) -> Entry:
+    def _rest(self, entry: ActionEntry, verb: str) -> ActionEntry:
         with _over():
             row = getattr(self.colony, verb)(entry.run_id or "")
             # A pause takes no stop back that somebody asked for.
             return self.log.note(entry, state="stopped" if "stop" in (verb, row.control) else "paused")
         return entry
 
-    def _ask(self, entry: Entry) -> Entry:
+    def _ask(self, entry: ActionEntry) -> ActionEntry:
         if "state" not in entry.detail:
             row = self._row(entry.run_id or "")
             resting = row is not None and row.status not in ENDED
@@ -134,11 +134,11 @@ class _over(suppress):
         return bool(passed and error.diagnostics[0].code == "HIVE-409")
 
 
-def _grade_of(entry: Entry) -> str:
+def _grade_of(entry: ActionEntry) -> str:
     return entry.key.rsplit("/", 1)[1]
 
 
-def _filing(entry: Entry) -> Filing:
+def _filing(entry: ActionEntry) -> Filing:
     told, state = entry.detail["ticket"], entry.detail["state"]
     cause = told["cause"].replace("_", " ")
     done = "has ended" if state == "over" else f"is {state}"

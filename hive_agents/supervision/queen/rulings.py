@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.runs import ENDED
-from hive_agents.supervision.queen.action_log import ActionLog, Entry
+from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
-from hive_agents.supervision.queen.wording import one_line
+from hive_agents.wording import one_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
@@ -86,7 +86,7 @@ class Rulings:
         self._tell(self.log.note(entry, "done", made=made))
         return made
 
-    def _tell(self, entry: Entry) -> None:
+    def _tell(self, entry: ActionEntry) -> None:
         outcome = {"actions": entry.detail["made"]}
         ApprovalStore(self.colony.workspace).record_outcome(entry.detail["approval_id"], outcome)
 
@@ -95,7 +95,7 @@ class Rulings:
         return [entry.key for entry in self.log.unfinished(run_id) if is_ruling(entry)]
 
 
-def is_ruling(entry: Entry) -> bool:
+def is_ruling(entry: ActionEntry) -> bool:
     return entry.key.startswith(PREFIX)
 
 
