@@ -4,14 +4,11 @@ It stands on retrieval, access, judging and models, knows neither LangGraph nor 
 `steps` and `conclusion` (the nodes), `session` (what a turn works with), `router` and `planner` (what will be done),
 `gate` (who may see it), `extract`, `answer` and `reply` (what is shown). New words go to `languages/`, one file a
 language; a new rule of reading to `reading`, with labelled utterances in its tests; a new step to `steps`.
-
-The public names are loaded on first use.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from hive_agents.lazy import lazy
 
 if TYPE_CHECKING:
     from hive_agents.copilot.conclusion import finalize
@@ -24,20 +21,6 @@ if TYPE_CHECKING:
     from hive_agents.copilot.session import Request, TurnSession
     from hive_agents.copilot.steps import permission_gate, rerank, retrieve, retrieves, rewrite, route
     from hive_agents.copilot.threads import ModelAnswer, ThreadStore, Turn, past_turns, trace_of
-
-_HOMES = {
-    "conclusion": ["finalize"],
-    "documents": ["RESERVED", "declared", "document_filters", "require_known"],
-    "feedback": ["STATUSES", "VERDICTS", "FeedbackQueue", "Item"],
-    "gate": ["ViewGate", "certain_scope", "open_scope", "vocabulary_of"],
-    "outcome": ["TurnOutcome", "Trace"],
-    "plan": ["DocumentFilter", "Plan", "RouterDecision", "SearchStrategy"],
-    "reply": ["LIMITED", "fresh_reply", "render_reply"],
-    "session": ["Request", "TurnSession"],
-    "steps": ["permission_gate", "rerank", "retrieve", "retrieves", "rewrite", "route"],
-    "threads": ["ModelAnswer", "ThreadStore", "Turn", "past_turns", "trace_of"],
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "LIMITED",
@@ -77,13 +60,19 @@ __all__ = [
     "vocabulary_of",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "conclusion": "finalize",
+            "documents": "RESERVED declared document_filters require_known",
+            "feedback": "STATUSES VERDICTS FeedbackQueue Item",
+            "gate": "ViewGate certain_scope open_scope vocabulary_of",
+            "outcome": "TurnOutcome Trace",
+            "plan": "DocumentFilter Plan RouterDecision SearchStrategy",
+            "reply": "LIMITED fresh_reply render_reply",
+            "session": "Request TurnSession",
+            "steps": "permission_gate rerank retrieve retrieves rewrite route",
+            "threads": "ModelAnswer ThreadStore Turn past_turns trace_of",
+        },
+    )

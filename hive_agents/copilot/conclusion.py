@@ -23,7 +23,7 @@ _UNSEARCHED: Mapping[SearchStrategy, TurnStatus] = {
 
 
 async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, Any]:
-    """What the reader is told of results that have passed the gate, judged before they read it."""
+    """Return the outcome of a turn whose results have passed the gate; an answer is judged before it is read."""
     decision = RouterDecision.model_validate(state["decision"])
     results = [Result.model_validate(result) for result in state.get("results", [])]
     rows = rows_of(session.index, results)
@@ -34,7 +34,8 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         session.conclusion = Conclusion(rows)
     if session.gate.fault is not None:
         session.trace.notes.append(f"permissions: {session.gate.fault}")
-    session.trace.models = session.meter.to_json()
+    meter, usage = session.meter, session.meter.usage
+    session.trace.models = meter.to_json()
     outcome = TurnOutcome(
         decision=decision,
         doc_id=state.get("doc_id"),
@@ -45,14 +46,19 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         next_cursor=state.get("next_cursor"),
         named=named_values(decision, session.request.text, session.vocabulary),
         removed_citations=removed,
-        usage=_usage(session),
+        usage=TurnUsage(
+            model_calls=meter.calls,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            usd=usage.usd,
+        ),
     )
     answer, judged = session.conclusion.answer, session.conclusion.judged
     if answer is not None and judged is not None:
         judgment = judged.judgment
         shown = AnswerJudgment(action=judgment.action.value, escalation_reason=judgment.escalation_reason)
-        told = {"status": "answered", "answer_source": answer.source, "judgment": shown}
-        outcome = outcome.model_copy(update=told | {"rests_on": list(dict.fromkeys(row.doc_id for row in rows))})
+        changes = {"status": "answered", "answer_source": answer.source, "judgment": shown}
+        outcome = outcome.model_copy(update=changes | {"rests_on": list(dict.fromkeys(row.doc_id for row in rows))})
     return {"outcome": outcome.model_dump(mode="json")}
 
 
@@ -89,13 +95,3 @@ async def _by_model(session: TurnSession, query: str, rows: list[ChunkRow]) -> A
     except ModelError as error:
         session.trace.notes.append(f"answer: {error.kind}")
         return None
-
-
-def _usage(session: TurnSession) -> TurnUsage:
-    usage = session.meter.usage
-    return TurnUsage(
-        model_calls=session.meter.calls,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        usd=usage.usd,
-    )

@@ -159,13 +159,13 @@ def _covered(answer: str, passages: Mapping[int, Passage], language: str) -> tup
         cited = [passages[n] for n in claim.cites if n in passages]
         if not cited or len(cited) < len(claim.cites):
             return 0.0, f"Claim {number} cites no passage that was given."
-        held = {term for each in cited for term in terms(f"{each.title} {each.heading} {each.text}", language)}
+        supported = {term for each in cited for term in terms(f"{each.title} {each.heading} {each.text}", language)}
         # Read beside its passages: alone, a claim without content words would stand on its function words.
         meant = set(content_terms("\n".join([claim.bare, *(each.text for each in cited)]), language))
         wanted = [term for term in dict.fromkeys(terms(claim.bare, language)) if term in meant]
         if not any(sign.isalpha() for term in wanted for sign in term):
             return 0.0, f"Claim {number} says nothing."
-        missing = [term for term in wanted if term not in held]
+        missing = [term for term in wanted if term not in supported]
         share = 1 - len(missing) / len(wanted)
         if any(term[0].isdigit() for term in missing):
             share = min(share, FOREIGN_NUMBER)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import sqlite3
 import uuid
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -86,7 +84,7 @@ class FeedbackQueue:
             raise HiveError.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
         at = self._now()
         hour_ago = (dt.datetime.fromisoformat(at) - dt.timedelta(hours=1)).isoformat(timespec="seconds")
-        with self._connection() as connection, transaction(connection):
+        with connected(self.workspace.database) as connection, transaction(connection):
             recent = connection.execute(
                 "SELECT count(*) FROM feedback WHERE tenant = ? AND by = ? AND created_at > ?",
                 (self.person.tenant, self.person.user, hour_ago),
@@ -122,7 +120,7 @@ class FeedbackQueue:
 
     def items(self, status: str | None = None) -> list[Item]:
         """Return what the person may review, and what they filed themselves, oldest first."""
-        with self._connection() as connection:
+        with connected(self.workspace.database) as connection:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM feedback WHERE tenant = ? ORDER BY created_at, rowid", (self.person.tenant,)
             ).fetchall()
@@ -155,7 +153,7 @@ class FeedbackQueue:
             if item.status == "pending":
                 if accept:
                     self._label(item)  # the same label twice is one label, so that a crash in between does no harm
-                with self._connection() as connection, transaction(connection):
+                with connected(self.workspace.database) as connection, transaction(connection):
                     connection.execute(
                         "UPDATE feedback SET status = ?, reviewed_by = ?, reviewed_at = ? WHERE id = ?",
                         (status, self.person.user, self._now(), item_id),
@@ -194,9 +192,6 @@ class FeedbackQueue:
         )
         if trusted:
             accept_golden(self.workspace, load_golden(self.workspace), f"user:{self.person.user}", "hive feedback")
-
-    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
-        return connected(self.workspace.database)
 
 
 def _question(turn: Turn) -> str:

@@ -98,7 +98,7 @@ def _without_lead(message: str, times: int) -> str:
 
 @cache
 def _ranked() -> re.Pattern[str]:
-    """The pattern of "the second one", "and the third", "#2", "open 1"."""
+    """Return the pattern of "the second one", "and the third", "#2", "open 1"."""
     words = language("en")["follow_up"]
     result = rf"(?:{words['result']})"
     ordinal = rf"(?:{'|'.join([*words['ordinals'].split(), *words['last'].split(), 'top'])}|\d{{1,3}}(?:st|nd|rd|th))"
@@ -143,7 +143,7 @@ def _same_dates(added: list[DocumentFilter], kept: list[DocumentFilter], message
 
 
 def _merged(kept: list[DocumentFilter], added: list[DocumentFilter], also: bool) -> list[DocumentFilter]:
-    """What is new replaces what was said of the same field; "also", and what is excluded, adds to it."""
+    """Return filters of which a new one replaces that on the same field; "also", and what is excluded, adds to it."""
     fields = {demand.field for demand in added}
     merged = [demand for demand in kept if demand.field not in fields]
     for demand in added:

@@ -133,7 +133,7 @@ class _Values:
         return meaning
 
     def _named(self, mention: Mention) -> Meaning | None:
-        """The field is named beside the value: "status draft", "in the QA department", "category: faqs"."""
+        """Return what a value whose field is named beside it means: "in the QA department", "category: faqs"."""
         s, after = self.s, mention.last + 1
         before = s.back(mention.first, frozenset({"is", "of"}), NEGATIONS)
         signed = before >= 0 and any(sign in s.words[before + 1].gap for sign in ":=")
@@ -149,12 +149,12 @@ class _Values:
         return None
 
     def _restricting(self, mention: Mention) -> Meaning | None:
-        """ "only drafts", "except the FAQs", "FAQ: how …", a list that goes on: said of the documents anywhere."""
+        """Return what restricts documents in any sentence: "only drafts", "except the FAQs", "FAQ: how …", a list."""
         s, after = self.s, mention.last + 1
         complete = mention.noun or s.ends_clause(mention.last) or s.is_head(after)
         before = s.back(mention.first, ARTICLES, PREPOSITIONS, BE)
-        for only, said in ((before, complete), (after, s.ends_clause(after))):
-            if s.at(only) in _ONLY and said:
+        for only, restricts in ((before, complete), (after, s.ends_clause(after))):
+            if s.at(only) in _ONLY and restricts:
                 self.used.add(only)
                 return mention.meanings[0]
         if mention.noun and mention.first == 0 and s.at(after) in QUESTION:
@@ -167,7 +167,7 @@ class _Values:
         return mention.meanings[0] if excepted or (s.filters_by_description and self._is_negated(mention)) else None
 
     def _after_preposition(self, mention: Mention) -> Meaning | None:
-        """ "at Carrow", "by Mei", "in the tutorials": a preposition that goes with the field."""
+        """Return what a preposition that goes with the field leads to: "at Carrow", "by Mei", "in the tutorials"."""
         s = self.s
         before = s.back(mention.first, ARTICLES, ADVERBS - {"in"})
         phrases = {s.at(before), f"{s.at(before - 1)} {s.at(before)}"}
@@ -175,7 +175,7 @@ class _Values:
         return mention.meaning(*(role for role in roles if phrases & word_list("fields.prepositions", role)))
 
     def _describing(self, mention: Mention) -> Meaning | None:
-        """Beside the word for documents: "effective SOPs", "SOPs in force", "docs from mei", "mei's docs"."""
+        """Return what a value beside the word for documents means: "effective SOPs", "docs from mei", "mei's docs"."""
         s, meaning, after = self.s, mention.meanings[0], mention.last + 1
         if mention.noun:
             return mention.meaning("kind") or meaning
@@ -191,7 +191,7 @@ class _Values:
         return meaning if s.is_head(after) or self._follows_documents(mention) else None
 
     def _follows_documents(self, mention: Mention) -> bool:
-        """ "SOPs at Carrow", "docs that are still valid", "which SOPs for vessels are effective"."""
+        """Whether documents stand before it: "SOPs at Carrow", "docs that are valid", "which SOPs … are effective"."""
         s, opens = self.s, self.s.words[mention.first].opens_clause
         if mention.meanings[0].is_topic and s.at(mention.first - 1) not in _LINKS:  # "FAQ keys": no tag
             return False

@@ -86,7 +86,7 @@ def _is_small_talk(message: str) -> bool:
 
 @cache
 def _small_talk() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The patterns of nothing but small talk, and of one phrase of it that isn't a mere filler."""
+    """Return the patterns of nothing but small talk, and of one phrase of it that isn't a mere filler."""
     phrases, fillers = (language("en")["messages"][name] for name in ("small_talk", "small_talk_between"))
     return re.compile(rf"(?:(?:{phrases}|{fillers})\s)+", re.X), re.compile(rf"(?:^|\s)(?:{phrases})\s", re.X)
 

@@ -24,7 +24,7 @@ GATE_BATCH = 50
 
 
 async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
-    """One planner call that returns the whole plan; whatever goes wrong with it, the deterministic router."""
+    """Return the whole plan: by one planner call, and whatever goes wrong with it, by the deterministic router."""
     request, planner = session.request, "deterministic"
     model = session.model("planner") if session.settings.planner == "auto" else None
     if model is not None:
@@ -51,7 +51,7 @@ async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
 
 
 def _kind(fault: Exception) -> str:
-    """A model's own words have no place in a trace: they may be a document's."""
+    """Return what went wrong, without a model's own words: they may be a document's, and a trace holds none."""
     error = fault if isinstance(fault, ModelError) else fault.__cause__
     return error.kind if isinstance(error, ModelError) else "no plan that can be followed"
 
@@ -61,7 +61,7 @@ def _planned(routed: Routed, planner: str) -> TurnUpdate:
 
 
 async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
-    """What the request itself says comes before the plan: a document that it names, filters that the reader chose."""
+    """Return the plan within what the request itself says: a document that it names, filters that the reader chose."""
     decision, doc_id = decision_of(state), session.request.doc_id or state["doc_id"]
     if doc_id is not None and decision.route != "general.help":
         decision = _about_document(decision, text=session.request.text if session.request.doc_id else None)
@@ -73,7 +73,7 @@ async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
 
 
 def _with_pinned(decision: RouterDecision, pinned: Sequence[DocumentFilter]) -> RouterDecision:
-    """The plan within the filters that the reader chose; they say enough where the question alone says too little."""
+    """Return the plan within the reader's filters, which say enough where the question alone says too little."""
     if decision.route == "general.help":
         return decision
     fields = {demand.field for demand in pinned}
@@ -87,7 +87,7 @@ def _with_pinned(decision: RouterDecision, pinned: Sequence[DocumentFilter]) -> 
 
 
 def _about_document(decision: RouterDecision, text: str | None) -> RouterDecision:
-    """The plan within one document: its passages, or where nothing is searched for, the document itself."""
+    """Return the plan within one document: its passages, or where nothing is searched for, the document itself."""
     search = decision.search_value or text
     strategy = SearchStrategy.METADATA_ONLY if search is None else SearchStrategy.CONTENT_ONLY
     changes: dict[str, Any] = {"strategy": strategy, "search_value": search, "filters": []}
@@ -100,7 +100,7 @@ def retrieves(state: TurnState) -> bool:
 
 
 async def retrieve(session: TurnSession, state: TurnState) -> TurnUpdate:
-    """Candidates by the one strategy of this turn, inside the reader's scope."""
+    """Find candidates by the one strategy of this turn, inside the reader's scope."""
     decision = decision_of(state)
     session.found = Candidates()
     if decision.strategy is SearchStrategy.METADATA_ONLY:
@@ -138,7 +138,7 @@ def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) ->
 
 
 def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str) -> TurnUpdate:
-    """View permission and the reader's filters come first; then the search knows nothing but the document."""
+    """Search one document, once view permission and the reader's filters have been checked."""
     inside = _document(session, doc_id, decision)
     chunks = np.flatnonzero(inside) if session.gate.allowed([doc_id]) else np.empty(0, np.intp)
     if not len(chunks):
@@ -153,13 +153,13 @@ def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str
 
 
 def _document(session: TurnSession, doc_id: str, decision: RouterDecision) -> Mask:
-    """The chunks in scope of one document; none where it doesn't meet the filters."""
+    """Return the chunks in scope of one document; none where it doesn't meet the filters."""
     inside = session.index.only([doc_id])
     return inside & _universe(session, decision.filters) if decision.filters else inside
 
 
 def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
-    """The chunks in scope of the documents that meet every filter; of a plan's own, a value may be nobody's."""
+    """Return the chunks in scope of the documents that meet every filter; a value of a plan's own may be nobody's."""
     index = session.index
     require_known(session.known, session.request.pinned)
     masks = [mask for wanted in conditions(filters) if (mask := index.select(wanted, checked=True)) is not None]
@@ -167,7 +167,7 @@ def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
 
 
 async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:
-    """Content candidates only; metadata rows pass through. A reranker sees what passed a check, and nothing else."""
+    """Rerank content candidates, of which a reranker sees those that passed a check; metadata rows pass through."""
     search = session.found.search
     if search is not None and session.config.rerank.enabled:
         allowed = None if session.settings.rerank_before_gate else session.gate.allowed
@@ -211,7 +211,7 @@ def _may_look_deeper(session: TurnSession, state: TurnState) -> bool:
 
 
 def _results(session: TurnSession, state: TurnState) -> list[Result]:
-    """Each document once, by its best passage, unless the question is about one document.
+    """Return each document once, by its best passage, unless the question is about one document.
 
     After the cut, not before: what was measured and deployed is the list with its repeats.
     """

@@ -120,7 +120,7 @@ class Vocabulary:
 
     @cached_property
     def _entries(self) -> list[tuple[list[str], Meaning]]:
-        """Every phrase and what it means, the surest first: values, the collection's synonyms, general ones."""
+        """Return every phrase and what it means, the surest first: values, the collection's synonyms, general ones."""
         values: list[tuple[str, Meaning]] = []
         synonyms: list[tuple[str, Meaning]] = []
         general: list[tuple[str, Meaning]] = []
@@ -143,7 +143,7 @@ class Vocabulary:
 
     @cached_property
     def _long_words(self) -> dict[str, list[tuple[str, Meaning]]]:
-        """The words in which one letter may be wrong, by their first letter, which has to be right."""
+        """Return the words in which one letter may be wrong, by their first letter, which has to be right."""
         found: dict[str, list[tuple[str, Meaning]]] = {}
         for words, meaning in self._entries:
             if len(words) == 1 and len(words[0]) in _MISSPELT:

@@ -86,7 +86,7 @@ class Chat:
         return ViewGate(permissions_of(self.workspace), self.reader)
 
     def _recognise(self) -> None:
-        """A token ends, and groups change, while a conversation is open."""
+        """Ask again who reads: a token ends, and groups change, while a conversation is open."""
         now = self._who if isinstance(self._who, Principal) else self._who()
         if (now.tenant, now.user) != (self.reader.tenant, self.reader.user):
             message = f"this conversation is {self.reader.user}'s, and somebody else speaks now"
@@ -94,7 +94,7 @@ class Chat:
         self.reader = now
 
     async def ask(self, request: Request, on_node: OnNode | None = None) -> dict[str, Any]:
-        """The reply to one question; `on_node` is told of each node that begins.
+        """Return the reply to one question; `on_node` is told of each node that begins.
 
         Raises: HIVE-409 for nothing asked, HIVE-408 without an active config, HIVE-401 for a model that can't be had.
         """
@@ -170,14 +170,14 @@ class Chat:
         )
 
     def transcript(self) -> list[dict[str, Any]]:
-        """The replies of the thread, rendered as they may be seen now, each with `text`, the reader's words."""
+        """Return the replies of the thread, rendered as they may be seen now, each with `text`, the reader's words."""
         self._recognise()
         if self.thread_id is None:
             return []
         return [self._render(turn) | {"text": turn.text} for turn in self._threads.turns(self.thread_id)]
 
     def render(self, run_id: str) -> dict[str, Any]:
-        """The reply of an earlier turn, as it may be seen now. Raises: HIVE-409."""
+        """Return the reply of an earlier turn, as it may be seen now. Raises: HIVE-409."""
         return self._render(self.threads.turn(run_id))
 
     def _render(self, turn: Turn) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class Chat:
         return render_reply(self._scope(), self.gate, turn, answer, vocabulary_of(self._certain()))
 
     def document(self, doc_id: str) -> dict[str, Any]:
-        """{doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""
+        """Return {doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""
         self._recognise()
         index = self._scope()
         rows = index.rows(index.chunks_of(doc_id).tolist()) if self.gate.allowed([doc_id]) else []
@@ -196,7 +196,10 @@ class Chat:
         return {"doc_id": doc_id, "title": rows[0].title, "metadata": metadata, "text": text}
 
     def filters(self, expressions: Sequence[str]) -> list[DocumentFilter]:
-        """Filters as a command line writes them. Raises: HIVE-409, 206 to 208; a hidden value is an unknown one."""
+        """Return filters as a command line writes them.
+
+        Raises: HIVE-409, 206 to 208; a hidden value is an unknown one.
+        """
         self._recognise()
         known = self._certain()
         fields = declared(known.collection).fields
@@ -205,13 +208,13 @@ class Chat:
         return found
 
     def field_values(self, most: int = 12) -> dict[str, list[str]]:
-        """What a reader may filter by: the fields, with values of documents that they may view."""
+        """Return what a reader may filter by: the fields, with values of documents that they may view."""
         self._recognise()
         fields = vocabulary_of(self._certain()).fields
         return {name: list(words.values[:most]) for name, words in fields.items()}
 
     def why(self, run_id: str, doc_id: str) -> dict[str, Any]:
-        """How a result of a turn was ranked among the documents that the reader may view. Raises: HIVE-409."""
+        """Return how a result of a turn was ranked among the documents that the reader may view. Raises: HIVE-409."""
         turn = self.threads.turn(run_id)
         decision, index = turn.outcome.decision, self._scope()
         if doc_id not in self.gate.allowed([doc_id]) or doc_id not in turn.outcome.documents:
@@ -237,7 +240,7 @@ class Chat:
         return FeedbackQueue(self.workspace, self.reader, self.gate)
 
     def trace(self, run_id: str) -> dict[str, Any]:
-        """How a turn was made: for operators, who need not be its reader. Raises: HIVE-409, HIVE-415."""
+        """Return how a turn was made: for operators, who need not be its reader. Raises: HIVE-409, HIVE-415."""
         self._recognise()
         if not self.reader.roles & OPERATORS:
             message = f"{self.reader.user} may not read traces"

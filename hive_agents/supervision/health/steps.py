@@ -32,7 +32,7 @@ TickUpdate = dict[str, Any]
 
 
 async def observe(context: JudgeContext, state: TickState) -> TickUpdate:
-    """The runs' health, with that of every run that a ticket is open for."""
+    """Return the runs' health, with that of every run that a ticket is open for."""
     tenant = state["tenant"]
 
     def read() -> list[WorkerHealth]:
@@ -45,7 +45,7 @@ async def observe(context: JudgeContext, state: TickState) -> TickUpdate:
 
 
 async def detect(context: JudgeContext, state: TickState) -> TickUpdate:
-    """What the fixed rules find, and what that makes of the tickets."""
+    """Return what the fixed rules find, and what that makes of the tickets."""
     runs = [WorkerHealth.model_validate(run) for run in state["runs"]]
     findings = {run.run_id: findings_of(run) for run in runs}
     changes = reconcile(context.tickets.of(state["tenant"]), runs, findings, context.now)
@@ -53,7 +53,7 @@ async def detect(context: JudgeContext, state: TickState) -> TickUpdate:
 
 
 async def assess(context: JudgeContext, state: TickState) -> TickUpdate:
-    """A model's view of it, where there is a model. One that fails changes nothing: the rules decide without it."""
+    """Return a model's view of it, where there is a model; one that fails changes nothing: the rules decide alone."""
     changes, tenant = _changes(state), state["tenant"]
     agents = sorted({change.ticket.agent for change in changes if change.kind != "resolved" and change.ticket.agent})
     try:
@@ -71,7 +71,7 @@ async def assess(context: JudgeContext, state: TickState) -> TickUpdate:
 
 
 async def tell(context: JudgeContext, state: TickState) -> TickUpdate:
-    """Tickets go to the bus only; then the tick itself, where something runs or was found."""
+    """Publish the tickets, then the tick itself, where something runs or was found."""
     changes = _changes(state)
     for change in changes:
         if change.kind != "seen":
@@ -83,7 +83,7 @@ async def tell(context: JudgeContext, state: TickState) -> TickUpdate:
 
 
 async def remember(context: JudgeContext, state: TickState) -> TickUpdate:
-    """One message a tick with findings, in a conversation that goes on for ever."""
+    """Append one message a tick with findings to a conversation that goes on for ever."""
     changes, tenant = _changes(state), state["tenant"]
     store, at = context.store(tenant), stamp(context.now)
 

@@ -46,7 +46,7 @@ class TicketChange(Format):
     thread_id: str | None = None
 
     def assessed(self, severity: Severity, assessment: str | None) -> TicketChange:
-        """With what a model thinks of it: the severity may rise, and nothing else of the ticket changes."""
+        """Return the change with what a model thinks of it: only the severity may change, and only rise."""
         if self.kind == "resolved":
             return self
         risen = worst(self.ticket.severity, severity)
@@ -90,7 +90,7 @@ def reconcile(
     findings: Mapping[str, Sequence[Finding]],
     now: dt.datetime,
 ) -> list[TicketChange]:
-    """What becomes of the `tickets`, open and resolved, of one tenant.
+    """Return what becomes of the `tickets`, open and resolved, of one tenant.
 
     `findings` are by run; `runs` are all that there are of those with open tickets, and a ticket whose run isn't among
     them is resolved: the run was deleted. While a run is queued, waits or is paused its tickets rest, unless something
@@ -191,7 +191,7 @@ def _opened(finding: Finding, run: WorkerHealth, n: int, at: str) -> TicketChang
 
 
 def ticket_id(run_id: str, cause: Cause, n: int) -> str:
-    """The id of the `n`th ticket, from 1, of a run and cause."""
+    """Return the id of the `n`th ticket, from 1, of a run and cause."""
     return str(uuid.uuid5(_IDS, f"{run_id}/{cause}/{n}"))
 
 
@@ -201,7 +201,7 @@ def _resolved(ticket: EscalationTicket, reason: str, at: str, thread_id: str | N
 
 
 def _why_over(run: WorkerHealth) -> str | None:
-    """Why a ticket is over that nothing is found for any more; None while the run rests."""
+    """Return why a ticket is over that nothing is found for any more; None while the run rests."""
     if run.status == "running":
         return "healthy again"
     if run.active:

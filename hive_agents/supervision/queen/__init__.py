@@ -3,14 +3,11 @@
 She may read runs, tickets, requests and values, control runs, and file requests, and imports nothing that decides a
 request or reads a secret. What a ticket makes her do is in `policy` and `escalations`, what a person's answer makes her
 do in `rulings`; what may be said to her without a model is in `commands`, with one in `tools`, within a `mandate`.
-
-The public names are loaded on first use.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from hive_agents.lazy import lazy
 
 if TYPE_CHECKING:
     from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
@@ -19,24 +16,16 @@ if TYPE_CHECKING:
     from hive_agents.supervision.queen.session import QueenSession
     from hive_agents.supervision.queen.workers import Worker
 
-_HOMES = {
-    "action_log": ["ActionLog", "ActionEntry"],
-    "colony": ["QUEEN", "Colony", "Propose"],
-    "rulings": ["is_ruling"],
-    "session": ["QueenSession"],
-    "workers": ["Worker"],
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
 __all__ = ["QUEEN", "ActionEntry", "ActionLog", "Colony", "Propose", "QueenSession", "Worker", "is_ruling"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy(
+        __name__,
+        {
+            "action_log": "ActionLog ActionEntry",
+            "colony": "QUEEN Colony Propose",
+            "rulings": "is_ruling",
+            "session": "QueenSession",
+            "workers": "Worker",
+        },
+    )

@@ -32,7 +32,7 @@ class ActionEntry:
     detail: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """The row of a list."""
+        """Return the row of a list."""
         names = ("key", "at", "ticket_id", "tenant", "run_id", "action", "status")
         return {name: getattr(self, name) for name in names} | {"approval_id": self.detail.get("approval_id")}
 
@@ -64,7 +64,7 @@ class ActionLog:
         return found[0] if found else None
 
     def note(self, entry: ActionEntry, status: EntryStatus | None = None, **detail: Any) -> ActionEntry:
-        """How far she is with it."""
+        """Write down how far she is with it, and return the entry."""
         after = entry.detail | detail
         with self._connection() as connection:
             update = "UPDATE queen_actions SET status = ?, detail = ? WHERE key = ?"
@@ -72,16 +72,16 @@ class ActionLog:
         return self._select("key = ?", entry.key)[0]
 
     def of_ticket(self, ticket_id: str) -> Sequence[ActionEntry]:
-        """Oldest first."""
+        """Return the entries of a ticket, oldest first."""
         return self._select("ticket_id = ?", ticket_id)
 
     def unfinished(self, run_id: str | None = None) -> Sequence[ActionEntry]:
-        """What was begun and not done, oldest first; of one run, or of all."""
+        """Return what was begun and not done, oldest first; of one run, or of all."""
         where = "status = 'begun'"
         return self._select(where) if run_id is None else self._select(f"{where} AND run_id = ?", run_id)
 
     def newest(self, tenant: str | None = None, limit: int = 100) -> Sequence[ActionEntry]:
-        """Newest first."""
+        """Return the last entries, newest first."""
         found = self._select("1") if tenant is None else self._select("tenant = ?", tenant)
         return found[: -limit - 1 : -1]
 

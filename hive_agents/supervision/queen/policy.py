@@ -22,7 +22,7 @@ _TABLE: dict[str, tuple[PolicyAction, ...]] = {
 
 
 def actions_for(severity: str, run_status: str | None) -> tuple[PolicyAction, ...]:
-    """The actions in their order; `run_status` is None for a run that is gone.
+    """Return the actions in their order; `run_status` is None for a run that is gone.
 
     What has ended is neither paused nor spoken to: a person is told of it where it is grave.
 
@@ -36,7 +36,7 @@ def actions_for(severity: str, run_status: str | None) -> tuple[PolicyAction, ..
 
 
 def grade(ticket: EscalationTicket) -> str:
-    """What she acts on once: the severity of an open ticket, or that it is resolved."""
+    """Return what she acts on once: the severity of an open ticket, or that it is resolved."""
     return "resolved" if ticket.status == "resolved" else ticket.severity
 
 

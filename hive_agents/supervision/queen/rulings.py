@@ -25,12 +25,12 @@ class Rulings:
         self.colony, self.log = colony, log
 
     def missed(self) -> list[str]:
-        """The requests of hers that were decided while nobody listened."""
+        """Return the requests of hers that were decided while nobody listened."""
         found = ApprovalStore(self.colony.workspace).list()
         return [one.id for one in found if _is_hers(one) and one.status in _ACTIONS and one.outcome is None]
 
     def decide(self, approval_id: str) -> list[str]:
-        """The key of what is to be done. An event tells where to look; what counts is the request in the store.
+        """Return the key of what is to be done. An event tells where to look; the request in the store counts.
 
         Raises: HIVE-413 for a request that the audit log doesn't bear out.
         """
@@ -91,7 +91,7 @@ class Rulings:
         ApprovalStore(self.colony.workspace).record_outcome(entry.detail["approval_id"], outcome)
 
     def left_for(self, run_id: str) -> list[str]:
-        """Answers that wait for the run to come to rest."""
+        """Return answers that wait for the run to come to rest."""
         return [entry.key for entry in self.log.unfinished(run_id) if is_ruling(entry)]
 
 

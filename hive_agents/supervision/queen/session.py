@@ -58,7 +58,7 @@ class QueenSession:
         return Memory(self.colony.workspace, self.colony.principal)
 
     async def words_for(self, ticket: EscalationTicket) -> str:
-        """What a model adds to the words about a ticket; nothing without one, or where it fails."""
+        """Return what a model adds to the words about a ticket; nothing without one, or where it fails."""
         if self.chain is None:
             return ""
         fence = _fence()
@@ -72,7 +72,7 @@ class QueenSession:
             return ""
 
     async def think(self, turns: Sequence[Message], calls: int) -> Message:
-        """The model's next turn: calls of tools, or its answer. Raises: ModelError."""
+        """Return the model's next turn: calls of tools, or its answer. Raises: ModelError."""
         assert self.chain is not None
         known = await asyncio.to_thread(self.memory.recent)
         system = await asyncio.to_thread(self._system, _fence())
@@ -87,7 +87,7 @@ class QueenSession:
         return Message(role="assistant", content=found.text, tool_calls=named)
 
     async def act(self, text: str, turn: Message) -> list[Message]:
-        """The results of the calls of a turn, in their order."""
+        """Return the results of the calls of a turn, in their order."""
         hands = Hands(self.colony, Mandate(text, await asyncio.to_thread(self.memory.runs)), self.reply)
         return [Message(role="tool", content=await hands.call(call), tool_call_id=call.id) for call in turn.tool_calls]
 
@@ -127,13 +127,13 @@ class QueenSession:
 
     def _system(self, fence: str) -> Message:
         rows, tickets = self.colony.runs(ACTIVE, 20), self.colony.tickets()[:10]
-        told = [*map(run_line, rows), *(f"ticket {one.id}, {ticket_line(one)}" for one in tickets)]
+        lines = [*map(run_line, rows), *(f"ticket {one.id}, {ticket_line(one)}" for one in tickets)]
         text = prompts.load(
             "queen",
             self.colony.workspace,
             asker=self.colony.by,
             now=audit.now()[:16],
-            colony=self.colony.hide("\n".join(told)) or "nothing is active",
+            colony=self.colony.hide("\n".join(lines)) or "nothing is active",
             fence=fence,
         )
         return Message(role="system", content=text)

@@ -142,7 +142,7 @@ class Hands:
         self.colony, self.mandate, self.reply = colony, mandate, reply
 
     async def call(self, call: ToolCall) -> str:
-        """The result as JSON; {"error"} for a call that isn't possible or isn't allowed."""
+        """Return the result as JSON; {"error"} for a call that isn't possible or isn't allowed."""
         try:
             if call.name not in _VERBS:
                 raise HiveError.of("HIVE-409", f"there is no tool {one_line(call.name, 60)}")
@@ -151,8 +151,8 @@ class Hands:
             result = await (verb(asked) if iscoroutinefunction(verb) else asyncio.to_thread(verb, asked))
         except HiveError as error:
             result = {"error": "; ".join(str(one.message) for one in error.diagnostics)}
-        told = json.dumps(result, ensure_ascii=False, default=str)
-        text = await asyncio.to_thread(self.colony.hide, told)
+        shown = json.dumps(result, ensure_ascii=False, default=str)
+        text = await asyncio.to_thread(self.colony.hide, shown)
         return text if len(text) <= LONGEST else text[:LONGEST] + " … (cut)"
 
     def _list_runs(self, asked: ListRuns) -> Any:
