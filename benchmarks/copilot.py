@@ -24,7 +24,7 @@ from langgraph.graph import END, START, StateGraph
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal
-from hive_agents.copilot.session import Request
+from hive_agents.copilot import Request
 from hive_agents.retrieval import SearchEngine
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.runtime.chat import Chat

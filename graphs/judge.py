@@ -13,8 +13,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from hive_agents.supervision.health import steps
-from hive_agents.supervision.health.context import JudgeContext
+from hive_agents.supervision.health import JudgeContext, assess, detect, observe, remember, tell
 
 
 class JudgeState(TypedDict, total=False):
@@ -26,7 +25,7 @@ class JudgeState(TypedDict, total=False):
 Update = dict[str, Any]
 Step = Callable[[JudgeContext, JudgeState], Awaitable[Update]]
 
-STEPS: tuple[Step, ...] = (steps.observe, steps.detect, steps.assess, steps.tell, steps.remember)
+STEPS: tuple[Step, ...] = (observe, detect, assess, tell, remember)
 
 
 def node(step: Step) -> Any:

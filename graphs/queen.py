@@ -15,7 +15,7 @@ from langgraph.runtime import Runtime
 
 from hive_agents.events.tickets import EscalationTicket
 from hive_agents.llm import Message, ModelError
-from hive_agents.supervision.queen.session import QueenSession
+from hive_agents.supervision.queen import QueenSession
 
 
 class QueenState(TypedDict, total=False):
@@ -84,9 +84,9 @@ async def say(state: QueenState, runtime: Runtime[QueenSession]) -> Update:
     if not session.reply.lines:
         session.conclude(state["text"], Message.model_validate(state["turns"][-1]))
     reply = session.reply
-    told = await asyncio.to_thread(session.colony.hide, reply.text)
-    await asyncio.to_thread(session.memory.said, told, reply.runs, reply.asked)
-    return {"reply": {"answer": told, "runs": reply.runs, "actions": reply.actions, "usage": session.usage()}}
+    text = await asyncio.to_thread(session.colony.hide, reply.text)
+    await asyncio.to_thread(session.memory.said, text, reply.runs, reply.asked)
+    return {"reply": {"answer": text, "runs": reply.runs, "actions": reply.actions, "usage": session.usage()}}
 
 
 async def heard(state: QueenState, runtime: Runtime[QueenSession]) -> Literal["decide", "think", "answer"]:

@@ -14,8 +14,16 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from hive_agents.copilot import steps
-from hive_agents.copilot.session import TurnSession
+from hive_agents.copilot import (
+    TurnSession,
+    finalize,
+    permission_gate,
+    rerank,
+    retrieve,
+    retrieves,
+    rewrite,
+    route,
+)
 from hive_agents.runtime.context import HiveContext
 
 
@@ -36,14 +44,7 @@ class WorkerState(TypedDict, total=False):
 Update = dict[str, Any]
 Step = Callable[[TurnSession, WorkerState], Awaitable[Update]]
 
-STEPS: tuple[Step, ...] = (
-    steps.rewrite,
-    steps.route,
-    steps.retrieve,
-    steps.rerank,
-    steps.permission_gate,
-    steps.finalize,
-)
+STEPS: tuple[Step, ...] = (rewrite, route, retrieve, rerank, permission_gate, finalize)
 
 
 def node(step: Step) -> Any:
@@ -59,7 +60,7 @@ def node(step: Step) -> Any:
 
 # Asynchronous for no other reason than that LangGraph runs plain functions in threads.
 async def strategy(state: WorkerState) -> Literal["retrieve", "finalize"]:
-    return "retrieve" if steps.retrieves(state) else "finalize"
+    return "retrieve" if retrieves(state) else "finalize"
 
 
 async def enough(state: WorkerState) -> Literal["retrieve", "finalize"]:

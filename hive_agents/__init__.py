@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.agents import AgentSpec, EdgeSpec, NodeSpec, SubagentJudge
     from hive_agents.approvals import ApprovalRequest
-    from hive_agents.copilot.plan import DocumentFilter, Plan, RouterDecision, SearchStrategy
+    from hive_agents.copilot import DocumentFilter, Plan, RouterDecision, SearchStrategy
     from hive_agents.errors import Diagnostic, HiveError
     from hive_agents.evaluation import Evaluation, evaluate  # type: ignore[no-redef]
     from hive_agents.events import EscalationTicket, Event, EventBus, EventType

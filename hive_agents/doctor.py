@@ -146,7 +146,7 @@ def _goals(workspace: Workspace) -> Iterator[Check]:
 def _agents(workspace: Workspace) -> Iterator[Check]:
     from hive_agents.agents import agent_ids, sound_agent
     from hive_agents.agents.versions import deployed_text
-    from hive_agents.supervision.health.criteria import stale_criteria
+    from hive_agents.supervision.health import stale_criteria
 
     yield from _sound("agents", agent_ids(workspace), lambda name: sound_agent(workspace, name))
     yield from (_from_diagnostic("agents", one, "warn") for one in stale_criteria(workspace, deployed_text))

@@ -144,7 +144,7 @@ def align(
 ) -> None:
     """Derive anew what the health judge measures an agent by: its goal, its prompts, the queen's principles."""
     from hive_agents.agents.versions import deployed_text
-    from hive_agents.supervision.health.criteria import align as aligned
+    from hive_agents.supervision.health import align as aligned
 
     place = open_workspace(workspace)
     criteria = aligned(place, agent, deployed_text)

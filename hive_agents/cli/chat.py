@@ -71,7 +71,7 @@ def _asked(chat: Chat, text: str, *, doc: str | None, filters: list[str], cursor
     import asyncio
 
     from hive_agents.cli.replies import one_shot, pinned_filters
-    from hive_agents.copilot.session import Request
+    from hive_agents.copilot import Request
 
     request = Request(text=text, doc_id=doc, pinned=pinned_filters(chat, filters), cursor=cursor)
     value = asyncio.run(chat.ask(request))

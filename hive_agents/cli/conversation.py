@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.access import Identity
 from hive_agents.cli.replies import in_words, pinned_filters, plain, rendered
 from hive_agents.cli.surface import count, one_line
-from hive_agents.copilot.session import Request
+from hive_agents.copilot import Request
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from hive_agents.copilot.plan import DocumentFilter
+    from hive_agents.copilot import DocumentFilter
 
 _STEPS = {"retrieve": "searching…", "rerank": "reading…", "permission_gate": "answering…"}
 HELP = """\

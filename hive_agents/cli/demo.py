@@ -183,7 +183,7 @@ class Story:
 
         from hive_agents.access import known_principal
         from hive_agents.cli.replies import plain
-        from hive_agents.copilot.session import Request
+        from hive_agents.copilot import Request
         from hive_agents.runtime.chat import Chat
 
         self.step(f'hive chat "{ASKED}" --as {reader}', why)

@@ -11,7 +11,7 @@ from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceO
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hive_agents.copilot.feedback import FeedbackQueue, Item
+    from hive_agents.copilot import FeedbackQueue, Item
 
 app = typer.Typer(help="What readers say of results: a queue that another person reviews.", no_args_is_help=True)
 AsOption = Annotated[str | None, typer.Option("--as", metavar="USER", help="Act as USER (default: HIVE_TOKEN's).")]
@@ -30,7 +30,7 @@ def add(
     quiet: QuietOption = False,
 ) -> None:
     """Say something of a result of one of your turns."""
-    from hive_agents.copilot.feedback import VERDICTS
+    from hive_agents.copilot import VERDICTS
     from hive_agents.errors import HiveError
 
     chosen = next((known for known in VERDICTS if known == verdict.lower()), None)
@@ -51,7 +51,7 @@ def list_(
     quiet: QuietOption = False,
 ) -> None:
     """List what you may review, and what you said yourself."""
-    from hive_agents.copilot.feedback import STATUSES
+    from hive_agents.copilot import STATUSES
     from hive_agents.errors import HiveError
 
     wanted = status.lower() if status is not None else None
@@ -94,12 +94,11 @@ def _queue(workspace: Path | None, as_user: str | None) -> FeedbackQueue:
     import os
 
     from hive_agents.access import permissions_of, principal_for
-    from hive_agents.copilot.feedback import FeedbackQueue
-    from hive_agents.copilot.gate import Gate
+    from hive_agents.copilot import FeedbackQueue, ViewGate
 
     place = open_workspace(workspace)
     person = principal_for(place, as_user, os.environ)
-    return FeedbackQueue(place, person, Gate(permissions_of(place), person))
+    return FeedbackQueue(place, person, ViewGate(permissions_of(place), person))
 
 
 def _table(items: list[Item]) -> Any:

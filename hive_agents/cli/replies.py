@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from hive_agents.copilot.plan import DocumentFilter
+    from hive_agents.copilot import DocumentFilter
     from hive_agents.runtime.chat import Chat
 
 _SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<"}
@@ -37,7 +37,7 @@ def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[Render
     if reply["notice"]:
         yield styled(reply["notice"], "yellow")
     if reply["strategy"] in _SEARCHED:
-        from hive_agents.copilot.reply import LIMITED
+        from hive_agents.copilot import LIMITED
 
         yield styled(f"{_counted(reply)} · {reply['strategy']}{_PLANNERS[reply['planner']]}", "dim")
         if reply["next_cursor"]:

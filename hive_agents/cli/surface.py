@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.wording import count as count
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -126,15 +127,6 @@ def json_text(value: object) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def count(number: int, noun: str) -> str:
-    """
-    >>> count(1, "document"), count(2, "query")
-    ('1 document', '2 queries')
-    """
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{number} {noun if number == 1 else plural}"
 
 
 def open_workspace(path: Path | None) -> Workspace:

@@ -1,4 +1,4 @@
-"""The documents service: the rows that meet a filter, newest first, page by page."""
+"""The documents service: what may be filtered by, the rows that meet filters, newest first, page by page."""
 
 from __future__ import annotations
 
@@ -6,51 +6,127 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from hive_agents.errors import HiveError
+from hive_agents.copilot.plan import POSITIVE, DocumentFilter
+from hive_agents.errors import HiveError, closest
+from hive_agents.retrieval import ScopedIndex
 from hive_agents.retrieval.collection import Collection as CollectionSchema
-from hive_agents.retrieval.lanes import ChunkNumbers, Mask
+from hive_agents.retrieval.filters import Condition, Scalar
+from hive_agents.retrieval.lanes import Mask
 
+RESERVED = frozenset({"tenant", "view"})
+"""Front matter that decides who may see a document: never shown, and never filtered by."""
 BATCH = 50
 _PREFERRED = ("updated", "modified", "changed", "date")
 
-
-class Documents(Protocol):
-    """What the service reads: an index in a reader's scope."""
-
-    def documents(self) -> list[tuple[str, str, Any]]: ...
-    def documents_of(self, chunks: ChunkNumbers) -> list[str]: ...
-
-
-Row = tuple[str, str]
+DatedRow = tuple[str, str]
 """A date as text, empty without one, and a doc_id: a document's place in the service's order."""
 
 
+def declared(collection: CollectionSchema) -> CollectionSchema:
+    """Return the collection as a reader may know it: reserved fields are none, even where it declares them."""
+    fields = {name: field for name, field in collection.fields.items() if name not in RESERVED}
+    return collection.model_copy(update={"fields": fields})
+
+
+def require_known(known: ScopedIndex, filters: Sequence[DocumentFilter]) -> None:
+    """Check filters against what the reader may view for certain: a value that only other documents have is unknown.
+
+    Raises: HIVE-104, 206 to 208.
+    """
+    schema = declared(known.collection)
+    for demand in filters:
+        if demand.field not in schema.fields:
+            guess = closest(demand.field, schema.filterable)
+            fix = (
+                f'did you mean "{guess}"?' if guess else f"filterable fields: {', '.join(schema.filterable) or 'none'}"
+            )
+            message = f'the collection has no field "{demand.field}"'
+            raise HiveError.of("HIVE-206", message, path=f"filters.{demand.field}", fix=fix, exit_code=2)
+    try:
+        for wanted in conditions(filters):
+            known.select(wanted)
+    except HiveError as error:
+        raise HiveError(error.diagnostics, exit_code=2) from None
+
+
+def conditions(filters: Sequence[DocumentFilter]) -> list[dict[str, Condition]]:
+    """Return conditions of the index that a document has to meet, all of them.
+
+    Two positive demands on one field become two dictionaries: a document with several values may meet both.
+
+    >>> status = DocumentFilter(field="status", value="draft")
+    >>> conditions([status, DocumentFilter(field="year", op="gte", value=2024)])
+    [{'status': Condition(include=('draft',), exclude=(), bounds=()), 'year': Condition(include=None, exclude=(), \
+bounds=(('gte', 2024),))}]
+    """
+    found: list[dict[str, Condition]] = [{}]
+    for demand in filters:
+        place = next(one for one in (*found, None) if one is None or _fits(one.get(demand.field), demand))
+        if place is None:
+            place = {}
+            found.append(place)
+        place[demand.field] = _with(place.get(demand.field, Condition()), demand)
+    return found
+
+
+def document_filters(filters: Mapping[str, Any]) -> list[DocumentFilter]:
+    """Return a config's `filters` as those of a plan.
+
+    >>> filters = document_filters({"status": ["draft"], "year": {"gte": 2024, "lt": 2026}})
+    >>> [(demand.op, demand.value) for demand in filters]
+    [('in', ['draft']), ('gte', 2024), ('lt', 2026)]
+    """
+    found = []
+    for field, value in filters.items():
+        if not isinstance(value, dict):
+            found.append(DocumentFilter(field=field, op="in" if isinstance(value, list) else "eq", value=value))
+        elif "not" in value:
+            excluded = value["not"] if isinstance(value["not"], list) else [value["not"]]
+            found.append(DocumentFilter(field=field, op="not_in", value=excluded))
+        else:
+            found += [DocumentFilter(field=field, op=bound, value=value[bound]) for bound in value]
+    return found
+
+
+def _fits(known: Condition | None, demand: DocumentFilter) -> bool:
+    """Whether a condition can take the demand without changing what it meant."""
+    if known is None:
+        return True
+    if demand.op in POSITIVE:
+        return known.include is None
+    return demand.op == "not_in" or demand.op not in dict(known.bounds)
+
+
+def _with(known: Condition, demand: DocumentFilter) -> Condition:
+    values: tuple[Scalar, ...] = demand.values
+    if demand.op in POSITIVE:
+        return replace(known, include=values)
+    if demand.op == "not_in":
+        return replace(known, exclude=(*known.exclude, *values))
+    # The index says what is wrong with a bound that is neither a date nor a number.
+    return replace(known, bounds=(*known.bounds, (demand.op, values[0])))
+
+
 @dataclass(frozen=True)
-class Page:
+class ResultPage:
     """`next` is the last row, where another row follows that the reader may view."""
 
     doc_ids: list[str]
-    next: Row | None
+    next: DatedRow | None
 
 
-def service_order(schema: CollectionSchema) -> str | None:
-    """The date field that says which document is newer; None where the collection has no dates."""
-    dates = [name for name, field in schema.fields.items() if field.type == "date"]
-    return next((name for name in _PREFERRED if name in dates), dates[0] if dates else None)
+def ordered(index: ScopedIndex, matching: Mask, after: DatedRow | None = None) -> list[DatedRow]:
+    """Return the documents that have a chunk in `matching`, newest first, those without a date last, ties by doc_id.
 
-
-def ordered(index: Documents, matching: Mask, by: str | None, after: Row | None = None) -> list[Row]:
-    """The documents that have a chunk in `matching`: newest first by the field `by`, ties by doc_id.
-
-    Documents without a date come last. `after` is a place in that order, so that a page never depends on how many
-    rows came before it.
+    `after` is a place in that order, so that a page never depends on how many rows came before it.
     """
+    by = _service_order(index.collection)
     wanted = set(index.documents_of(np.flatnonzero(matching)))
     rows = [
         (_newest(metadata.get(by)) if by else "", doc_id)
@@ -65,16 +141,22 @@ def ordered(index: Documents, matching: Mask, by: str | None, after: Row | None 
     return [row for row in rows if row[0] < date or (row[0] == date and row[1] > doc_id)]
 
 
-def page_of(rows: Sequence[Row], allowed: Callable[[Sequence[str]], Collection[str]], size: int) -> Page:
-    """The first `size` rows that `allowed` lets through; it is asked in batches, until there are enough."""
-    kept: list[Row] = []
+def page_of(rows: Sequence[DatedRow], allowed: Callable[[Sequence[str]], Collection[str]], size: int) -> ResultPage:
+    """Return the first `size` rows that `allowed` lets through; it is asked in batches, until there are enough."""
+    kept: list[DatedRow] = []
     for start in range(0, len(rows), BATCH):
         batch = rows[start : start + BATCH]
         may = allowed([doc_id for _, doc_id in batch])
         kept += [row for row in batch if row[1] in may]
         if len(kept) > size:
             break
-    return Page([doc_id for _, doc_id in kept[:size]], kept[size - 1] if len(kept) > size else None)
+    return ResultPage([doc_id for _, doc_id in kept[:size]], kept[size - 1] if len(kept) > size else None)
+
+
+def _service_order(schema: CollectionSchema) -> str | None:
+    """Return the date field that says which document is newer; None where the collection has no dates."""
+    dates = [name for name, field in schema.fields.items() if field.type == "date"]
+    return next((name for name in _PREFERRED if name in dates), dates[0] if dates else None)
 
 
 def _newest(value: Any) -> str:
@@ -89,12 +171,12 @@ class Cursors:
     def __init__(self, key: bytes, *bound_to: str) -> None:
         self._key = hmac.new(key, json.dumps(["cursor", *bound_to]).encode(), hashlib.sha256).digest()
 
-    def write(self, place: Row) -> str:
+    def write(self, place: DatedRow) -> str:
         body = json.dumps(place, ensure_ascii=False).encode()
         return _text(self._sign(body) + body)
 
-    def read(self, cursor: str) -> Row:
-        """Raises: HIVE-409 for a cursor that wasn't made for this reader and question."""
+    def read(self, cursor: str) -> DatedRow:
+        """Return the place. Raises: HIVE-409 for a cursor that wasn't made for this reader and question."""
         try:
             raw = base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
             signature, body = raw[:32], raw[32:]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import sqlite3
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from hive_agents.access import Principal
 from hive_agents.approvals.people import same_person
-from hive_agents.copilot.gate import Gate
+from hive_agents.copilot.gate import ViewGate
 from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, load_golden
@@ -24,8 +22,8 @@ from hive_agents.verification.golden_trust import accept as accept_golden
 from hive_agents.verification.golden_trust import is_accepted
 from hive_agents.workspace import Workspace
 
-Verdict = Literal["relevant", "distractor", "outdated", "wrong_document"]
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+Opinion = Literal["relevant", "distractor", "outdated", "wrong_document"]
+VERDICTS: tuple[Opinion, ...] = get_args(Opinion)
 STATUSES = ("pending", "accepted", "rejected")
 REVIEWERS = frozenset({"approver", "operator", "admin"})
 A_HOUR = 60
@@ -47,7 +45,7 @@ class Item:
     run_id: str
     query: str
     doc_id: str
-    verdict: Verdict
+    verdict: Opinion
     by: str
     comment: str | None
     status: str
@@ -61,14 +59,14 @@ class FeedbackQueue:
     """The queue as one person sees it: items of their tenant on documents that they may view."""
 
     def __init__(
-        self, workspace: Workspace, person: Principal, gate: Gate, *, now: Callable[[], str] = audit.now
+        self, workspace: Workspace, person: Principal, gate: ViewGate, *, now: Callable[[], str] = audit.now
     ) -> None:
         self.workspace, self.person = workspace, person
         self._gate, self._now = gate, now
 
-    def add(self, run_id: str, result: int | None, verdict: Verdict, *, doc_id: str | None = None,
+    def add(self, run_id: str, result: int | None, verdict: Opinion, *, doc_id: str | None = None,
             comment: str | None = None) -> Item:  # fmt: skip
-        """Say something of a result of one's own turn, by its rank from 1 or by `doc_id`; said again, it replaces.
+        """File an opinion on a result of one's own turn, by its rank from 1 or by `doc_id`; said again, it replaces.
 
         Raises: HIVE-409 for a run, result or document that isn't there for this reader, HIVE-415 for too many,
         HIVE-105 for a comment that is too long.
@@ -85,7 +83,7 @@ class FeedbackQueue:
             raise HiveError.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
         at = self._now()
         hour_ago = (dt.datetime.fromisoformat(at) - dt.timedelta(hours=1)).isoformat(timespec="seconds")
-        with self._connection() as connection, transaction(connection):
+        with connected(self.workspace.database) as connection, transaction(connection):
             recent = connection.execute(
                 "SELECT count(*) FROM feedback WHERE tenant = ? AND by = ? AND created_at > ?",
                 (self.person.tenant, self.person.user, hour_ago),
@@ -120,8 +118,8 @@ class FeedbackQueue:
         return item
 
     def items(self, status: str | None = None) -> list[Item]:
-        """Oldest first: what the person may review, and what they said themselves."""
-        with self._connection() as connection:
+        """Return what the person may review, and what they filed themselves, oldest first."""
+        with connected(self.workspace.database) as connection:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM feedback WHERE tenant = ? ORDER BY created_at, rowid", (self.person.tenant,)
             ).fetchall()
@@ -134,7 +132,7 @@ class FeedbackQueue:
         ]
 
     def review(self, item_id: str, *, accept: bool) -> Item:
-        """Decide an item. Accepted, its label goes to the golden set's training queries.
+        """Decide an item, and return it; accepted, its label goes to the golden set's training queries.
 
         Raises: HIVE-409 for an item that isn't there for this person, HIVE-415 for the author or somebody who reviews
         nothing, HIVE-414 for one decided otherwise.
@@ -154,7 +152,7 @@ class FeedbackQueue:
             if item.status == "pending":
                 if accept:
                     self._label(item)  # the same label twice is one label, so that a crash in between does no harm
-                with self._connection() as connection, transaction(connection):
+                with connected(self.workspace.database) as connection, transaction(connection):
                     connection.execute(
                         "UPDATE feedback SET status = ?, reviewed_by = ?, reviewed_at = ? WHERE id = ?",
                         (status, self.person.user, self._now(), item_id),
@@ -194,15 +192,9 @@ class FeedbackQueue:
         if trusted:
             accept_golden(self.workspace, load_golden(self.workspace), f"user:{self.person.user}", "hive feedback")
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        path = self.workspace.database
-        with connected(path) as connection:
-            yield connection
-
 
 def _question(turn: Turn) -> str:
-    """What was asked, without a value of documents that a reviewer may not view."""
+    """Return what was asked, without a value of documents that a reviewer may not view."""
     outcome = turn.outcome
     rewritten = outcome.decision.rewritten_query
     return rewritten if rewritten and outcome.planner != "model" and not outcome.named else turn.text

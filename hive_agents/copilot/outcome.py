@@ -6,15 +6,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hive_agents.copilot.plan import DocumentFilter, RouterDecision
+from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.files import Format
+from hive_agents.retrieval.analysis import words
 
 PlannedBy = Literal["model", "fallback", "deterministic"]
-Status = Literal["answered", "results", "no_match", "needs_clarification", "not_found"]
+TurnStatus = Literal["answered", "results", "no_match", "needs_clarification", "not_found"]
 RelevanceSource = Literal["reranker", "cosine", "filter", "none"]
 AnswerSource = Literal["model", "extractive"]
 
 
-class Found(Format):
+class Result(Format):
     """One result. `relevance` is null where it was matched by filter, or where nothing measures it."""
 
     doc_id: str
@@ -23,7 +25,7 @@ class Found(Format):
     relevance_source: RelevanceSource = "none"
 
 
-class Usage(Format):
+class TurnUsage(Format):
     """`model_calls` counts calls that a turn asked for; attempts within a chain are in its trace."""
 
     model_calls: int = 0
@@ -32,14 +34,14 @@ class Usage(Format):
     usd: float = 0.0
 
 
-class Verdict(Format):
+class AnswerJudgment(Format):
     """What the judge said of the answer."""
 
     action: str
     escalation_reason: str | None = None
 
 
-class Outcome(Format):
+class TurnOutcome(Format):
     """A turn's end, from which its reply can be rendered again for whoever may still see it.
 
     `rests_on` names every document whose text an answer was made from, cited or not; `named` the values of fields that
@@ -50,21 +52,26 @@ class Outcome(Format):
     doc_id: str | None = None
     planner: PlannedBy
     pinned: list[DocumentFilter] = []
-    status: Status
-    results: list[Found] = []
+    status: TurnStatus
+    results: list[Result] = []
     answer_source: AnswerSource | None = None
     rests_on: list[str] = []
     named: dict[str, list[str]] = {}
     removed_citations: int = 0
-    judgment: Verdict | None = None
+    judgment: AnswerJudgment | None = None
     approval_id: str | None = None
     next_cursor: str | None = None
-    usage: Usage = Usage()
+    usage: TurnUsage = TurnUsage()
 
     @property
     def documents(self) -> list[str]:
         """Every document that this turn showed or was made from, each once."""
-        return list(dict.fromkeys([*(found.doc_id for found in self.results), *self.rests_on]))
+        return list(dict.fromkeys([*(result.doc_id for result in self.results), *self.rests_on]))
+
+    def names_known(self, vocabulary: Vocabulary) -> bool:
+        """Whether every value that the turn tells of is one of a document that the reader may view now."""
+        fields = vocabulary.fields
+        return all(name in fields and set(values) <= set(fields[name].values) for name, values in self.named.items())
 
 
 @dataclass
@@ -84,3 +91,24 @@ class Trace:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def named_values(decision: RouterDecision, text: str, vocabulary: Vocabulary) -> dict[str, list[str]]:
+    """Return the values, by field, that a decision filters by or writes down where the reader's `text` doesn't."""
+    filtered = {(demand.field, str(value)) for demand in decision.filters for value in demand.values}
+    asked = _spaced(text)
+    written = _spaced(" ".join([decision.rewritten_query, decision.search_value or "", decision.question or "",
+                                *decision.options]))  # fmt: skip
+    found = {
+        name: [
+            value
+            for value in field.values
+            if (name, value) in filtered or ((spaced := _spaced(value)) in written and spaced not in asked)
+        ]
+        for name, field in vocabulary.fields.items()
+    }
+    return {name: values for name, values in found.items() if values}
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(words(text))} "

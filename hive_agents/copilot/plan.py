@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -13,6 +15,7 @@ Route = Literal["documents.search", "documents.doc_context", "general.help"]
 Operator = Literal["eq", "in", "not_in", "gte", "gt", "lte", "lt"]
 FilterValue = str | int | float | bool
 POSITIVE: frozenset[str] = frozenset({"eq", "in"})
+_IN_WORDS = {"eq": "", "in": "", "not_in": "not ", "gte": "from ", "gt": "after ", "lte": "until ", "lt": "before "}
 
 
 class SearchStrategy(StrEnum):
@@ -69,6 +72,11 @@ class RouterDecision(Format):
     question: str | None = None
     options: list[str] = []
 
+    @property
+    def query(self) -> str:
+        """The words that are searched for, and that an answer is about."""
+        return self.search_value or self.rewritten_query
+
 
 class Plan(Format):
     """A planner's whole answer. Anything but exactly one step is no plan that a turn can follow.
@@ -78,3 +86,32 @@ class Plan(Format):
     """
 
     steps: Annotated[list[RouterDecision], Field(description="exactly one")]
+
+
+@dataclass(frozen=True)
+class Routed:
+    """A decision, and for `documents.doc_context` the document that was pointed at.
+
+    Such a turn is ContentOnly when there is something to look for in the document, else MetadataOnly: it is shown.
+    """
+
+    decision: RouterDecision
+    doc_id: str | None = None
+
+
+@dataclass(frozen=True)
+class PastTurn:
+    """A turn before; `doc_ids`: its results in rank order, those that the reader may still open."""
+
+    text: str
+    decision: RouterDecision
+    doc_ids: tuple[str, ...] = ()
+
+
+def described(filters: Sequence[DocumentFilter]) -> str:
+    """Return filters in words.
+
+    >>> described([DocumentFilter(field="status", value="draft"), DocumentFilter(field="year", op="gte", value=2024)])
+    'status draft, year from 2024'
+    """
+    return ", ".join(f"{f.field} {_IN_WORDS[f.op]}{' or '.join(map(str, f.values))}" for f in filters)

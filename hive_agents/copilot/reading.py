@@ -1,17 +1,39 @@
-"""One sentence, read: the filters it asks for and what is left to search for."""
+"""One sentence, read: the filters that it asks for and what is left to search for."""
 
 from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
 
-from hive_agents.copilot import attributes
-from hive_agents.copilot.demands import Demands
-from hive_agents.copilot.intents import Kind
-from hive_agents.copilot.plan import DocumentFilter, FilterValue
-from hive_agents.copilot.utterance import Utterance
-from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.copilot.wording import CONNECTIVES, DOC_NOUNS, EDGES, EMPTY, MOST_WORDS, ORDER, VAGUE, words
+from hive_agents.copilot.language import MOST_WORDS, word_list, word_table
+from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator
+from hive_agents.copilot.sentence import (
+    ABOUT,
+    ADVERBS,
+    ARTICLES,
+    BE,
+    CONNECTIVES,
+    DOCUMENT,
+    EDGES,
+    EMPTY,
+    FUNCTION,
+    HEADS,
+    NEGATIONS,
+    ORDER,
+    PREPOSITIONS,
+    QUESTION,
+    VAGUE,
+    Mention,
+    Sentence,
+    SentenceKind,
+)
+from hive_agents.copilot.vocabulary import FieldRole, Meaning, Vocabulary, cue_stems, parts
+from hive_agents.retrieval.analysis import terms
+
+_FIRST_PERSON, _ONLY = word_list("words", "first_person"), word_list("words", "only")
+_RELATIVE, _HAVE, _EXCEPT = word_list("words", "relative"), word_list("words", "have"), word_list("words", "except")
+_LINKS = ADVERBS | BE | NEGATIONS | ARTICLES | _RELATIVE | _HAVE
+"""What may stand between documents and the value that describes them: "docs that are still valid"."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +44,7 @@ class Reading:
     `lists`: it asks for documents without saying which ("list all documents", "what's new").
     """
 
-    kind: Kind
+    kind: SentenceKind
     filters: list[DocumentFilter]
     search: str
     content: list[str]
@@ -30,59 +52,335 @@ class Reading:
 
 
 def read(text: str, vocabulary: Vocabulary, *, reader: str, today: datetime.date, follow_up: bool = False) -> Reading:
-    """The filters and the content of a sentence; a `follow_up` is a fragment, whatever it starts with."""
-    spoken = words(text)
-    if len(spoken) == MOST_WORDS:
-        return Reading(Kind.QUESTION, [], text, [word.lower for word in spoken if word.lower not in EMPTY], False)
-    s = Utterance(text, vocabulary, today, follow_up)
-    attributes.reserve_date_cues(s)
-    others = [*attributes.numbers(s), *attributes.owners(s, reader)]
-    demands = Demands(s)
-    demands.find()
-    others += attributes.dates(s)
-    demands.find_bare()
-    filters = merged([*demands.filters(), *others], vocabulary)
-    content = [s.at(n) for n in range(len(s.words)) if s.is_content(n)]
-    return Reading(s.kind, filters, _search(s, bool(filters)), content, _lists(s))
+    """Return the filters and the content of a sentence; a `follow_up` is a fragment, whatever it starts with."""
+    s = Sentence(text, vocabulary, today, follow_up)
+    if len(s.words) == MOST_WORDS:
+        return Reading(
+            SentenceKind.QUESTION, [], text, [word.lower for word in s.words if word.lower not in EMPTY], False
+        )
+    used = {n for n in range(1, len(s.words)) if s.at(n) == "first" and s.at(n - 1) in ORDER}
+    used |= _date_verbs(s)
+    filters: list[DocumentFilter] = []
+    for found, places in (*_numbers(s), *_owners(s, reader)):
+        filters.append(found)
+        used |= places
+    values = _Values(s, used)
+    values.find()
+    for bounds, places in _dates(s, used):
+        filters += bounds
+        used |= places
+    values.find_alone()
+    filters = _merged([*values.filters(), *filters], vocabulary)
+    content = [s.at(n) for n in range(len(s.words)) if _is_content(s, n, used)]
+    return Reading(s.kind, filters, _search(s, used, bool(filters)), content, _lists(s))
 
 
-def merged(filters: list[DocumentFilter], vocabulary: Vocabulary) -> list[DocumentFilter]:
-    """One filter for all values of a field, in the vocabulary's order; what is excluded isn't wanted."""
+class _Values:
+    """The values of a sentence that are demands on the documents, from left to right; `used` takes their words."""
+
+    def __init__(self, sentence: Sentence, used: set[int]) -> None:
+        self.s, self.used = sentence, used
+        self.accepted: dict[Mention, tuple[Meaning, bool]] = {}
+
+    def find(self) -> None:
+        """Accept the values that the sentence's wording makes demands."""
+        for mention in self._open():
+            meaning = self._meaning(mention)
+            if meaning is not None:
+                self._accept(mention, meaning)
+
+    def find_alone(self) -> None:
+        """Accept values beside which nothing is said: "drafts", "effective in the lab"; a tag alone is a topic."""
+        s = self.s
+        rest = [n for n in range(len(s.words)) if _is_content(s, n, self.used)]
+        if s.filters_by_description and all(n in s.inside for n in rest):
+            for mention in self._open():
+                if not mention.shy and (s.follow_up or not mention.meanings[0].is_topic):
+                    self._accept(mention, mention.meanings[0])
+
+    def filters(self) -> list[DocumentFilter]:
+        found: list[DocumentFilter] = []
+        for meaning, excluded in self.accepted.values():
+            if isinstance(meaning.value, bool):
+                found.append(DocumentFilter(field=meaning.field, value=meaning.value != excluded))
+            else:
+                op: Operator = "not_in" if excluded else "in"
+                found.append(DocumentFilter(field=meaning.field, op=op, value=[meaning.value]))
+        return found
+
+    def _open(self) -> list[Mention]:
+        return [mention for mention in self.s.mentions if self.used.isdisjoint(mention.places)]
+
+    def _accept(self, mention: Mention, meaning: Meaning) -> None:
+        s = self.s
+        self.accepted[mention] = (meaning, self._is_excluded(mention))
+        self.used.update(mention.places)
+        before = s.back(mention.first, ARTICLES)
+        if s.at(before) in PREPOSITIONS - {"about"}:
+            self.used.update(range(before, mention.first))
+
+    def _meaning(self, mention: Mention) -> Meaning | None:
+        """Return what the value demands; None for a word like others."""
+        s = self.s
+        about = s.at(s.back(mention.first, ARTICLES)) in ABOUT
+        if s.kind is SentenceKind.DEFINITION or (about and not mention.noun):
+            return None  # what is written about isn't demanded: "about the QA department"
+        meaning = self._named(mention)
+        if meaning is None and not mention.shy and not s.words[mention.first].quoted:
+            meaning = self._restricting(mention) or self._after_preposition(mention)
+            if meaning is None and s.filters_by_description:
+                meaning = self._describing(mention)
+        return meaning
+
+    def _named(self, mention: Mention) -> Meaning | None:
+        """Return what a value whose field is named beside it means: "in the QA department", "category: faqs"."""
+        s, after = self.s, mention.last + 1
+        before = s.back(mention.first, frozenset({"is", "of"}), NEGATIONS)
+        signed = before >= 0 and any(sign in s.words[before + 1].gap for sign in ":=")
+        beside = [after] if s.ends_clause(before) else [after, before]
+        led = s.at(s.back(mention.first, ARTICLES)) in PREPOSITIONS
+        for meaning in mention.meanings:
+            stems = cue_stems(meaning.field, meaning.role)
+            asked = s.kind is not SentenceKind.QUESTION or (led and meaning.role in ("place", "team"))
+            for place in [before] * signed + beside * asked:
+                if s.stem(place) in stems and place not in s.inside:
+                    self.used.add(place)
+                    return meaning
+        return None
+
+    def _restricting(self, mention: Mention) -> Meaning | None:
+        """Return what restricts documents in any sentence: "only drafts", "except the FAQs", "FAQ: how …", a list."""
+        s, after = self.s, mention.last + 1
+        complete = mention.noun or s.ends_clause(mention.last) or s.is_head(after)
+        before = s.back(mention.first, ARTICLES, PREPOSITIONS, BE)
+        for only, restricts in ((before, complete), (after, s.ends_clause(after))):
+            if s.at(only) in _ONLY and restricts:
+                self.used.add(only)
+                return mention.meanings[0]
+        if mention.noun and mention.first == 0 and s.at(after) in QUESTION:
+            return mention.meanings[0]
+        previous = self._listed_before(mention)
+        if previous is not None:
+            field = self.accepted[previous][0].field
+            return next((meaning for meaning in mention.meanings if meaning.field == field), None)
+        excepted = self._excepting(mention) is not None
+        return mention.meanings[0] if excepted or (s.filters_by_description and self._is_negated(mention)) else None
+
+    def _after_preposition(self, mention: Mention) -> Meaning | None:
+        """Return what a preposition that goes with the field leads to: "at Carrow", "by Mei", "in the tutorials"."""
+        s = self.s
+        before = s.back(mention.first, ARTICLES, ADVERBS - {"in"})
+        phrases = {s.at(before), f"{s.at(before - 1)} {s.at(before)}"}
+        roles: tuple[FieldRole, ...] = ("place", "person", "audience", "language", "kind")
+        return mention.meaning(*(role for role in roles if phrases & word_list("fields.prepositions", role)))
+
+    def _describing(self, mention: Mention) -> Meaning | None:
+        """Return what a value beside the word for documents means: "effective SOPs", "docs from mei", "mei's docs"."""
+        s, meaning, after = self.s, mention.meanings[0], mention.last + 1
+        if mention.noun:
+            return mention.meaning("kind") or meaning
+        if s.at(after) == "'s" and any(s.is_head(n) for n in (after + 1, after + 2)):
+            self.used.add(after)
+            return mention.meaning("person") or meaning
+        while s.at(after) in CONNECTIVES or (after in s.inside and not s.is_head(after)):
+            after += 1
+        if meaning.role == "status":  # an adjective may stand away from its noun: "effective cleaning SOPs"
+            for _ in range(3):
+                plain = s.at(after) not in FUNCTION | {""} and not s.words[after].opens_clause
+                after += plain and not s.is_head(after)
+        return meaning if s.is_head(after) or self._follows_documents(mention) else None
+
+    def _follows_documents(self, mention: Mention) -> bool:
+        """Whether documents stand before it: "SOPs at Carrow", "docs that are valid", "which SOPs … are effective"."""
+        s, opens = self.s, self.s.words[mention.first].opens_clause
+        if mention.meanings[0].is_topic and s.at(mention.first - 1) not in _LINKS:  # "FAQ keys": no tag
+            return False
+        before = s.back(mention.first, _LINKS, PREPOSITIONS - {"about", "on", "to"})
+        if not opens and (s.is_head(before) or s.inside.get(before) in self.accepted):
+            return True
+        between = {s.at(n) for n in range(before + 1, mention.first)}
+        ends_list = s.kind is SentenceKind.LISTING and s.ends_clause(mention.last)
+        if between & BE and s.has_head(before + 1) and (ends_list or between & _RELATIVE):
+            return True
+        return opens and s.ends_clause(mention.last) and (bool(self.accepted) or s.has_head())
+
+    def _listed_before(self, mention: Mention) -> Mention | None:
+        """Return the accepted value that this one goes on from: "not drafts or retired ones", "germany and france"."""
+        s = self.s
+        before = s.back(mention.first, CONNECTIVES, ARTICLES)
+        parted = any(s.at(n) in CONNECTIVES for n in range(before + 1, mention.first))
+        previous = s.inside.get(before)
+        goes_on = parted or s.words[mention.first].gap.strip() in (",", "/", "+", "&")
+        return previous if goes_on and previous in self.accepted else None
+
+    def _is_excluded(self, mention: Mention) -> bool:
+        previous = self._listed_before(mention)
+        if previous is not None and self.accepted[previous][0].field == mention.meanings[0].field:
+            return self.accepted[previous][1]
+        excepting = self._excepting(mention)
+        self.used.update(excepting or ())
+        return excepting is not None or self._is_negated(mention)
+
+    def _excepting(self, mention: Mention) -> range | None:
+        """Return the places of "except" or "other than" before the value."""
+        s = self.s
+        last = s.back(mention.first, ARTICLES, PREPOSITIONS, HEADS)
+        pair = f"{s.at(last - 1)} {s.at(last)}" in _EXCEPT
+        return range(last - pair, last + 1) if pair or s.at(last) in _EXCEPT else None
+
+    def _is_negated(self, mention: Mention) -> bool:
+        over = (ARTICLES, ADVERBS - {"as"}, PREPOSITIONS - {"about"}, HEADS, BE)
+        return self.s.at(self.s.back(mention.first, *over)) in NEGATIONS
+
+
+def _is_content(s: Sentence, place: int, used: set[int]) -> bool:
+    return place not in used and s.at(place) not in EMPTY | {"'s"}
+
+
+def _dates(s: Sentence, used: set[int]) -> list[tuple[list[DocumentFilter], set[int]]]:
+    """Return bounds on dates of the documents; one that only the content speaks of ("tubes from 2023") is none."""
+    found: list[tuple[list[DocumentFilter], set[int]]] = []
+    fields = s.vocabulary.of_type("date")
+    for span in s.dates if fields and s.filters_by_description else ():
+        cue = _date_cue(s, span.first, span.last)
+        inside = range(span.first, span.last + 1)
+        near = s.is_head(span.first - 1) or s.is_head(span.last + 1)
+        alone = not any(_is_content(s, n, used) for n in range(len(s.words)) if n not in inside)
+        if near or alone or (span.led and (cue is not None or s.has_head())):
+            field = [*_date_fields(s, cue), *fields][0] if cue is not None else fields[0]
+            bounds = [DocumentFilter(field=field, op=op, value=day.isoformat()) for op, day in span.bounds]
+            found.append((bounds, {*inside, *(() if cue is None else (cue,))}))
+    return found
+
+
+def _date_verbs(s: Sentence) -> set[int]:
+    """Return the places of "effective" in "effective since March": about a date, not a status."""
+    found: set[int] = set()
+    for span in s.dates if s.filters_by_description else ():
+        verb = s.back(span.first, ADVERBS, BE)
+        if verb in s.inside and _date_fields(s, verb):
+            found |= {verb}
+    return found
+
+
+def _date_cue(s: Sentence, first: int, last: int) -> int | None:
+    """Return where the sentence says what happened then: "updated"."""
+    cues = word_table("fields.date_cues")
+    for place in (s.back(first, ADVERBS, BE), last + 1):
+        if s.at(place) in cues or _date_fields(s, place):
+            return place
+    return next((n for n in range(first - 1, -1, -1) if cues.get(s.at(n)) == "changed"), None)
+
+
+def _date_fields(s: Sentence, place: int) -> list[str]:
+    """Return the date fields that a word speaks of, by name ("reviewed" of `reviewed_on`) or by role."""
+    role, stem = word_table("fields.date_cues").get(s.at(place)), s.stem(place)
+    named = [name for name in s.vocabulary.of_type("date") if stem and stem in terms(" ".join(parts(name)))]
+    return named or (s.vocabulary.date_fields(role) if role else [])
+
+
+def _owners(s: Sentence, reader: str) -> list[tuple[DocumentFilter, set[int]]]:
+    """Return demands on a person: "my documents", "owned by mei", "everything lucia owns", "what did alice write"."""
+    people, owning = s.vocabulary.in_role("person"), word_table("fields.owning")
+    found: list[tuple[DocumentFilter, set[int]]] = []
+    for place in range(len(s.words)) if people and s.filters_by_description else ():
+        meaning = s.inside[place].meaning("person") if place in s.inside else None
+        person = reader if s.at(place) in _FIRST_PERSON else str(meaning.value) if meaning else None
+        verb = _owning_verb(s, place)
+        if s.at(place) == "my":
+            owned = _names_documents(s, place + 1)
+        elif s.at(place) == "mine":
+            owned = s.has_head() or len(s.words) <= 4
+        else:
+            owned = verb is not None and (s.has_head() or "what" in (s.at(0), s.at(place - 1)))
+        if person is None or not owned:
+            continue
+        names = owning.get(s.at(place if verb is None else verb), "").split()
+        field = next((field for name in names for field in people if name in parts(field)), people[0])
+        ends = {place, place if verb is None else verb}
+        negated = s.at(s.back(min(ends), ADVERBS, BE)) in NEGATIONS
+        demand = DocumentFilter(field=field, op="not_in" if negated else "in", value=[person])
+        found.append((demand, set(range(min(ends), max(ends) + 1))))
+    return found
+
+
+def _owning_verb(s: Sentence, place: int) -> int | None:
+    owning, following = word_table("fields.owning"), place + 1
+    while s.at(following) in ADVERBS | _HAVE | {"am", "is"}:
+        following += 1
+    if s.at(following) in owning:
+        return following
+    if s.at(place - 1) in ("by", "to") and s.at(place - 2) in owning:
+        return place - 2
+    return place - 1 if s.at(place - 1) == "by" else None
+
+
+def _names_documents(s: Sentence, place: int) -> bool:
+    for n in range(place, min(place + 4, len(s.words))):
+        if s.is_head(n) or s.at(n) in FUNCTION - ADVERBS:
+            return s.is_head(n)
+    return False
+
+
+def _numbers(s: Sentence) -> list[tuple[DocumentFilter, set[int]]]:
+    """Return numbers beside the name of their field: "version 3", "pages over 20"."""
+    comparisons = word_table("fields.comparisons")
+    found: list[tuple[DocumentFilter, set[int]]] = []
+    for name in s.vocabulary.of_type("number") if s.filters_by_description else ():
+        for place in range(len(s.words)):
+            if s.at(place).removesuffix("s") != parts(name)[-1].removesuffix("s"):
+                continue
+            last, op = place + 1, "eq"
+            while s.at(last) in comparisons or s.at(last) in ("is", "at", "than", "the"):
+                op = comparisons.get(s.at(last), op)
+                last += 1
+            number = s.at(last)
+            if len(number) <= 15 and number.replace(".", "", 1).isdecimal():
+                value = int(number) if number.isdecimal() else float(number)
+                found.append((DocumentFilter(field=name, op=op, value=value), set(range(place, last + 1))))  # type: ignore[arg-type]
+    return found
+
+
+def _merged(filters: list[DocumentFilter], vocabulary: Vocabulary) -> list[DocumentFilter]:
+    """Return one filter for all values of a field, in the vocabulary's order; what is excluded isn't wanted."""
     found: list[DocumentFilter] = []
     for name in vocabulary.fields:
         ours = [demand for demand in filters if demand.field == name]
-        excluded: list[FilterValue] = list(dict.fromkeys(v for d in ours if d.op == "not_in" for v in d.values))
-        values = dict.fromkeys(v for d in ours if d.op in ("eq", "in") for v in d.values)
-        wanted: list[FilterValue] = [value for value in values if value not in excluded]
+        excluded = _values_of(ours, "not_in")
+        wanted = [value for value in _values_of(ours, "in") if value not in excluded]
         if len(wanted) > 1:
             found.append(DocumentFilter(field=name, op="in", value=wanted))
         elif wanted:
             found.append(DocumentFilter(field=name, value=wanted[0]))
         if excluded:
             found.append(DocumentFilter(field=name, op="not_in", value=excluded))
-        for demand in ours:
-            if demand.op not in ("eq", "in", "not_in") and demand not in found:
-                found.append(demand)
+        rest = [demand for demand in ours if demand.op not in ("in", "not_in")]
+        found += [demand for n, demand in enumerate(rest) if demand not in rest[:n]]
     return found
 
 
-def _lists(s: Utterance) -> bool:
+def _values_of(filters: list[DocumentFilter], op: Operator) -> list[FilterValue]:
+    return list(dict.fromkeys(value for demand in filters if demand.op == op for value in demand.values))
+
+
+def _lists(s: Sentence) -> bool:
     spoken = {word.lower for word in s.words}
-    every = bool(spoken & {"all", "every", "everything"}) and bool(spoken & DOC_NOUNS)
-    newest = bool(spoken & ORDER) and s.kind is not Kind.QUESTION
-    return every or (newest and (bool(spoken & (DOC_NOUNS | VAGUE)) or s.kind is Kind.LISTING))
+    if spoken & {"all", "every", "everything"} and spoken & DOCUMENT:
+        return True
+    newest = bool(spoken & ORDER) and s.kind is not SentenceKind.QUESTION
+    return newest and (bool(spoken & (DOCUMENT | VAGUE)) or s.kind is SentenceKind.LISTING)
 
 
-def _search(s: Utterance, filtered: bool) -> str:
-    """The words as typed, less those that became filters and, in a list, those that only ask for it."""
-    if not filtered and not (s.kind is Kind.LISTING or (s.kind is Kind.FRAGMENT and s.has_head())):
+def _search(s: Sentence, used: set[int], filtered: bool) -> str:
+    """Return the words as typed, less those that became filters and, in a list, those that only ask for it."""
+    if not filtered and not (s.kind is SentenceKind.LISTING or (s.kind is SentenceKind.FRAGMENT and s.has_head())):
         lead = next((word.start for word in s.words if word.lower not in CONNECTIVES), 0)
         return s.text[lead:].strip(" ?!.,;")
-    kept = [n for n in range(len(s.words)) if n not in s.used]
-    asks = s.kind in (Kind.QUESTION, Kind.DEFINITION)
-    while kept and (s.at(kept[0]) in CONNECTIVES or (not asks and s.at(kept[0]) in EDGES | {"'s"})):
+    kept = [n for n in range(len(s.words)) if n not in used]
+    edges = EDGES if s.filters_by_description else CONNECTIVES
+    while kept and s.at(kept[0]) in edges:
         kept.pop(0)
-    while kept and s.at(kept[-1]) in EDGES | {"'s"} and s.words[kept[-1]].text != "A":
+    while kept and s.at(kept[-1]) in EDGES and s.words[kept[-1]].text != "A":
         kept.pop()
     pieces: list[str] = []
     for n, place in enumerate(kept):

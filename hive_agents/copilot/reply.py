@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hive_agents.copilot.answers import Passage, extractive
-from hive_agents.copilot.filters import RESERVED
-from hive_agents.copilot.gate import Gate
-from hive_agents.copilot.history import still_known
-from hive_agents.copilot.outcome import Found, Outcome
-from hive_agents.copilot.passages import marked_excerpt
+from hive_agents.copilot.answer import numbered
+from hive_agents.copilot.documents import RESERVED
+from hive_agents.copilot.excerpts import marked_excerpt, reason
+from hive_agents.copilot.extract import extractive
+from hive_agents.copilot.gate import ViewGate
+from hive_agents.copilot.outcome import Result, TurnOutcome
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
-from hive_agents.copilot.reasons import reason
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.retrieval import ScopedIndex
 from hive_agents.retrieval.lanes import ChunkRow
-from hive_agents.retrieval.scoped import ScopedIndex
 
 LIMITED = "Results are limited to documents that you can open."
 ESCALATED = "The judge wasn't sure of this answer; a person was asked to check it."
@@ -31,94 +30,76 @@ NO_MATCH = "I find things in the documents that you can open. What are you looki
 _SOURCES = {"deterministic": "router", "fallback": "router", "model": "planner"}
 
 
-def reply(
-    index: ScopedIndex,
-    gate: Gate,
-    turn: Turn,
-    answer: ModelAnswer | None,
-    vocabulary: Vocabulary,
-    shown: Sequence[ChunkRow] | None = None,
+def render_reply(
+    index: ScopedIndex, gate: ViewGate, turn: Turn, answer: ModelAnswer | None, vocabulary: Vocabulary
 ) -> dict[str, Any]:
-    """The answer's JSON. `shown` are the rows of a turn that has passed the gate this very moment.
+    """Return the JSON of a turn as it may be seen now; `answer` is what a model wrote in it.
 
     A turn that told of a document or a value which its reader may no longer view shows nothing but that.
     """
     outcome = turn.outcome
-    rows = shown if shown is not None else _visible(index, gate, outcome, vocabulary)
+    rows = _visible(index, gate, outcome, vocabulary)
     if rows is None:
-        return _shape(turn, _withdrawn(turn.text, outcome), None, []) | {"notice": GONE}
-    decision = outcome.decision
-    query = decision.search_value or decision.rewritten_query
+        return _reply(turn, _withdrawn(turn.text, outcome), None, []) | {"notice": GONE}
     text = None
     if outcome.answer_source == "model" and answer is not None:
         text = answer.text
     elif outcome.answer_source is not None:
-        found = extractive(query, numbered(rows), index.language)
-        text = found.text if found is not None else None
-    elif outcome.status == "not_found":
-        text = NOT_FOUND
+        quoted = extractive(outcome.decision.query, numbered(rows), index.language)
+        text = quoted.text if quoted is not None else None
+    return fresh_reply(index, turn, text, rows)
+
+
+def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequence[ChunkRow]) -> dict[str, Any]:
+    """Return the JSON of a turn whose rows and answer have passed the gate this very moment."""
+    outcome = turn.outcome
+    decision = outcome.decision
+    if outcome.status == "not_found":
+        answer = NOT_FOUND
     elif outcome.status == "no_match":
-        text = HELP if decision.route == "general.help" else NO_MATCH
-    results = [
-        _result(index, decision, query, rank, found, row)
-        for rank, (found, row) in enumerate(zip(outcome.results, rows, strict=True), start=1)
-    ]
-    return _shape(turn, outcome, text, results)
+        answer = HELP if decision.route == "general.help" else NO_MATCH
+    ranked = enumerate(zip(outcome.results, rows, strict=True), start=1)
+    return _reply(turn, outcome, answer, [_result(index, decision, rank, *shown) for rank, shown in ranked])
 
 
-def _visible(index: ScopedIndex, gate: Gate, outcome: Outcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
-    """The rows of a turn of which everything may still be seen; None where anything may not."""
+def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
+    """Return the rows of a turn of which everything may still be seen; None where anything may not."""
     may = gate.allowed(outcome.documents)
-    if not all(doc_id in may for doc_id in outcome.documents) or not still_known(outcome, vocabulary):
+    if not all(doc_id in may for doc_id in outcome.documents) or not outcome.names_known(vocabulary):
         return None
     rows = rows_of(index, outcome.results)
     return rows if len(rows) == len(outcome.results) else None
 
 
-def rows_of(index: ScopedIndex, results: Sequence[Found]) -> list[ChunkRow]:
-    """The chunk behind each result; those that are gone are left out. A row matched by filter shows its first."""
+def rows_of(index: ScopedIndex, results: Sequence[Result]) -> list[ChunkRow]:
+    """Return the chunk behind each result that is still there; a row matched by filter shows its first."""
     numbers = []
-    for found in results:
-        chunks = index.chunks_of(found.doc_id)
-        n = int(found.chunk_id.rpartition("#")[2]) if found.chunk_id is not None else 0
+    for result in results:
+        chunks = index.chunks_of(result.doc_id)
+        n = int(result.chunk_id.rpartition("#")[2]) if result.chunk_id is not None else 0
         if n < len(chunks):
             numbers.append(int(chunks[n]))
     return index.rows(numbers)
 
 
-def numbered(rows: Sequence[ChunkRow]) -> list[Passage]:
-    """The results as an answer may quote them, numbered as they are shown."""
-    return [
-        Passage(n, row.chunk_id, row.doc_id, row.title, row.heading, row.text, row.metadata)
-        for n, row in enumerate(rows, start=1)
-    ]
-
-
-def _result(
-    index: ScopedIndex, decision: RouterDecision, query: str, rank: int, found: Found, row: ChunkRow
-) -> dict[str, Any]:
+def _result(index: ScopedIndex, decision: RouterDecision, rank: int, result: Result, row: ChunkRow) -> dict[str, Any]:
     by_filter = decision.strategy is SearchStrategy.METADATA_ONLY
+    query, compared = "" if by_filter else decision.query, result.relevance_source in ("cosine", "reranker")
     return {
         "rank": rank,
         "doc_id": row.doc_id,
-        "chunk_id": found.chunk_id,
+        "chunk_id": result.chunk_id,
         "title": row.title,
-        "excerpt": marked_excerpt(row.text, "" if by_filter else query, index.language) or row.title,
-        "reason": reason(
-            row,
-            "" if by_filter else query,
-            decision.filters,
-            index.language,
-            by_meaning=found.relevance_source in ("cosine", "reranker"),
-        ),
-        "relevance": found.relevance,
-        "relevance_source": found.relevance_source,
+        "excerpt": marked_excerpt(row.text, query, index.language) or row.title,
+        "reason": reason(row, query, decision.filters, index.language, by_meaning=compared),
+        "relevance": result.relevance,
+        "relevance_source": result.relevance_source,
         "metadata": {name: value for name, value in row.metadata.items() if name not in RESERVED},
         "citation": None if by_filter else f"[{rank}]",
     }
 
 
-def _shape(turn: Turn, outcome: Outcome, text: str | None, results: list[dict[str, Any]]) -> dict[str, Any]:
+def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[dict[str, Any]]) -> dict[str, Any]:
     decision = outcome.decision
     pinned = {demand.field for demand in outcome.pinned}
     source = _SOURCES[outcome.planner]
@@ -134,7 +115,7 @@ def _shape(turn: Turn, outcome: Outcome, text: str | None, results: list[dict[st
             for demand in decision.filters
         ],
         "status": outcome.status,
-        "answer": text,
+        "answer": answer,
         "answer_source": outcome.answer_source,
         "question": decision.question,
         "options": decision.options,
@@ -147,7 +128,7 @@ def _shape(turn: Turn, outcome: Outcome, text: str | None, results: list[dict[st
     }
 
 
-def _withdrawn(text: str, outcome: Outcome) -> Outcome:
-    """Nothing of the turn but the reader's own words: a filter may name a value that only hidden documents have."""
+def _withdrawn(text: str, outcome: TurnOutcome) -> TurnOutcome:
+    """Return nothing of the turn but the reader's words: a filter may name a value that only hidden documents have."""
     decision = RouterDecision(route=outcome.decision.route, rewritten_query=text, strategy=outcome.decision.strategy)
-    return Outcome(decision=decision, planner=outcome.planner, status="not_found")
+    return TurnOutcome(decision=decision, planner=outcome.planner, status="not_found")

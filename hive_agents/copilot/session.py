@@ -6,31 +6,25 @@ import datetime as dt
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
-import numpy as np
-
-from hive_agents.access import AccessLabels, Documents, Principal, permissions_of
+from hive_agents.access import Principal, permissions_of
 from hive_agents.access.local_key import local_key
-from hive_agents.copilot.documents import Cursors, Row
-from hive_agents.copilot.filters import declared
-from hive_agents.copilot.gate import Gate, TurnGate
+from hive_agents.copilot.answer import Answer
+from hive_agents.copilot.documents import Cursors, DatedRow
+from hive_agents.copilot.evidence import JudgeBuilder, Judged
+from hive_agents.copilot.gate import TurnGate, certain_scope, open_scope, vocabulary_of
 from hive_agents.copilot.outcome import Trace
-from hive_agents.copilot.plan import DocumentFilter
-from hive_agents.copilot.router import PastTurn
+from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.threads import ModelAnswer
-from hive_agents.copilot.verdicts import JudgeBuilder, Judged
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.files import Format
 from hive_agents.llm import Chain, Meter, Role, Script, model_names, open_chain
-from hive_agents.retrieval import RetrievalConfig, SearchEngine
+from hive_agents.retrieval import RetrievalConfig, ScopedIndex, Search, SearchEngine
 from hive_agents.retrieval.deployed import active_config
-from hive_agents.retrieval.engine import Search
-from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.retrieval.lanes import ChunkRow, Mask
-from hive_agents.retrieval.scoped import ScopedIndex
 from hive_agents.workspace import Workspace
 
 
@@ -43,54 +37,36 @@ class Request(Format):
     cursor: str | None = None
 
 
-MOST_ASKED = 2000
+@dataclass
+class Candidates:
+    """What retrieve found, for the nodes behind it: a search, or rows by filter, or the beginning of a document.
 
-# Kept as long as what they were read from is open; who may see what is decided afresh each time.
-_labels: WeakKeyDictionary[SqliteIndex, Documents] = WeakKeyDictionary()
-_vocabularies: WeakKeyDictionary[ScopedIndex, Vocabulary] = WeakKeyDictionary()
-
-
-def open_scope(workspace: Workspace, engine: SearchEngine, reader: Principal, collection: str) -> ScopedIndex:
-    """The index as if it held only what the reader may view, as the permission service says it now."""
-    index = engine.index(collection)
-    documents = _labels.get(index)
-    if documents is None:
-        documents = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
-        _labels[index] = documents
-    visible = permissions_of(workspace).scope(reader, documents)
-    return index.within(visible, owner=(reader.tenant, reader.user))
-
-
-def certain(
-    workspace: Workspace, engine: SearchEngine, reader: Principal, scope: ScopedIndex, gate: Gate | None = None
-) -> ScopedIndex:
-    """What of a scope the reader may view for certain: fields, values and the text of errors come from it alone.
-
-    That is the scope, unless its service can't list: then those of its first `MOST_ASKED` documents that the service
-    allows when it is asked for each, through `gate` where one is given.
+    No JSON, and so no part of the graph's state: a turn that died is asked again.
     """
-    permissions = permissions_of(workspace)
-    if permissions.lists:
-        return scope
-    may = (gate or Gate(permissions, reader)).allowed(scope.doc_ids()[:MOST_ASKED])
-    index = engine.index(scope.collection.name)
-    visible = np.array([doc_id in may for doc_id in index.doc_ids()], np.bool_)
-    return index.within(visible, owner=(reader.tenant, reader.user))
+
+    search: Search | None = None
+    rows: list[DatedRow] = field(default_factory=list)
+    opening: list[ChunkRow] = field(default_factory=list)
 
 
-def vocabulary_of(known: ScopedIndex) -> Vocabulary:
-    """The fields and values of `certain` documents; the same for the same documents."""
-    found = _vocabularies.get(known)
-    if found is None:
-        found = _vocabularies[known] = Vocabulary.of(declared(known.collection), known.values)
-    return found
+@dataclass(frozen=True)
+class Conclusion:
+    """What the turn shows: the rows behind its results, which have passed the gate, and the answer that was judged."""
+
+    rows: list[ChunkRow]
+    answer: Answer | None = None
+    judged: Judged | None = None
+
+    @property
+    def model_answer(self) -> ModelAnswer | None:
+        """The model's words, and the documents that they were made from; None where a model wrote nothing."""
+        if self.answer is None or self.answer.source != "model":
+            return None
+        return ModelAnswer(self.answer.text, tuple(dict.fromkeys(row.doc_id for row in self.rows)))
 
 
 class TurnSession:
-    """One turn of one reader.
-
-    `search`, `universe`, `opening` and `rows` are what retrieve found, for the nodes after it.
-    """
+    """One turn of one reader."""
 
     def __init__(
         self,
@@ -112,14 +88,10 @@ class TurnSession:
         self.meter = Meter()
         self.trace = Trace()
         self.gate = TurnGate(permissions_of(workspace), reader)
-        self.search: Search | None = None
         self.universe: Mask | None = None
         self.count: int | None = None
-        self.opening: list[ChunkRow] = []
-        self.rows: list[Row] = []
-        self.shown: list[ChunkRow] = []
-        self.answer: ModelAnswer | None = None
-        self.judged: Judged | None = None
+        self.found = Candidates()
+        self.conclusion = Conclusion([])
         self.build_judge = build_judge
         self._scripts = scripts if scripts is not None else {}
 
@@ -133,26 +105,31 @@ class TurnSession:
 
     @cached_property
     def known(self) -> ScopedIndex:
-        return certain(self.workspace, self.engine, self.reader, self.index, self.gate)
+        return certain_scope(self.workspace, self.engine, self.reader, self.index, self.gate)
 
     @property
     def vocabulary(self) -> Vocabulary:
         return vocabulary_of(self.known)
 
     def model(self, role: Role) -> Chain | None:
-        """The models of a role as one; None where none is configured. Raises: HIVE-401 for one that can't be had."""
-        names = model_names(self.workspace.settings, role)
+        """Return the models of a role as one; None where none is configured.
+
+        Raises: HIVE-401 for one that can't be had.
+        """
+        settings = self.workspace.settings
+        names = model_names(settings, role)
         if not names:
             return None
-        settings = self.workspace.settings
         return open_chain(names, settings, meter=self.meter, root=self.workspace.root, scripts=self._scripts)
 
     def cursors(self, filters: Sequence[DocumentFilter]) -> Cursors:
+        """Return the cursors of this reader's list by these filters."""
         demands = [demand.model_dump_json() for demand in filters]
         return Cursors(local_key(self.workspace), self.reader.tenant, self.reader.user, *demands)
 
     @contextmanager
     def timed(self, node: str) -> Iterator[None]:
+        """Write down how long a node takes."""
         started = time.perf_counter()
         try:
             yield

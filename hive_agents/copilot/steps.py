@@ -2,43 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from hive_agents.copilot import documents
-from hive_agents.copilot.conclude import conclude
-from hive_agents.copilot.filters import conditions, require_known
-from hive_agents.copilot.outcome import Found, RelevanceSource
-from hive_agents.copilot.plan import DocumentFilter, RouterDecision, SearchStrategy
+from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
+from hive_agents.copilot.language import answer_pattern
+from hive_agents.copilot.outcome import RelevanceSource, Result
+from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
 from hive_agents.copilot.planner import PlanFault, plan_with_model
-from hive_agents.copilot.router import Routed
 from hive_agents.copilot.router import route as route_by_words
-from hive_agents.copilot.session import TurnSession
+from hive_agents.copilot.session import Candidates, TurnSession
 from hive_agents.llm import ModelError
 from hive_agents.retrieval.adaptive import adaptive
 from hive_agents.retrieval.lanes import Mask
 
-State = Mapping[str, Any]
-Update = dict[str, Any]
+TurnState = Mapping[str, Any]
+TurnUpdate = dict[str, Any]
 GATE_BATCH = 50
-_WHOLE = re.compile(
-    r"""\W*(?:(?:please|can\ you|could\ you|give\ me|an?|the|short|brief|bitte|eine?|die|kurze)\ )*
-    (?:summari[sz]e|sum\ up|summary|overview|tl;?dr|what(?:\ is|'s|\ does)|zusammenfassung|übersicht|fasse?
-    |worum\ geht\ es)
-    (?:[,\ ]+(?:of|this|it|the|that|in|document|doc|page|article|file|about|say|up|for\ me|please
-    |von|das|dem|der|dieses|diesem|dokument|text|seite|hier|zusammen|bitte))*\W*""",
-    re.I | re.X,
-)
-"""A request for a document as a whole."""
 
 
-async def rewrite(session: TurnSession, _: State) -> Update:
-    """One planner call that returns the whole plan; whatever goes wrong with it, the deterministic router."""
-    request = session.request
-    planner = "deterministic"
+async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
+    """Return the whole plan: by one planner call, and whatever goes wrong with it, by the deterministic router."""
+    request, planner = session.request, "deterministic"
     model = session.model("planner") if session.settings.planner == "auto" else None
     if model is not None:
         try:
@@ -64,20 +51,20 @@ async def rewrite(session: TurnSession, _: State) -> Update:
 
 
 def _kind(fault: Exception) -> str:
-    """A model's own words have no place in a trace: they may be a document's."""
+    """Return what went wrong, without a model's own words: they may be a document's, and a trace holds none."""
     error = fault if isinstance(fault, ModelError) else fault.__cause__
     return error.kind if isinstance(error, ModelError) else "no plan that can be followed"
 
 
-def _planned(routed: Routed, planner: str) -> Update:
+def _planned(routed: Routed, planner: str) -> TurnUpdate:
     return {"decision": routed.decision.model_dump(mode="json"), "doc_id": routed.doc_id, "planner": planner}
 
 
-async def route(session: TurnSession, state: State) -> Update:
-    """What the request itself says comes before the plan: a document that it names, filters that the reader chose."""
+async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
+    """Return the plan within what the request itself says: a document that it names, filters that the reader chose."""
     decision, doc_id = decision_of(state), session.request.doc_id or state["doc_id"]
     if doc_id is not None and decision.route != "general.help":
-        decision = _about_document(decision, asked=session.request.text if session.request.doc_id else None)
+        decision = _about_document(decision, text=session.request.text if session.request.doc_id else None)
     if session.request.pinned:
         decision = _with_pinned(decision, session.request.pinned)
     session.trace.strategy = decision.strategy.value
@@ -86,7 +73,7 @@ async def route(session: TurnSession, state: State) -> Update:
 
 
 def _with_pinned(decision: RouterDecision, pinned: Sequence[DocumentFilter]) -> RouterDecision:
-    """The plan within the filters that the reader chose; they say enough where the question alone says too little."""
+    """Return the plan within the reader's filters, which say enough where the question alone says too little."""
     if decision.route == "general.help":
         return decision
     fields = {demand.field for demand in pinned}
@@ -99,106 +86,104 @@ def _with_pinned(decision: RouterDecision, pinned: Sequence[DocumentFilter]) -> 
     return decision.model_copy(update=changes)
 
 
-def _about_document(decision: RouterDecision, asked: str | None) -> RouterDecision:
-    """The plan within one document: its passages, or where nothing is searched for, the document itself."""
-    wanted = decision.search_value or asked
-    strategy = SearchStrategy.METADATA_ONLY if wanted is None else SearchStrategy.CONTENT_ONLY
-    changes: dict[str, Any] = {"strategy": strategy, "search_value": wanted, "filters": []}
+def _about_document(decision: RouterDecision, text: str | None) -> RouterDecision:
+    """Return the plan within one document: its passages, or where nothing is searched for, the document itself."""
+    search = decision.search_value or text
+    strategy = SearchStrategy.METADATA_ONLY if search is None else SearchStrategy.CONTENT_ONLY
+    changes: dict[str, Any] = {"strategy": strategy, "search_value": search, "filters": []}
     return decision.model_copy(update=changes | {"route": "documents.doc_context", "question": None, "options": []})
 
 
-def retrieves(state: State) -> bool:
+def retrieves(state: TurnState) -> bool:
+    """Whether the plan searches for anything."""
     return decision_of(state).strategy.retrieves
 
 
-async def retrieve(session: TurnSession, state: State) -> Update:
-    """By the one strategy of this turn, inside the reader's scope."""
+async def retrieve(session: TurnSession, state: TurnState) -> TurnUpdate:
+    """Find candidates by the one strategy of this turn, inside the reader's scope."""
     decision = decision_of(state)
+    session.found = Candidates()
     if decision.strategy is SearchStrategy.METADATA_ONLY:
         return _rows(session, decision, state["doc_id"])
-    query = decision.search_value or decision.rewritten_query
-    config = session.config
     if decision.route == "documents.doc_context":
-        return _inside_document(session, state, query)
+        return _inside_document(session, decision, state["doc_id"])
     if decision.strategy is SearchStrategy.HYBRID:
         if session.universe is None:
             session.universe = _universe(session, decision.filters)
         found = adaptive(
             session.engine,
             session.index,
-            query,
-            config,
+            decision.query,
+            session.config,
             session.universe,
             threshold=session.settings.hybrid_threshold,
             overfetch=session.settings.overfetch,
             depth=state["depth"],
             count=session.count,
         )
-        session.search, session.count = found.search, found.count
+        search, session.count = found.search, found.count
         session.trace.hybrid = {"branch": found.branch, "count": found.count}
     else:
-        session.search = session.engine.retrieve(session.index, query, config, depth=state["depth"])
-    return {"candidates": len(session.search.fused)}
+        search = session.engine.retrieve(session.index, decision.query, session.config, depth=state["depth"])
+    session.found.search = search
+    return {"candidates": len(search.fused)}
 
 
-def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) -> Update:
+def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) -> TurnUpdate:
     matching = _universe(session, decision.filters) if doc_id is None else _document(session, doc_id, decision)
-    by = documents.service_order(session.index.collection)
     cursor = session.request.cursor
     after = session.cursors(decision.filters).read(cursor) if cursor else None
-    session.rows = documents.ordered(session.index, matching, by, after)
-    return {"candidates": len(session.rows)}
+    session.found.rows = ordered(session.index, matching, after)
+    return {"candidates": len(session.found.rows)}
 
 
-def _inside_document(session: TurnSession, state: State, query: str) -> Update:
-    """View permission and the reader's filters come first; then the search knows nothing but the document."""
-    doc_id = state["doc_id"]
-    inside = _document(session, doc_id, decision_of(state))
+def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str) -> TurnUpdate:
+    """Search one document, once view permission and the reader's filters have been checked."""
+    inside = _document(session, doc_id, decision)
     chunks = np.flatnonzero(inside) if session.gate.allowed([doc_id]) else np.empty(0, np.intp)
-    session.search, session.opening = None, []
     if not len(chunks):
         return {"candidates": 0}
-    if _WHOLE.fullmatch(session.request.text):
+    if answer_pattern("whole_document", r"\W*(?:{})\W*").fullmatch(session.request.text):
         # No passage holds the words of such a request; a document is summed up by how it begins.
-        session.opening = session.index.rows(chunks[: session.settings.top_k].tolist())
-        return {"candidates": len(session.opening)}
+        session.found.opening = session.index.rows(chunks[: session.settings.top_k].tolist())
+        return {"candidates": len(session.found.opening)}
     config = session.config.model_copy(update={"filters": {}})
-    session.search = session.engine.retrieve(session.index, query, config, within=inside)
-    return {"candidates": len(session.search.fused)}
+    session.found.search = session.engine.retrieve(session.index, decision.query, config, within=inside)
+    return {"candidates": len(session.found.search.fused)}
 
 
 def _document(session: TurnSession, doc_id: str, decision: RouterDecision) -> Mask:
-    """The chunks in scope of one document; none where it doesn't meet the filters."""
+    """Return the chunks in scope of one document; none where it doesn't meet the filters."""
     inside = session.index.only([doc_id])
     return inside & _universe(session, decision.filters) if decision.filters else inside
 
 
 def _universe(session: TurnSession, filters: Sequence[DocumentFilter]) -> Mask:
-    """The chunks in scope of the documents that meet every filter; of a plan's own, a value may be nobody's."""
+    """Return the chunks in scope of the documents that meet every filter; a value of a plan's own may be nobody's."""
     index = session.index
     require_known(session.known, session.request.pinned)
     masks = [mask for wanted in conditions(filters) if (mask := index.select(wanted, checked=True)) is not None]
     return np.logical_and.reduce(masks) if masks else index.only(index.doc_ids())
 
 
-async def rerank(session: TurnSession, _: State) -> Update:
-    """Content candidates only; metadata rows pass through. A reranker sees what passed a check, and nothing else."""
-    if session.search is None or not session.config.rerank.enabled:
-        return {}
-    allowed = None if session.settings.rerank_before_gate else session.gate.allowed
-    session.search = session.engine.rerank(session.index, session.search, session.config, allowed=allowed)
+async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:
+    """Rerank content candidates, of which a reranker sees those that passed a check; metadata rows pass through."""
+    search = session.found.search
+    if search is not None and session.config.rerank.enabled:
+        allowed = None if session.settings.rerank_before_gate else session.gate.allowed
+        session.found.search = session.engine.rerank(session.index, search, session.config, allowed=allowed)
     return {}
 
 
-async def permission_gate(session: TurnSession, state: State) -> Update:
+async def permission_gate(session: TurnSession, state: TurnState) -> TurnUpdate:
     """Ask afresh for everything that would be shown, and cut after it."""
+    search, top_k = session.found.search, session.config.retrieval.top_k
     if decision_of(state).strategy is SearchStrategy.METADATA_ONLY:
         return _gated_rows(session, state)
-    if session.search is None:
-        may = session.gate.allowed([row.doc_id for row in session.opening])
-        opening = [Found(doc_id=row.doc_id, chunk_id=row.chunk_id) for row in session.opening if row.doc_id in may]
-        return {"results": [found.model_dump() for found in opening], "short": False}
-    search, top_k = session.search, session.config.retrieval.top_k
+    if search is None:
+        may = session.gate.allowed([row.doc_id for row in session.found.opening])
+        opening = [Result(doc_id=r.doc_id, chunk_id=r.chunk_id) for r in session.found.opening if r.doc_id in may]
+        return {"results": [result.model_dump() for result in opening], "short": False}
     doc_ids = session.index.documents_of(search.fused.chunks)
     kept = np.zeros(len(doc_ids), np.bool_)
     asked = 0
@@ -212,27 +197,25 @@ async def permission_gate(session: TurnSession, state: State) -> Update:
     session.trace.counts |= {"gated": asked, "allowed": int(kept.sum())}
     if kept.sum() < min(top_k, asked) and _may_look_deeper(session, state):
         return {"short": True, "depth": state["depth"] * 2}
-    final = session.engine.finish(search, session.config, kept=kept)
-    session.search = final
-    return {"results": [found.model_dump() for found in _results(session, state)], "short": False}
+    session.found.search = session.engine.finish(search, session.config, kept=kept)
+    return {"results": [result.model_dump() for result in _results(session, state)], "short": False}
 
 
-def _may_look_deeper(session: TurnSession, state: State) -> bool:
+def _may_look_deeper(session: TurnSession, state: TurnState) -> bool:
     """Whether the lanes have more behind what the gate dropped."""
-    assert session.search is not None
+    assert session.found.search is not None
     if session.gate.fault is not None:
         return False
-    limit = session.index.n_chunks
-    full = any(len(lane.chunks) >= state["depth"] for lane in session.search.lanes.values())
-    return decision_of(state).route == "documents.search" and full and state["depth"] < limit
+    full = any(len(lane.chunks) >= state["depth"] for lane in session.found.search.lanes.values())
+    return decision_of(state).route == "documents.search" and full and state["depth"] < session.index.n_chunks
 
 
-def _results(session: TurnSession, state: State) -> list[Found]:
-    """Each document once, by its best passage, unless the question is about one document.
+def _results(session: TurnSession, state: TurnState) -> list[Result]:
+    """Return each document once, by its best passage, unless the question is about one document.
 
     After the cut, not before: what was measured and deployed is the list with its repeats.
     """
-    search = session.search
+    search = session.found.search
     assert search is not None
     index, floors, reranked = session.index, session.settings.relevance_floor, session.config.rerank.enabled
     source: RelevanceSource = "reranker" if reranked else "cosine"
@@ -242,7 +225,7 @@ def _results(session: TurnSession, state: State) -> list[Found]:
     cosines: list[float | None] = [None] * len(positions)
     if index.embedding_model is not None and len(chunks):
         cosines = index.vector_scores(search.query, chunks).tolist()
-    results: list[Found] = []
+    results: list[Result] = []
     seen: set[str] = set()
     doc_ids, chunk_ids = index.documents_of(chunks), index.chunk_ids(chunks)
     for position, doc_id, chunk_id, cosine in zip(positions, doc_ids, chunk_ids, cosines, strict=True):
@@ -253,7 +236,7 @@ def _results(session: TurnSession, state: State) -> list[Found]:
             continue
         seen.add(doc_id)
         results.append(
-            Found(
+            Result(
                 doc_id=doc_id,
                 chunk_id=chunk_id,
                 relevance=None if relevance is None else round(float(relevance), 4),
@@ -263,18 +246,12 @@ def _results(session: TurnSession, state: State) -> list[Found]:
     return results[: session.settings.top_k]
 
 
-def _gated_rows(session: TurnSession, state: State) -> Update:
-    page = documents.page_of(session.rows, session.gate.allowed, session.settings.top_k)
+def _gated_rows(session: TurnSession, state: TurnState) -> TurnUpdate:
+    page = page_of(session.found.rows, session.gate.allowed, session.settings.top_k)
     cursors = session.cursors(decision_of(state).filters)
-    results = [Found(doc_id=doc_id, relevance_source="filter").model_dump() for doc_id in page.doc_ids]
+    results = [Result(doc_id=doc_id, relevance_source="filter").model_dump() for doc_id in page.doc_ids]
     return {"results": results, "short": False, "next_cursor": cursors.write(page.next) if page.next else None}
 
 
-async def finalize(session: TurnSession, state: State) -> Update:
-    """What the reader is told, judged before they read it."""
-    outcome = await conclude(session, decision_of(state), state)
-    return {"outcome": outcome.model_dump(mode="json")}
-
-
-def decision_of(state: State) -> RouterDecision:
+def decision_of(state: TurnState) -> RouterDecision:
     return RouterDecision.model_validate(state["decision"])

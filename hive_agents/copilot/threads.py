@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.access import Principal
-from hive_agents.copilot.outcome import Outcome, Trace
+from hive_agents.copilot.gate import ViewGate
+from hive_agents.copilot.outcome import Trace, TurnOutcome
+from hive_agents.copilot.plan import PastTurn
+from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.judging.decision_log import DecisionLog
@@ -19,8 +20,11 @@ from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 TITLE = 80
+REMEMBERED = 6
+"""Turns that a follow-up may refer to."""
 _IDS = uuid.UUID("2d8f6a17-5b3c-5e90-9a44-c1e07b9d3f62")
 _TURN = "SELECT run_id, thread_id, n, at, text, outcome, trace FROM turns"
+_MINE = "WHERE tenant = ? AND user = ? AND thread_id = ?"
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Turn:
     n: int
     at: str
     text: str
-    outcome: Outcome
+    outcome: TurnOutcome
     trace: dict[str, Any]
 
 
@@ -53,22 +57,22 @@ class ThreadStore:
         self._owner = (reader.tenant, reader.user)
 
     def create(self, title: str) -> str:
-        """A new, empty thread; returns its id."""
+        """Begin an empty thread, and return its id."""
         thread_id, now = f"t{uuid.uuid4().hex[:10]}", audit.now()
-        with self._connection() as connection:
+        with connected(self.workspace.database) as connection:
             connection.execute(
                 "INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?)", (*self._owner, thread_id, _title(title), now, now)
             )
         return thread_id
 
     def require(self, thread_id: str) -> None:
-        """Raises: HIVE-409 for a thread that this reader doesn't have."""
-        with self._connection() as connection:
+        """Check that a thread is this reader's. Raises: HIVE-409."""
+        with connected(self.workspace.database) as connection:
             self._require(connection, thread_id)
 
     def threads(self) -> list[dict[str, Any]]:
-        """thread_id, title, turns, created_at, updated_at; the one that was used last comes first."""
-        with self._connection() as connection:
+        """Return {thread_id, title, turns, created_at, updated_at} of each thread, the one used last first."""
+        with connected(self.workspace.database) as connection:
             rows = connection.execute(
                 "SELECT t.thread_id, t.title, count(u.run_id), t.created_at, t.updated_at FROM threads t"
                 " LEFT JOIN turns u ON u.tenant = t.tenant AND u.user = t.user AND u.thread_id = t.thread_id"
@@ -80,18 +84,18 @@ class ThreadStore:
         ]
 
     def turns(self, thread_id: str, last: int | None = None) -> list[Turn]:
-        """The turns in order; only the `last` ones if that is given. Raises: HIVE-409."""
-        with self._connection() as connection:
+        """Return the turns in order; only the `last` ones if that is given. Raises: HIVE-409."""
+        with connected(self.workspace.database) as connection:
             self._require(connection, thread_id)
             rows = connection.execute(
-                f"{_TURN} WHERE tenant = ? AND user = ? AND thread_id = ? ORDER BY n DESC LIMIT ?",
+                f"{_TURN} {_MINE} ORDER BY n DESC LIMIT ?",
                 (*self._owner, thread_id, -1 if last is None else last),
             ).fetchall()
         return [_turn(row) for row in reversed(rows)]
 
     def turn(self, run_id: str) -> Turn:
-        """Raises: HIVE-409 for a run that isn't this reader's."""
-        with self._connection() as connection:
+        """Return the turn of a run. Raises: HIVE-409 for a run that isn't this reader's."""
+        with connected(self.workspace.database) as connection:
             row = connection.execute(
                 f"{_TURN} WHERE tenant = ? AND user = ? AND run_id = ?", (*self._owner, run_id)
             ).fetchone()
@@ -100,40 +104,35 @@ class ThreadStore:
         return _turn(row)
 
     def add(
-        self, thread_id: str, run_id: str, text: str, outcome: Outcome, trace: Trace, answer: ModelAnswer | None = None
+        self,
+        thread_id: str,
+        run_id: str,
+        text: str,
+        outcome: TurnOutcome,
+        trace: Trace,
+        answer: ModelAnswer | None = None,
     ) -> Turn:
         """Append a turn, and end its run; the same run again changes nothing. Raises: HIVE-409.
 
-        A run that took so long that a host gave it up, which has no lease to ask, is done all the same, and told of.
+        A run that took so long that a host gave it up is done all the same, and an event says so: it has no lease that
+        a host could ask.
         """
         traced = json.dumps(trace.to_json(), ensure_ascii=False)
         now, done = audit.now(), "UPDATE runs SET status = 'done', stopped_by = NULL, ended_at = ? WHERE run_id = ?"
-        with self._connection() as connection, transaction(connection):
+        with connected(self.workspace.database) as connection, transaction(connection):
             self._require(connection, thread_id)
+            key = (*self._owner, thread_id)
             added = connection.execute(
                 "INSERT OR IGNORE INTO turns SELECT ?, ?, ?, ?, coalesce(max(n), 0) + 1, ?, ?, ?, ? FROM turns"
-                " WHERE tenant = ? AND user = ? AND thread_id = ? RETURNING n",
-                (
-                    run_id,
-                    *self._owner,
-                    thread_id,
-                    now,
-                    text,
-                    outcome.model_dump_json(),
-                    traced,
-                    *self._owner,
-                    thread_id,
-                ),
+                f" {_MINE} RETURNING n",
+                (run_id, *key, now, text, outcome.model_dump_json(), traced, *key),
             ).fetchone()
             if answer is not None:
                 connection.execute(
                     "INSERT OR IGNORE INTO answers VALUES (?, ?, ?)",
                     (run_id, answer.text, json.dumps(answer.documents)),
                 )
-            connection.execute(
-                "UPDATE threads SET updated_at = ? WHERE tenant = ? AND user = ? AND thread_id = ?",
-                (now, *self._owner, thread_id),
-            )
+            connection.execute(f"UPDATE threads SET updated_at = ? {_MINE}", (now, *key))
             if not connection.execute(f"{done} AND status = 'running'", (now, run_id)).rowcount:
                 given_up = connection.execute(f"{done} AND status = 'stopped'", (now, run_id)).rowcount
                 if given_up:
@@ -143,8 +142,8 @@ class ThreadStore:
         return Turn(run_id, thread_id, added[0], now, text, outcome, json.loads(traced))
 
     def answer(self, run_id: str) -> ModelAnswer | None:
-        """What the model wrote in that turn, for whoever may see all the documents behind it."""
-        with self._connection() as connection:
+        """Return what the model wrote in that turn, for whoever may see all the documents behind it."""
+        with connected(self.workspace.database) as connection:
             row = connection.execute(
                 "SELECT a.text, a.documents FROM answers a JOIN turns t ON t.run_id = a.run_id"
                 " WHERE t.tenant = ? AND t.user = ? AND a.run_id = ?",
@@ -153,53 +152,55 @@ class ThreadStore:
         return ModelAnswer(row[0], tuple(json.loads(row[1]))) if row is not None else None
 
     def rename(self, thread_id: str, title: str) -> None:
-        """Raises: HIVE-409."""
-        with self._connection() as connection, transaction(connection):
+        """Give a thread another title. Raises: HIVE-409."""
+        with connected(self.workspace.database) as connection, transaction(connection):
             self._require(connection, thread_id)
-            connection.execute(
-                "UPDATE threads SET title = ? WHERE tenant = ? AND user = ? AND thread_id = ?",
-                (_title(title), *self._owner, thread_id),
-            )
+            connection.execute(f"UPDATE threads SET title = ? {_MINE}", (_title(title), *self._owner, thread_id))
 
     def delete(self, thread_id: str) -> None:
-        """A thread with its turns, all its runs, a model's answers, and its questions in the decision log.
+        """Delete a thread with its turns, all its runs, a model's answers, and its questions in the decision log.
 
         Raises: HIVE-409.
         """
-        mine, key = "WHERE tenant = ? AND user = ? AND thread_id = ?", (*self._owner, thread_id)
-        with self._connection() as connection:
+        key = (*self._owner, thread_id)
+        with connected(self.workspace.database) as connection:
             self._require(connection, thread_id)
             # A run that was killed has no turn.
-            known = f"SELECT run_id FROM turns {mine} UNION SELECT run_id FROM runs {mine}"
+            known = f"SELECT run_id FROM turns {_MINE} UNION SELECT run_id FROM runs {_MINE}"
             run_ids = [run_id for (run_id,) in connection.execute(known, key + key)]
         DecisionLog(self.workspace).forget_questions(run_ids)
-        with self._connection() as connection, transaction(connection):
-            connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {mine})", key)
+        with connected(self.workspace.database) as connection, transaction(connection):
+            connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {_MINE})", key)
             for table in ("runs", "turns", "threads"):
-                connection.execute(f"DELETE FROM {table} {mine}", key)
+                connection.execute(f"DELETE FROM {table} {_MINE}", key)
 
     def _late(self, thread_id: str, run_id: str) -> Event:
-        told: dict[str, Any] = {"agent": None, "by": None, "approval_ids": [], "error": None}
+        payload: dict[str, Any] = {"agent": None, "by": None, "approval_ids": [], "error": None}
         id = str(uuid.uuid5(_IDS, run_id))
-        return Event(EventType.RUN_COMPLETED, run_id, thread_id, None, thread_id, self.reader.tenant, told, id=id)
+        return Event(EventType.RUN_COMPLETED, run_id, thread_id, None, thread_id, self.reader.tenant, payload, id=id)
 
     def _require(self, connection: sqlite3.Connection, thread_id: str) -> None:
-        known = connection.execute(
-            "SELECT 1 FROM threads WHERE tenant = ? AND user = ? AND thread_id = ?", (*self._owner, thread_id)
-        ).fetchone()
-        if known is None:
+        if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, thread_id)).fetchone() is None:
             fix = "`hive chat --threads` lists yours; without --thread a new one begins"
             raise HiveError.of("HIVE-409", f"there is no thread {thread_id}", fix=fix, exit_code=2)
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        path = self.workspace.database
-        with connected(path) as connection:
-            yield connection
+
+def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: Vocabulary) -> list[PastTurn]:
+    """Return the last turns whose documents and values can all still be seen, oldest first.
+
+    Raises: HIVE-409 for a thread that isn't this reader's.
+    """
+    turns = store.turns(thread_id, last=REMEMBERED)
+    may = gate.allowed([doc_id for turn in turns for doc_id in turn.outcome.documents])
+    return [
+        PastTurn(turn.text, turn.outcome.decision, tuple(result.doc_id for result in turn.outcome.results))
+        for turn in turns
+        if all(doc_id in may for doc_id in turn.outcome.documents) and turn.outcome.names_known(vocabulary)
+    ]
 
 
 def trace_of(workspace: Workspace, tenant: str, run_id: str) -> dict[str, Any]:
-    """The trace of any turn within a tenant. Raises: HIVE-409."""
+    """Return the trace of any turn within a tenant. Raises: HIVE-409."""
     with connected(workspace.database) as connection:
         row = connection.execute("SELECT trace FROM turns WHERE tenant = ? AND run_id = ?", (tenant, run_id)).fetchone()
     if row is None:
@@ -210,7 +211,7 @@ def trace_of(workspace: Workspace, tenant: str, run_id: str) -> dict[str, Any]:
 
 def _turn(row: Any) -> Turn:
     run_id, thread_id, n, at, text, outcome, trace = row
-    return Turn(run_id, thread_id, n, at, text, Outcome.model_validate_json(outcome), json.loads(trace))
+    return Turn(run_id, thread_id, n, at, text, TurnOutcome.model_validate_json(outcome), json.loads(trace))
 
 
 def _title(text: str) -> str:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TypeVar
+from typing import Generic, Literal, TypeVar, cast
 
+from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import FilterValue
-from hive_agents.copilot.synonyms import CUE_NOUNS, GROUPS, KIND_NOUNS, Role, date_role_of, parts, role_of
 from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.analysis import words as spell
 from hive_agents.retrieval.collection import Collection, FieldType
 
-_SHORTEST_MISSPELT, _LONGEST_MISSPELT = 8, 40
-_INFLECTIONS = frozenset({"", "s", "es", "ies", "y"})
-_VOWELS = frozenset("aeiouy")
-_Found = TypeVar("_Found")
+FieldRole = Literal["kind", "status", "person", "place", "team", "audience", "language", "topic", "other"]
+"""What a field is to a reader."""
 LONGEST = 5
 """Words in the longest phrase that can be a value."""
+_MISSPELT = range(8, 41)
+"""How many letters a word has to have for one of them to be wrong."""
+_INFLECTIONS = frozenset({"", "s", "es", "ies", "y"})
+_VOWELS = frozenset("aeiouy")
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True)
@@ -36,13 +40,32 @@ class FieldWords:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a phrase may stand for: a value of a field, `role` being what the field is to a reader."""
+    """What a phrase may stand for: a value of a field."""
 
     field: str
     value: FilterValue
-    role: Role
+    role: FieldRole
     noun: bool
     """Whether the value names documents ("tutorials") rather than describes them ("effective")."""
+
+    @property
+    def is_topic(self) -> bool:
+        """Whether the field may well say what a text is about: its values are words like others, unless they filter."""
+        return self.role in ("topic", "other")
+
+
+class _Phrases(Generic[_Entry]):
+    """Entries by phrases, found by every phrase that differs from theirs in number at most."""
+
+    def __init__(self, entries: Iterable[tuple[Sequence[str], _Entry]]) -> None:
+        self._index: dict[str, list[tuple[str, _Entry]]] = {}
+        for words, entry in entries:
+            self._index.setdefault(_key(words), []).append(("".join(words), entry))
+
+    def find(self, words: Sequence[str]) -> list[_Entry]:
+        joined = "".join(words)
+        alike = (entry for phrase, entry in self._index.get(_key(words), ()) if _inflected(joined, phrase))
+        return list(dict.fromkeys(alike)) if joined else []
 
 
 @dataclass(frozen=True)
@@ -53,7 +76,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, collection: Collection, values: Callable[[str], list[tuple[str, int]]]) -> Vocabulary:
-        """`values(field)` gives the values that visible documents have, each with its number of documents."""
+        """Return the vocabulary of a collection; `values` counts the visible documents of each value of a field."""
         fields: dict[str, FieldWords] = {}
         for name in collection.filterable:
             schema = collection.fields[name]
@@ -62,66 +85,44 @@ class Vocabulary:
                 continue
             ranked = sorted(values(name), key=lambda pair: (-pair[1], pair[0]))
             visible = tuple(str(value) for value, _ in ranked)
-            said = {value: tuple(schema.synonyms[value]) for value in visible if value in schema.synonyms}
-            fields[name] = FieldWords(schema.type, visible, said)
+            synonyms = {value: tuple(schema.synonyms[value]) for value in visible if value in schema.synonyms}
+            fields[name] = FieldWords(schema.type, visible, synonyms)
         return cls(fields)
 
-    def value(self, field: str, word: str) -> str | None:
-        """The value of `field` that a word or phrase stands for, however it is inflected; None for any other word.
-
-        >>> kb = Vocabulary({"kind": FieldWords("keyword", ("tutorials", "how-to"))})
-        >>> kb.value("kind", "Tutorial"), kb.value("kind", "tutorails"), kb.value("kind", "recipe")
-        ('tutorials', 'tutorials', None)
-        """
-        return next((str(m.value) for m in self.meanings(spell(word)) if m.field == field), None)
-
     def meanings(self, phrase: Sequence[str]) -> tuple[Meaning, ...]:
-        """What lower-case words mean as one phrase; the value itself comes before synonyms and misspellings."""
-        if not phrase:
-            return ()
-        found = _alike(phrase, self._phrases)
-        if not found and len(phrase) == 1 and _SHORTEST_MISSPELT <= len(phrase[0]) + 1 <= _LONGEST_MISSPELT:
-            near = (pair for shorter in _deletions(phrase[0]) for pair in self._misspelt.get(shorter, ()))
+        """Return what lower-case words mean as one phrase: as a value, else as a synonym, else misspelt.
+
+        >>> kb = Vocabulary({"kind": FieldWords("keyword", ("tutorials", "memos"))})
+        >>> [[meaning.value for meaning in kb.meanings([word])] for word in ("tutorial", "tutorails", "recipe")]
+        [['tutorials'], ['tutorials'], []]
+        """
+        found = self._phrases.find(phrase)
+        if not found and len(phrase) == 1:
+            near = self._long_words.get(phrase[0][:1], ())
             found = list(dict.fromkeys(meaning for word, meaning in near if _one_edit(phrase[0], word)))
         return tuple(found)
 
     def of_type(self, *types: FieldType) -> list[str]:
         return [name for name, words in self.fields.items() if words.type in types]
 
-    def in_role(self, role: Role) -> list[str]:
+    def in_role(self, role: FieldRole) -> list[str]:
         return [name for name in self.of_type("keyword", "text") if role_of(name) == role]
 
-    def date_fields(self, role: str | None = None) -> list[str]:
-        return [name for name in self.of_type("date") if role is None or date_role_of(name) == role]
+    def date_fields(self, role: str) -> list[str]:
+        return [name for name in self.of_type("date") if date_role_of(name) == role]
 
     def examples(self, most: int = 4) -> list[str]:
-        """Values worth offering: of the field that sorts documents into kinds, else of any field with a choice."""
+        """Return values worth offering: of the field that sorts documents into kinds, else of one with a choice."""
         fields = [*self.in_role("kind"), *self.in_role("status"), *self.of_type("keyword")]
         chosen = next((name for name in fields if len(self.fields[name].values) > 1), None)
         chosen = chosen or next((name for name in fields if self.fields[name].values), None)
         return list(self.fields[chosen].values[:most]) if chosen else []
 
     @cached_property
-    def _phrases(self) -> dict[str, list[tuple[str, Meaning]]]:
-        index: dict[str, list[tuple[str, Meaning]]] = {}
-        for words, meaning in self._said:
-            index.setdefault(_key(words), []).append(("".join(words), meaning))
-        return index
-
-    @cached_property
-    def _misspelt(self) -> dict[str, list[tuple[str, Meaning]]]:
-        index: dict[str, list[tuple[str, Meaning]]] = {}
-        for words, meaning in self._said:
-            if len(words) == 1 and _SHORTEST_MISSPELT <= len(words[0]) <= _LONGEST_MISSPELT:
-                for shorter in _deletions(words[0]):
-                    index.setdefault(shorter, []).append((words[0], meaning))
-        return index
-
-    @cached_property
-    def _said(self) -> list[tuple[list[str], Meaning]]:
-        """Every phrase and what it means, the surest first: values, the collection's synonyms, general ones."""
+    def _entries(self) -> list[tuple[list[str], Meaning]]:
+        """Return every phrase and what it means, the surest first: values, the collection's synonyms, general ones."""
         values: list[tuple[str, Meaning]] = []
-        own: list[tuple[str, Meaning]] = []
+        synonyms: list[tuple[str, Meaning]] = []
         general: list[tuple[str, Meaning]] = []
         for name, words in self.fields.items():
             role = role_of(name)
@@ -129,49 +130,75 @@ class Vocabulary:
                 values.append((" ".join(parts(name)), Meaning(name, True, "status", False)))
                 continue
             for value in words.values:
-                meaning = Meaning(name, value, role, role == "kind" or _names_documents(value))
+                meaning = Meaning(name, value, role, role == "kind" or bool(_kinds().find(spell(value)[-1:])))
                 values.append((value, meaning))
-                own += [(said, meaning) for said in words.synonyms.get(value, ())]
-                general += [(said, meaning) for said in _general(value)]
-        spelt = [(spell(said), meaning) for said, meaning in (*values, *own, *general)]
+                synonyms += [(phrase, meaning) for phrase in words.synonyms.get(value, ())]
+                general += [(phrase, meaning) for group in _groups().find(spell(value)) for phrase in group]
+        spelt = [(spell(phrase), meaning) for phrase, meaning in (*values, *synonyms, *general)]
         return [(phrase, meaning) for phrase, meaning in spelt if 0 < len(phrase) <= LONGEST]
 
+    @cached_property
+    def _phrases(self) -> _Phrases[Meaning]:
+        return _Phrases(self._entries)
 
-def cue_stems(meaning: Meaning) -> frozenset[str]:
-    """Stems of the words that name the meaning's field beside a value: "department", "tagged"."""
-    named = parts(meaning.field)
-    return frozenset(terms(" ".join((*CUE_NOUNS.get(meaning.role, ()), *named[:1], *named[-1:]))))
-
-
-def _general(value: str) -> list[str]:
-    words = spell(value)
-    return [said for group in _alike(words, _groups()) for said in group if said != value]
-
-
-def _names_documents(value: str) -> bool:
-    return bool(_alike(spell(value)[-1:], _kind_nouns()))
+    @cached_property
+    def _long_words(self) -> dict[str, list[tuple[str, Meaning]]]:
+        """Return the words in which one letter may be wrong, by their first letter, which has to be right."""
+        found: dict[str, list[tuple[str, Meaning]]] = {}
+        for words, meaning in self._entries:
+            if len(words) == 1 and len(words[0]) in _MISSPELT:
+                found.setdefault(words[0][0], []).append((words[0], meaning))
+        return found
 
 
-def _alike(words: Sequence[str], index: Mapping[str, list[tuple[str, _Found]]]) -> list[_Found]:
-    """What an index has for words that differ in number at most."""
-    if not words:
-        return []
-    said = "".join(words)
-    return list(dict.fromkeys(found for word, found in index.get(_key(words), ()) if _inflected(said, word)))
+def parts(name: str) -> list[str]:
+    """Return the words of a field's name.
+
+    >>> parts("effectiveDate"), parts("doc_type")
+    (['effective', 'date'], ['doc', 'type'])
+    """
+    return re.sub(r"[_.-]", " ", re.sub(r"([a-z])([A-Z])", r"\1 \2", name)).lower().split()
+
+
+def role_of(name: str) -> FieldRole:
+    """Return what a field is to a reader, by the last word of its name, else by the first.
+
+    >>> role_of("doc_type"), role_of("created_by"), role_of("colour")
+    ('kind', 'person', 'other')
+    """
+    named, roles = parts(name), cast("Mapping[str, FieldRole]", word_table("fields.roles"))
+    return next((roles[part] for part in (*named[-1:], *named[:1]) if part in roles), "other")
+
+
+def date_role_of(name: str) -> str | None:
+    """Return what happened on the day that a field holds; None where its name doesn't say.
+
+    >>> date_role_of("effective_date"), date_role_of("updated"), date_role_of("valid_until"), date_role_of("date")
+    ('effective', 'changed', 'expires', 'effective')
+    """
+    roles, named = word_table("fields.date_roles"), parts(name)
+    known = [part for part in named if part in roles]
+    telling = [part for part in known if part not in ("date", "from", "next")] or known
+    return roles[telling[-1]] if telling else None
 
 
 @cache
-def _groups() -> dict[str, list[tuple[str, tuple[str, ...]]]]:
-    index: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
-    for group in GROUPS:
-        for words in map(spell, group):
-            index.setdefault(_key(words), []).append(("".join(words), group))
-    return index
+def cue_stems(field: str, role: FieldRole) -> frozenset[str]:
+    """Return the stems of the words that name a field beside a value: "department", "tagged"."""
+    named = parts(field)
+    by_role = word_list("fields.roles", role) if role not in ("language", "audience", "other") else ()
+    return frozenset(terms(" ".join((*by_role, *named[:1], *named[-1:]))))
 
 
 @cache
-def _kind_nouns() -> dict[str, list[tuple[str, str]]]:
-    return {_key([noun]): [(noun, noun)] for noun in KIND_NOUNS}
+def _groups() -> _Phrases[tuple[str, ...]]:
+    groups = [tuple(group) for group in language("en")["fields"]["synonyms"]]
+    return _Phrases((spell(phrase), group) for group in groups for phrase in group)
+
+
+@cache
+def _kinds() -> _Phrases[str]:
+    return _Phrases(([noun], noun) for noun in word_list("fields", "kinds"))
 
 
 def _key(words: Sequence[str]) -> str:
@@ -189,12 +216,8 @@ def _inflected(word: str, value: str) -> bool:
     return {word[same:], value[same:]} <= _INFLECTIONS
 
 
-def _deletions(word: str) -> list[str]:
-    return [word, *dict.fromkeys(word[:n] + word[n + 1 :] for n in range(1, len(word)))]
-
-
 def _one_edit(word: str, value: str) -> bool:
-    """One letter more, less or other, or two swapped.
+    """Whether one letter is more, less or other, or two are swapped.
 
     >>> [_one_edit("tutorails", "tutorials"), _one_edit("efective", "effective"), _one_edit("abc", "cba")]
     [True, True, False]

@@ -9,21 +9,33 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.access import Principal, permissions_of
-from hive_agents.copilot.feedback import FeedbackQueue
-from hive_agents.copilot.filters import RESERVED, declared, demands, require_known
-from hive_agents.copilot.gate import Gate
-from hive_agents.copilot.outcome import Outcome
-from hive_agents.copilot.plan import DocumentFilter, SearchStrategy
-from hive_agents.copilot.reply import reply
-from hive_agents.copilot.session import Request, TurnSession, certain, open_scope, vocabulary_of
-from hive_agents.copilot.threads import ThreadStore, Turn, trace_of
+from hive_agents.copilot import (
+    RESERVED,
+    DocumentFilter,
+    FeedbackQueue,
+    Request,
+    SearchStrategy,
+    ThreadStore,
+    Turn,
+    TurnOutcome,
+    TurnSession,
+    ViewGate,
+    certain_scope,
+    declared,
+    document_filters,
+    fresh_reply,
+    open_scope,
+    render_reply,
+    require_known,
+    trace_of,
+    vocabulary_of,
+)
 from hive_agents.errors import HiveError
 from hive_agents.llm import Script
 from hive_agents.retrieval import SearchEngine
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.retrieval.filters import parse_filters
 from hive_agents.retrieval.index import StaleIndex
-from hive_agents.retrieval.lanes import ChunkRow
 from hive_agents.retrieval.scoped import ScopedIndex
 from hive_agents.runs import RunRow, RunStore
 from hive_agents.runtime.context import HiveContext
@@ -70,11 +82,11 @@ class Chat:
         return self._threads
 
     @property
-    def gate(self) -> Gate:
-        return Gate(permissions_of(self.workspace), self.reader)
+    def gate(self) -> ViewGate:
+        return ViewGate(permissions_of(self.workspace), self.reader)
 
     def _recognise(self) -> None:
-        """A token ends, and groups change, while a conversation is open."""
+        """Ask again who reads: a token ends, and groups change, while a conversation is open."""
         now = self._who if isinstance(self._who, Principal) else self._who()
         if (now.tenant, now.user) != (self.reader.tenant, self.reader.user):
             message = f"this conversation is {self.reader.user}'s, and somebody else speaks now"
@@ -82,7 +94,7 @@ class Chat:
         self.reader = now
 
     async def ask(self, request: Request, on_node: OnNode | None = None) -> dict[str, Any]:
-        """The reply to one question; `on_node` is told of each node that begins.
+        """Return the reply to one question; `on_node` is told of each node that begins.
 
         Raises: HIVE-409 for nothing asked, HIVE-408 without an active config, HIVE-401 for a model that can't be had.
         """
@@ -104,14 +116,15 @@ class Chat:
             runs.update(run.run_id, "failed", among=["running"])  # else a host has given it up, and told so
             raise
         outcome = self._logged(outcome, session)
-        turn = self._threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, session.answer)
-        shown: Sequence[ChunkRow] | None = session.shown
+        concluded = session.conclusion
+        written = concluded.model_answer
+        turn = self._threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, written)
         if session.meter.calls:  # models take seconds, in which a token or a permission can end
             self._recognise()
-            shown = None
-        return reply(session.index, self.gate, turn, session.answer, session.vocabulary, shown)
+            return render_reply(session.index, self.gate, turn, written, session.vocabulary)
+        return fresh_reply(session.index, turn, concluded.answer.text if concluded.answer else None, concluded.rows)
 
-    async def _run(self, run: RunRow, request: Request, on_node: OnNode | None) -> tuple[Outcome, TurnSession]:
+    async def _run(self, run: RunRow, request: Request, on_node: OnNode | None) -> tuple[TurnOutcome, TurnSession]:
         graph = load_graph("worker")
         value = {"run_id": run.run_id, "request": request.model_dump(mode="json")}
         for _ in range(TRIES):
@@ -130,14 +143,15 @@ class Chat:
                         outcome = task["result"].get("outcome", outcome)
                     elif on_node is not None:
                         on_node(task["name"])
-                return Outcome.model_validate_json(json.dumps(outcome)), context.turns[run.run_id]
+                return TurnOutcome.model_validate_json(json.dumps(outcome)), context.turns[run.run_id]
         raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")
 
-    def _logged(self, outcome: Outcome, session: TurnSession) -> Outcome:
+    def _logged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:
         """Log what the judge decided and ask a person where it escalated: ids and numbers, no text of a document."""
-        if session.judged is None:
+        judged = session.conclusion.judged
+        if judged is None:
             return outcome
-        judgment = session.judged.judgment
+        judgment = judged.judgment
         runtime = Runtime(self.workspace, tenant=self.reader.tenant, run_id=session.run_id)
         silent = [signal.model_copy(update={"detail": ""}) for signal in judgment.signals]
         judgment = judgment.model_copy(update={"reasoning": "", "feedback": None, "signals": silent})
@@ -147,7 +161,7 @@ class Chat:
             "documents": outcome.documents,
             "thread_id": self.thread_id,
         }
-        number = runtime.log_decision(session.judged.goal, result, judgment, judge=session.judged.judge)
+        number = runtime.log_decision(judged.goal, result, judgment, judge=judged.judge)
         if not judgment.escalated:
             return outcome
         title = "check an answer of the copilot"
@@ -156,22 +170,22 @@ class Chat:
         )
 
     def transcript(self) -> list[dict[str, Any]]:
-        """The replies of the thread, rendered as they may be seen now, each with `text`, the reader's words."""
+        """Return the replies of the thread, rendered as they may be seen now, each with `text`, the reader's words."""
         self._recognise()
         if self.thread_id is None:
             return []
         return [self._render(turn) | {"text": turn.text} for turn in self._threads.turns(self.thread_id)]
 
     def render(self, run_id: str) -> dict[str, Any]:
-        """The reply of an earlier turn, as it may be seen now. Raises: HIVE-409."""
+        """Return the reply of an earlier turn, as it may be seen now. Raises: HIVE-409."""
         return self._render(self.threads.turn(run_id))
 
     def _render(self, turn: Turn) -> dict[str, Any]:
         answer = self._threads.answer(turn.run_id)
-        return reply(self._scope(), self.gate, turn, answer, vocabulary_of(self._certain()))
+        return render_reply(self._scope(), self.gate, turn, answer, vocabulary_of(self._certain()))
 
     def document(self, doc_id: str) -> dict[str, Any]:
-        """{doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""
+        """Return {doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""
         self._recognise()
         index = self._scope()
         rows = index.rows(index.chunks_of(doc_id).tolist()) if self.gate.allowed([doc_id]) else []
@@ -182,22 +196,25 @@ class Chat:
         return {"doc_id": doc_id, "title": rows[0].title, "metadata": metadata, "text": text}
 
     def filters(self, expressions: Sequence[str]) -> list[DocumentFilter]:
-        """Filters as a command line writes them. Raises: HIVE-409, 206 to 208; a hidden value is an unknown one."""
+        """Return filters as a command line writes them.
+
+        Raises: HIVE-409, 206 to 208; a hidden value is an unknown one.
+        """
         self._recognise()
         known = self._certain()
         fields = declared(known.collection).fields
-        found = demands(parse_filters(expressions, {name: field.type for name, field in fields.items()}))
+        found = document_filters(parse_filters(expressions, {name: field.type for name, field in fields.items()}))
         require_known(known, found)
         return found
 
     def field_values(self, most: int = 12) -> dict[str, list[str]]:
-        """What a reader may filter by: the fields, with values of documents that they may view."""
+        """Return what a reader may filter by: the fields, with values of documents that they may view."""
         self._recognise()
         fields = vocabulary_of(self._certain()).fields
         return {name: list(words.values[:most]) for name, words in fields.items()}
 
     def why(self, run_id: str, doc_id: str) -> dict[str, Any]:
-        """How a result of a turn was ranked among the documents that the reader may view. Raises: HIVE-409."""
+        """Return how a result of a turn was ranked among the documents that the reader may view. Raises: HIVE-409."""
         turn = self.threads.turn(run_id)
         decision, index = turn.outcome.decision, self._scope()
         if doc_id not in self.gate.allowed([doc_id]) or doc_id not in turn.outcome.documents:
@@ -205,8 +222,7 @@ class Chat:
         if decision.strategy is SearchStrategy.METADATA_ONLY:
             return {"matched by": "filter, not ranked"}
         config = active_config(self.workspace).stored.config
-        query = decision.search_value or decision.rewritten_query
-        ranking = self.engine.present(index, self.engine.retrieve(index, query, config), config)
+        ranking = self.engine.present(index, self.engine.retrieve(index, decision.query, config), config)
         hit = next((hit for hit in ranking.hits if hit.doc_id == doc_id), None)
         if hit is None:
             return {"ranked by": "a deeper look than the config's candidates"}
@@ -224,7 +240,7 @@ class Chat:
         return FeedbackQueue(self.workspace, self.reader, self.gate)
 
     def trace(self, run_id: str) -> dict[str, Any]:
-        """How a turn was made: for operators, who need not be its reader. Raises: HIVE-409, HIVE-415."""
+        """Return how a turn was made: for operators, who need not be its reader. Raises: HIVE-409, HIVE-415."""
         self._recognise()
         if not self.reader.roles & OPERATORS:
             message = f"{self.reader.user} may not read traces"
@@ -232,7 +248,7 @@ class Chat:
         return trace_of(self.workspace, self.reader.tenant, run_id)
 
     def _certain(self) -> ScopedIndex:
-        return certain(self.workspace, self.engine, self.reader, self._scope())
+        return certain_scope(self.workspace, self.engine, self.reader, self._scope())
 
     def _scope(self) -> ScopedIndex:
         config = active_config(self.workspace).stored.config

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
     from hive_agents.access import Principal
-    from hive_agents.copilot.session import TurnSession
+    from hive_agents.copilot import TurnSession
     from hive_agents.llm import Script
     from hive_agents.optimizer.session import OptimizerSession
     from hive_agents.retrieval import SearchEngine
@@ -87,10 +87,8 @@ class HiveContext:
         return {}
 
     def turn(self, run_id: str, request: Mapping[str, Any]) -> TurnSession:
-        """The session of a turn, with what its reader may still know of the thread."""
-        from hive_agents.copilot.history import past_turns
-        from hive_agents.copilot.session import Request, TurnSession
-        from hive_agents.copilot.threads import ThreadStore
+        """Return the session of a turn, with what its reader may still know of the thread."""
+        from hive_agents.copilot import Request, ThreadStore, TurnSession, past_turns
         from hive_agents.retrieval import SearchEngine
         from hive_agents.runtime.runtime import Runtime
 

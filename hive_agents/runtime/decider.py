@@ -12,7 +12,7 @@ from hive_agents.approvals import ApprovalRequest
 from hive_agents.approvals.people import person, same_person
 from hive_agents.approvals.permission import refused, require_known
 from hive_agents.approvals.request import OWN_TENANT
-from hive_agents.copilot.gate import Gate
+from hive_agents.copilot import ViewGate
 from hive_agents.verification.deploy import local_user
 from hive_agents.workspace import Workspace
 
@@ -140,11 +140,11 @@ class RequestReader:
     def shown(self, request: ApprovalRequest) -> ApprovalRequest:
         if self._principal is None:
             return request
-        gate = Gate(permissions_of(self._workspace), self._principal)
+        gate = ViewGate(permissions_of(self._workspace), self._principal)
         return request.model_copy(update={"context": _viewed(request.context, gate)})
 
 
-def _viewed(value: Any, gate: Gate) -> Any:
+def _viewed(value: Any, gate: ViewGate) -> Any:
     """A JSON value; of its lists named "documents" only the ids that the gate lets through."""
     if isinstance(value, list):
         return [_viewed(part, gate) for part in value]

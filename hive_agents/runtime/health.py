@@ -12,7 +12,7 @@ from hive_agents.errors import HiveError
 from hive_agents.events import Bus, Event, EventType
 from hive_agents.llm import Chain, model_names, open_chain
 from hive_agents.memory import ConversationStore
-from hive_agents.supervision.health import JudgeContext, Models, TicketBook, looked_back, watched_tenants
+from hive_agents.supervision.health import JudgeContext, OpenModels, TicketBook, looked_back, watched_tenants
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -32,7 +32,7 @@ class HealthJudge:
     """
 
     def __init__(
-        self, workspace: Workspace, bus: Bus, *, seconds: float | None = None, models: Models | None = None
+        self, workspace: Workspace, bus: Bus, *, seconds: float | None = None, models: OpenModels | None = None
     ) -> None:
         self.workspace, self.bus = workspace, bus
         self.seconds = seconds if seconds is not None else workspace.settings.judge.tick_seconds

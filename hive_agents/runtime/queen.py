@@ -21,7 +21,7 @@ from hive_agents.supervision.queen import QUEEN, ActionLog, Colony, QueenSession
 if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.events import Bus
-    from hive_agents.supervision.queen.colony import Propose
+    from hive_agents.supervision.queen import Propose
     from hive_agents.workspace import Workspace
 
 AT_REST = frozenset(

@@ -12,7 +12,7 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal
-from hive_agents.copilot.session import Request
+from hive_agents.copilot import Request
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime.chat import Chat
 from tests.conftest import make_workspace

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hive_agents.copilot.plan import DocumentFilter, RouterDecision, SearchStrategy
-from hive_agents.copilot.router import PastTurn, Routed, route
+from hive_agents.copilot.plan import DocumentFilter, PastTurn, Routed, RouterDecision, SearchStrategy
+from hive_agents.copilot.router import route
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.retrieval.collection import Collection
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.copilot.answers import MAX_SENTENCES, Passage, cleaned, extractive, grounded, quotable
-from hive_agents.copilot.citations import claims
+from hive_agents.copilot.answer import Passage, claims, cleaned, grounded
+from hive_agents.copilot.extract import MAX_SENTENCES, extractive, quotable
 from hive_agents.copilot.planner import prompt
 from hive_agents.llm import ModelError
 from tests.copilot.scripts import INJECTIONS, scripted

@@ -16,9 +16,7 @@ from hive_agents.access import Identity, Principal, known_principal, mint, revok
 from hive_agents.approvals import ApprovalStore
 from hive_agents.cli.configs import keep_fresh
 from hive_agents.cli.surface import Surface
-from hive_agents.copilot.plan import DocumentFilter
-from hive_agents.copilot.session import Request
-from hive_agents.copilot.threads import ThreadStore
+from hive_agents.copilot import DocumentFilter, Request, ThreadStore
 from hive_agents.events import EventLog
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.retrieval import SearchEngine

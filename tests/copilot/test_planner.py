@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.copilot.checks import MAX_QUERY, checked
-from hive_agents.copilot.plan import Plan, RouterDecision, SearchStrategy
-from hive_agents.copilot.planner import PlanFault, plan_schema, plan_with_model, prompt
-from hive_agents.copilot.router import PastTurn
+from hive_agents.copilot.plan import PastTurn, Plan, RouterDecision, SearchStrategy
+from hive_agents.copilot.planner import MAX_QUERY, PlanFault, checked, plan_schema, plan_with_model, prompt
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from tests.copilot.labelled import people_vocabulary, routed, rows, sample_vocabulary
 from tests.copilot.scripts import scripted

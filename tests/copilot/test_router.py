@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from hive_agents.copilot.plan import SearchStrategy
-from hive_agents.copilot.router import PastTurn, Routed, route
+from hive_agents.copilot.plan import PastTurn, Routed, SearchStrategy
+from hive_agents.copilot.router import route
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.retrieval.collection import Collection
 from tests.copilot.labelled import (

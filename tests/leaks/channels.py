@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.access import Principal, permissions_of
-from hive_agents.copilot.feedback import VERDICTS, FeedbackQueue
-from hive_agents.copilot.gate import Gate
-from hive_agents.copilot.history import past_turns
-from hive_agents.copilot.session import vocabulary_of
+from hive_agents.copilot import VERDICTS, FeedbackQueue, ViewGate, past_turns, vocabulary_of
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
 from hive_agents.runtime.context import HiveContext
@@ -167,7 +164,7 @@ async def _(visit: Visit) -> str:
 @channel("feedback review", ID, "reviewer")
 async def _(visit: Visit) -> str:
     who = colleague(visit, "approver")
-    queue = FeedbackQueue(visit.workspace, who, Gate(permissions_of(visit.workspace), who))
+    queue = FeedbackQueue(visit.workspace, who, ViewGate(permissions_of(visit.workspace), who))
     return tried(lambda: [item.to_json() for item in queue.items() if item.run_id in visit.runs])
 
 

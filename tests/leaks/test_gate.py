@@ -16,12 +16,8 @@ from langgraph.graph import END, START, StateGraph
 
 from graphs import worker
 from hive_agents import Workspace
-from hive_agents.copilot import steps
+from hive_agents.copilot import Request, Turn, TurnOutcome, TurnSession, fresh_reply, steps
 from hive_agents.copilot.documents import page_of
-from hive_agents.copilot.outcome import Outcome
-from hive_agents.copilot.reply import reply
-from hive_agents.copilot.session import Request, TurnSession
-from hive_agents.copilot.threads import Turn
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.runtime.chat import Chat
@@ -240,13 +236,13 @@ def test_every_way_from_retrieve_to_the_reader_passes_the_gate() -> None:
     assert {"retrieve", "finalize"} == edges["route"]
 
 
-async def ungated(session: TurnSession, state: steps.State) -> steps.Update:
+async def ungated(session: TurnSession, state: steps.TurnState) -> steps.TurnUpdate:
     """What a gate would be that asked nobody."""
     if steps.decision_of(state).strategy is steps.SearchStrategy.METADATA_ONLY:
-        doc_ids = page_of(session.rows, lambda asked: asked, 10).doc_ids
+        doc_ids = page_of(session.found.rows, lambda asked: asked, 10).doc_ids
         return {"results": [{"doc_id": one, "relevance_source": "filter"} for one in doc_ids], "short": False}
-    assert session.search is not None
-    session.search = session.engine.finish(session.search, session.config)
+    assert session.found.search is not None
+    session.found.search = session.engine.finish(session.found.search, session.config)
     return {"results": [found.model_dump() for found in steps._results(session, state)], "short": False}
 
 
@@ -263,9 +259,10 @@ async def run_with(gate: worker.Step, place: Workspace, text: str) -> str:
     context = HiveContext(str(place.root), principal=READER)
     request = {"text": text}
     state = await builder.compile().ainvoke({"run_id": "r1", "request": request}, context=context)
-    outcome, session = Outcome.model_validate_json(json.dumps(state["outcome"])), context.turns["r1"]
+    outcome, session = TurnOutcome.model_validate_json(json.dumps(state["outcome"])), context.turns["r1"]
     turn = Turn("r1", "t1", 1, "", text, outcome, {})
-    return json.dumps(reply(session.index, session.gate, turn, None, session.vocabulary, session.shown))
+    answer = session.conclusion.answer
+    return json.dumps(fresh_reply(session.index, turn, answer.text if answer else None, session.conclusion.rows))
 
 
 @pytest.mark.parametrize("text", QUESTIONS[:2])

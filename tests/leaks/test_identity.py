@@ -14,8 +14,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.access.local_key import local_key
-from hive_agents.copilot.plan import DocumentFilter
-from hive_agents.copilot.session import Request
+from hive_agents.copilot import DocumentFilter, Request
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
 from tests.leaks.corpus import FOLDERS, STATUSES, TENANTS, WORDS, Doc, Rules, canary, make, readers

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.copilot.answers import Answer
-from hive_agents.copilot.reply import numbered, rows_of
-from hive_agents.copilot.session import Request
-from hive_agents.copilot.verdicts import GOAL, as_result, evidence
+from hive_agents.copilot import Request
+from hive_agents.copilot.answer import Answer, numbered
+from hive_agents.copilot.evidence import GOAL, as_result, evidence
+from hive_agents.copilot.reply import rows_of
 from hive_agents.judging import JudgmentAction
 from hive_agents.llm import Chain
 from hive_agents.runtime.chat import Chat

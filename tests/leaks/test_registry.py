@@ -15,10 +15,7 @@ from rich.console import Console
 from graphs.worker import WorkerState
 from hive_agents.cli.conversation import Conversation
 from hive_agents.cli.main import app
-from hive_agents.copilot.feedback import FeedbackQueue
-from hive_agents.copilot.outcome import Outcome, Trace
-from hive_agents.copilot.session import Request
-from hive_agents.copilot.threads import ThreadStore
+from hive_agents.copilot import FeedbackQueue, Request, ThreadStore, Trace, TurnOutcome
 from hive_agents.runtime.chat import Chat
 from tests.leaks.channels import CHANNELS, INDEX_TABLES, TABLES, collected
 from tests.leaks.corpus import Rules, canaries, files, make, random_documents, random_rules, readers
@@ -75,7 +72,7 @@ def found(tmp_path: Path) -> dict[str, set[str]]:
         "hive feedback": set(commands["feedback"].commands),
         "conversation": set(talk.commands),
         "graph state": set(WorkerState.__annotations__),
-        "turn": set(Outcome.model_fields),
+        "turn": set(TurnOutcome.model_fields),
         "trace": set(Trace.__dataclass_fields__),
     }
 

@@ -10,11 +10,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, permissions_of
-from hive_agents.copilot.feedback import A_HOUR, FeedbackQueue
-from hive_agents.copilot.gate import Gate
-from hive_agents.copilot.history import past_turns
+from hive_agents.copilot import FeedbackQueue, Request, ViewGate, past_turns, vocabulary_of
+from hive_agents.copilot.feedback import A_HOUR
 from hive_agents.copilot.reply import GONE
-from hive_agents.copilot.session import Request, vocabulary_of
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.runtime.chat import Chat
@@ -144,9 +142,9 @@ async def test_feedback_is_reviewed_by_another_who_sees_the_document(place: Work
     chat = Chat(place, READER)
     reply = await chat.ask(Request(text="the rotor near the pump"))
     item = chat.feedback().add(reply["run_id"], None, "relevant", doc_id=SECRET.doc_id)
-    reviewer = FeedbackQueue(place, REVIEWER, Gate(permissions_of(place), REVIEWER))
+    reviewer = FeedbackQueue(place, REVIEWER, ViewGate(permissions_of(place), REVIEWER))
     elsewhere = Principal("globex", "kim", roles=frozenset({"approver"}))
-    foreign = FeedbackQueue(place, elsewhere, Gate(permissions_of(place), elsewhere))
+    foreign = FeedbackQueue(place, elsewhere, ViewGate(permissions_of(place), elsewhere))
     assert [one.id for one in reviewer.items()] == [item.id]
     assert foreign.items() == []
     LESS.write(place, PEOPLE)

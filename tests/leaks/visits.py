@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
-from hive_agents.copilot.plan import DocumentFilter
-from hive_agents.copilot.session import Request
+from hive_agents.copilot import DocumentFilter, Request
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime.chat import Chat

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hive_agents.supervision.health.criteria import Deployed
     from hive_agents.workspace import Workspace
 
-Models = Callable[[], Chain | None]
+OpenModels = Callable[[], Chain | None]
 """Opens the judge's model; None where there is none."""
 
 
@@ -34,7 +34,7 @@ class JudgeContext:
     workspace: Workspace
     publish: Publish
     now: dt.datetime = field(default_factory=_now)
-    models: Models | None = None
+    models: OpenModels | None = None
     book: TicketBook | None = None
     deployed: Deployed = lambda *_: None
     stores: dict[str, ConversationStore] = field(default_factory=dict)

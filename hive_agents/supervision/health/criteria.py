@@ -27,14 +27,14 @@ _PROMPT = re.compile(r"prompts/(?P<name>[a-z0-9][a-z0-9._-]{0,63})\.md")
 _SHOWN = 4_000
 
 
-class Measured(Format):
+class Criterion(Format):
     """A success criterion, a hard constraint, or what a node is judged by."""
 
     id: str
     description: str
 
 
-class Phase(Format):
+class NodeCriteria(Format):
     node: str
     prompt: str
     success_criteria: str | None = None
@@ -44,15 +44,15 @@ class Criteria(FileFormat):
     """What the health judge measures an agent by. `sources` are the SHA-256 of what it was derived from, by file."""
 
     agent: str
-    goal: Measured
-    success_criteria: list[Measured] = []
-    hard_constraints: list[Measured] = []
-    phases: list[Phase] = []
+    goal: Criterion
+    success_criteria: list[Criterion] = []
+    hard_constraints: list[Criterion] = []
+    phases: list[NodeCriteria] = []
     principles: list[str] = []
     sources: dict[str, str] = {}
 
     def for_model(self) -> dict[str, Any]:
-        """What a prompt shows of it; long prompts are cut."""
+        """Return what a prompt shows of it; long prompts are cut."""
         phases = [one.model_copy(update={"prompt": one.prompt[:_SHOWN]}) for one in self.phases]
         return self.model_copy(update={"phases": phases}).model_dump(exclude={"principles", "sources"})
 
@@ -70,7 +70,7 @@ def align(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None
 
 
 def derive(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Criteria:
-    """As `align`, and nothing is written."""
+    """Return the criteria as `align` does, and write nothing."""
     file = f"agents/{agent}.json"
     spec, text = _agent(workspace, agent, deployed)
     goal = load_goal(workspace, spec["goal"])
@@ -79,16 +79,16 @@ def derive(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: Non
     phases = []
     for node in spec["nodes"]:
         prompt = _text(workspace, str(node["system_prompt"]), sources)
-        phases.append(Phase(node=str(node["id"]), prompt=prompt, success_criteria=node.get("success_criteria")))
+        phases.append(NodeCriteria(node=str(node["id"]), prompt=prompt, success_criteria=node.get("success_criteria")))
     _text(workspace, str(spec.get("identity") or ""), sources)
     principles = _principles(workspace)
     sources[PRINCIPLES] = _hash("\n".join(principles))
     return Criteria(
         agent=agent,
-        goal=Measured(id=goal.id, description=goal.description or goal.name),
-        success_criteria=[Measured(id=one.id, description=one.description) for one in goal.success_criteria],
+        goal=Criterion(id=goal.id, description=goal.description or goal.name),
+        success_criteria=[Criterion(id=one.id, description=one.description) for one in goal.success_criteria],
         hard_constraints=[
-            Measured(id=one.id, description=one.description or one.check or "")
+            Criterion(id=one.id, description=one.description or one.check or "")
             for one in goal.constraints
             if one.constraint_type == "hard"
         ],
@@ -99,7 +99,7 @@ def derive(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: Non
 
 
 def criteria_of(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Criteria:
-    """The criteria as they were aligned, stale or not; derived anew for an agent that never was.
+    """Return the criteria as they were aligned, stale or not; derived anew for an agent that never was.
 
     Raises: as `derive`, and every diagnostic of level 1 for a file that was damaged.
     """
@@ -110,7 +110,7 @@ def criteria_of(workspace: Workspace, agent: str, deployed: Deployed = lambda *_
 
 
 def stale(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Diagnostic | None:
-    """HIVE-424 (a warning) where the agent was aligned and its goal, prompts or principles changed since.
+    """Return HIVE-424 (a warning) where the agent was aligned and its goal, prompts or principles changed since.
 
     An agent that was never aligned isn't stale: its criteria are derived when they are asked for.
     """
@@ -131,7 +131,7 @@ def stale(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None
 
 
 def stale_criteria(workspace: Workspace, deployed: Deployed = lambda *_: None) -> list[Diagnostic]:
-    """HIVE-424 for each agent whose criteria are stale; a check of `hive doctor`."""
+    """Return HIVE-424 for each agent whose criteria are stale; a check of `hive doctor`."""
     aligned = sorted(path.stem for path in (workspace.root / FOLDER).glob("*.json"))
     return [found for agent in aligned if (found := stale(workspace, agent, deployed)) is not None]
 
@@ -141,7 +141,7 @@ def _file(workspace: Workspace, agent: str) -> Path:
 
 
 def _agent(workspace: Workspace, agent: str, deployed: Deployed) -> tuple[dict[str, Any], str]:
-    """What this needs of the agent that serves, of which levels 1 and 2 have much more to say."""
+    """Return the agent that serves and its JSON, checked no further than is needed here."""
     file = f"agents/{agent}.json"
     text = deployed(workspace, agent) or _file_text(workspace, agent, file)
     spec = jsontext.parse(text, file)
@@ -164,7 +164,7 @@ def _file_text(workspace: Workspace, agent: str, file: str) -> str:
 
 
 def _text(workspace: Workspace, prompt: str, sources: dict[str, str]) -> str:
-    """The prompt as it is written; a file of its own counts as a source."""
+    """Return the prompt as it is written; a file of its own counts as a source."""
     found = _PROMPT.fullmatch(prompt)
     if found is None:
         return prompt
@@ -174,7 +174,7 @@ def _text(workspace: Workspace, prompt: str, sources: dict[str, str]) -> str:
 
 
 def _principles(workspace: Workspace) -> list[str]:
-    """The points under `## Principles` of the queen's prompt, the workspace's own before the bundled one."""
+    """Return the points under `## Principles` of the queen's prompt, the workspace's own before the bundled one."""
     text = prompts.template("queen", workspace)
     found = re.search(r"^## Principles[ \t]*\n(?P<body>.*?)(?=^#{1,2} |\Z)", text, re.MULTILINE | re.DOTALL)
     points = re.split(r"^(?:[-*]|\d+\.)[ \t]+", found["body"] if found else "", flags=re.MULTILINE)

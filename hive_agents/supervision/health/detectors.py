@@ -58,8 +58,8 @@ _BROKEN = ("model_error", "condition_error", "prompt", "fault")
 """Reasons for an end that say nothing about the agent's work."""
 
 
-def detect(health: WorkerHealth, thresholds: Thresholds | None = None) -> list[Finding]:
-    """What is wrong with the run, at most one finding a cause; nothing for one that is well, or ended well.
+def findings_of(health: WorkerHealth, thresholds: Thresholds | None = None) -> list[Finding]:
+    """Return what is wrong with the run, at most one finding a cause; nothing for one that is well, or ended well.
 
     A run that gets nowhere because it loops, is sent back or fails all the time isn't told of as stalled, too. Of a
     run that is over only what ended it is told.
@@ -72,7 +72,7 @@ def detect(health: WorkerHealth, thresholds: Thresholds | None = None) -> list[F
 
 
 def doom_loop(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """The same calls again and again. High; critical where it lasts, and where it ended the run."""
+    """Find the same calls again and again. High; critical where it lasts, and where it ended the run."""
     action = "pause it, and tell the agent which calls it repeats and what they gave"
     if _ended(health, "doom_loop"):
         return _final("doom_loop", health, "start it anew with another prompt or other tools")
@@ -81,11 +81,11 @@ def doom_loop(health: WorkerHealth, limits: Thresholds) -> Finding | None:
         return None
     turns = "turn" if loop.period == 1 else f"{loop.period} turns"
     node, times = loop.node or _node(health), banded(loop.times, limits.loop_times)
-    told = f"{node} makes the same {turns} of tool calls {times} times or more: {', '.join(loop.tools)}"
+    evidence = f"{node} makes the same {turns} of tool calls {times} times or more: {', '.join(loop.tools)}"
     return Finding(
         cause="doom_loop",
         severity="high",
-        evidence=[told],
+        evidence=[evidence],
         suggested_action=action,
         node=loop.node,
         lasting=limits.loop_seconds,
@@ -93,24 +93,25 @@ def doom_loop(health: WorkerHealth, limits: Thresholds) -> Finding | None:
 
 
 def stall(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Nothing new for long. Medium, then high; critical where it ended the run."""
+    """Find a run that brings nothing new for long. Medium, then high; critical where it ended the run."""
     if _ended(health, "stalled"):
         return _final("stall", health, "start it anew with a prompt that says when the work is done")
     idle = health.idle_seconds
     if idle is None or idle < limits.stall_seconds:
         return None
     minutes = banded(idle, limits.stall_seconds) / 60
-    told = f"{_node(health)} has brought nothing new for {minutes:g} min or more: no output, no new result of a tool"
+    missing = "no output, no new result of a tool"
+    evidence = f"{_node(health)} has brought nothing new for {minutes:g} min or more: {missing}"
     return Finding(
         cause="stall",
         severity="high" if idle >= limits.stall_high_seconds else "medium",
-        evidence=[told],
+        evidence=[evidence],
         suggested_action="ask the agent what it waits for; stop it where it doesn't answer",
     )
 
 
 def excessive_retries(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Sent back most of the time. Medium, then high; critical where its iterations ran out."""
+    """Find a node that is sent back most of the time. Medium, then high; critical where its iterations ran out."""
     if _ended(health, "max_iterations"):
         return _final("excessive_retries", health, "make its criteria reachable, or its prompt clearer")
     if not health.active or health.retries < limits.retries:
@@ -129,7 +130,7 @@ def excessive_retries(health: WorkerHealth, limits: Thresholds) -> Finding | Non
 
 
 def repeated_errors(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """The same error again and again. Medium, then high."""
+    """Find the same error again and again. Medium, then high."""
     error = health.errors[0] if health.errors else None
     if not health.active or error is None or error.count < limits.errors:
         return None
@@ -142,7 +143,7 @@ def repeated_errors(health: WorkerHealth, limits: Thresholds) -> Finding | None:
 
 
 def budget_burn(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Little of the budget is left. Medium, then high; critical where it ended the run."""
+    """Find a budget of which little is left. Medium, then high; critical where it ended the run."""
     if _ended(health, *_BUDGETS) or (health.status == "failed" and _code(health) == _EXHAUSTED):
         return _final("budget_burn", health, "raise the limit, or find out what it was spent on")
     if not health.active or not health.shares or max(health.shares.values()) < limits.budget:
@@ -160,11 +161,11 @@ def budget_burn(health: WorkerHealth, limits: Thresholds) -> Finding | None:
 
 
 def crash(health: WorkerHealth, limits: Thresholds) -> Finding | None:
-    """Not the work failed but what it stands on. High, as it can be resumed or started again; a defect is critical."""
+    """Find what failed that isn't the work itself. High, as it can be resumed or started anew; a defect is critical."""
     if health.lost_seconds is not None and health.lost_seconds >= limits.lease_seconds:
-        told = "whoever worked on it is gone, and nobody has taken it up again"
+        evidence = "whoever worked on it is gone, and nobody has taken it up again"
         action = "start `hive serve`, which takes it up, or resume it by hand"
-        return Finding(cause="crash", severity="high", evidence=[told], suggested_action=action)
+        return Finding(cause="crash", severity="high", evidence=[evidence], suggested_action=action)
     passing = health.broken_seconds is not None and health.broken_seconds < limits.lease_seconds
     if health.active and health.breaks is not None and (health.breaks.count > 1 or not passing):
         often = health.breaks.count
@@ -188,7 +189,7 @@ DETECTORS: tuple[Detector, ...] = (doom_loop, stall, excessive_retries, repeated
 
 
 def banded(value: float, base: float) -> float:
-    """`base`, doubled as often as it stays within `value`: evidence changes when something changes, not each tick.
+    """Return `base`, doubled as often as it stays within `value`, so that evidence doesn't change with each tick.
 
     >>> [banded(value, 3) for value in (3, 5, 6, 11, 12)]
     [3, 3, 6, 6, 12]
@@ -211,8 +212,8 @@ def _node(health: WorkerHealth) -> str:
 
 
 def _final(cause: Cause, health: WorkerHealth, action: str, severity: Severity = "critical") -> Finding:
-    told = f"{health.error.code}: {health.error.message}" if health.error is not None else f"by {health.stopped_by}"
+    reason = f"{health.error.code}: {health.error.message}" if health.error is not None else f"by {health.stopped_by}"
     evidence = [
-        f"the run {'was broken off' if health.status == 'stopped' else 'failed'}: {' '.join(told.split())[:300]}"
+        f"the run {'was broken off' if health.status == 'stopped' else 'failed'}: {' '.join(reason.split())[:300]}"
     ]
     return Finding(cause=cause, severity=severity, evidence=evidence, suggested_action=action)

@@ -37,7 +37,7 @@ NOTED = (
 """The types of events that are read."""
 
 
-class Loop(Format):
+class RepeatedCalls(Format):
     """The last turns of a node are `times` times the same `period` turns; `tools` are what they call."""
 
     node: str | None
@@ -61,7 +61,7 @@ class History:
     judged: int = 0
     feedback: str | None = None
     judged_node: str | None = None
-    loop: Loop | None = None
+    loop: RepeatedCalls | None = None
     errors: list[Repeated] = field(default_factory=list)
     progress: str | None = None
     breaks: Repeated | None = None
@@ -70,7 +70,7 @@ class History:
 
 
 def history(events: Sequence[Mapping[str, Any]]) -> History:
-    """`events` are rows {type, time, node_id, payload}, oldest first.
+    """Return what the events of a run say; they are rows {type, time, node_id, payload}, oldest first.
 
     Who starts a run again begins with a clean slate: judgements, calls and errors from before don't count, but in the
     number of all verdicts.
@@ -97,7 +97,7 @@ def history(events: Sequence[Mapping[str, Any]]) -> History:
 
 
 def _progress(events: Sequence[Mapping[str, Any]]) -> str | None:
-    """When the last new thing happened: a new output, a finished phase, a call that wasn't made before, a start."""
+    """Return when the last new thing happened: a new output, a finished phase, a call not made before, a start."""
     # Where many events are left out, the oldest that is known stands for them.
     found, seen = events[0]["time"] if events else None, set()
     for one in events:
@@ -118,7 +118,7 @@ def _progress(events: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def _breaks(events: Sequence[Mapping[str, Any]]) -> tuple[Repeated | None, str | None]:
-    """A host puts what broke off back into its queue, with the error; what waits for a person has got on since."""
+    """Return how often a host put the run back into its queue, with the error, since it last got on."""
     found: list[tuple[str, str]] = []
     for one in events:
         if one["type"] in (EventType.RUN_QUEUED, EventType.RUN_STOPPED) and one["payload"].get("error"):
@@ -144,8 +144,8 @@ def _short(text: Any) -> str | None:
     return " ".join(str(text).split())[:_SHOWN] if text else None
 
 
-def _loop(events: Sequence[Mapping[str, Any]]) -> Loop | None:
-    """The longest repetition that a node is in now."""
+def _loop(events: Sequence[Mapping[str, Any]]) -> RepeatedCalls | None:
+    """Return the longest repetition that a node is in now."""
     found = [loop for turns in _turns(events).values() if (loop := _repetition(turns)) is not None]
     return max(found, key=lambda loop: loop.times * loop.period, default=None)
 
@@ -157,12 +157,12 @@ class _Turn:
 
     @property
     def shape(self) -> tuple[tuple[str, str], ...]:
-        """(tool, fingerprint) of the calls, in the order of the calls and not of their results."""
+        """Return (tool, fingerprint) of the calls, in the order of the calls and not of their results."""
         return tuple(self.calls[n] for n in sorted(self.calls))
 
 
 def _turns(events: Sequence[Mapping[str, Any]]) -> dict[str, list[_Turn]]:
-    """The turns with tool calls by loop: a node, or a sub-agent of one, since the node last completed."""
+    """Return the turns with tool calls by loop: a node, or a sub-agent of one, since the node last completed."""
     loops: dict[str, dict[str, _Turn]] = {}
     for one in events:
         node, payload = one["node_id"] or "", one["payload"]
@@ -176,7 +176,7 @@ def _turns(events: Sequence[Mapping[str, Any]]) -> dict[str, list[_Turn]]:
 
 
 def _place(node: str, payload: Mapping[str, Any], ordinal: int) -> tuple[str, str, int]:
-    """Loop, turn and number of a call, whose key is `node#visit/iteration/n`; each visit goes on with the loop."""
+    """Return loop, turn and number of a call, whose key is `node#visit/iteration/n`; a visit goes on with the loop."""
     turn, _, n = str(payload.get("call") or "").rpartition("/")
     if not turn or not n.isdigit():
         return node, f"{node}/{ordinal}", 0
@@ -187,10 +187,10 @@ def _belongs(loop: str, node: str) -> bool:
     return loop == node or loop.startswith(f"{node}/") or loop.endswith(f"/{node}")
 
 
-def _repetition(turns: Sequence[_Turn]) -> Loop | None:
-    """How often the last one, two or three turns came one after another; None where they came once."""
+def _repetition(turns: Sequence[_Turn]) -> RepeatedCalls | None:
+    """Return how often the last one, two or three turns came one after another; None where they came once."""
     shapes = [turn.shape for turn in turns]
-    best: Loop | None = None
+    best: RepeatedCalls | None = None
     for period in range(1, LONGEST_PERIOD + 1):
         seen = shapes
         if len(shapes) > period and set(shapes[-1]) < set(shapes[-1 - period]):
@@ -198,7 +198,7 @@ def _repetition(turns: Sequence[_Turn]) -> Loop | None:
         times = _times(seen, period)
         if times > 1 and (best is None or times > best.times):
             tools = dict.fromkeys(tool for shape in seen[-period:] for tool, _ in shape)
-            best = Loop(node=turns[-1].node, tools=list(tools), period=period, times=times)
+            best = RepeatedCalls(node=turns[-1].node, tools=list(tools), period=period, times=times)
     return best
 
 

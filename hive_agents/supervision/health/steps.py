@@ -13,12 +13,12 @@ from hive_agents.llm import Message
 from hive_agents.memory import DataFiles, compact
 from hive_agents.memory.names import memory_folder
 from hive_agents.runs.row import ACTIVE
-from hive_agents.supervision.health import assess as model
+from hive_agents.supervision.health.assessment import assessed
 from hive_agents.supervision.health.context import JudgeContext
 from hive_agents.supervision.health.criteria import Criteria, criteria_of
-from hive_agents.supervision.health.detectors import detect as detected
+from hive_agents.supervision.health.detectors import findings_of
 from hive_agents.supervision.health.summary import RECENT_TICKS, WorkerHealth, get_worker_health_summary
-from hive_agents.supervision.health.tickets import Change, emit_escalation_ticket, emit_tick, reconcile, stamp
+from hive_agents.supervision.health.tickets import TicketChange, emit_escalation_ticket, emit_tick, reconcile, stamp
 
 AGENT = "health_judge"
 """Who the observations belong to; their conversation is no run's, so it has the judge's name for one."""
@@ -27,12 +27,12 @@ REMEMBERED = 10
 _FURTHEST = dt.timedelta(hours=24)
 _log = logging.getLogger("hive_agents.health")
 
-State = Mapping[str, Any]
-Update = dict[str, Any]
+TickState = Mapping[str, Any]
+TickUpdate = dict[str, Any]
 
 
-async def observe(context: JudgeContext, state: State) -> Update:
-    """The runs' health, with that of every run that a ticket is open for."""
+async def observe(context: JudgeContext, state: TickState) -> TickUpdate:
+    """Return the runs' health, with that of every run that a ticket is open for."""
     tenant = state["tenant"]
 
     def read() -> list[WorkerHealth]:
@@ -44,16 +44,16 @@ async def observe(context: JudgeContext, state: State) -> Update:
     return {"runs": [run.model_dump() for run in await asyncio.to_thread(read)]}
 
 
-async def detect(context: JudgeContext, state: State) -> Update:
-    """What the fixed rules find, and what that makes of the tickets."""
+async def detect(context: JudgeContext, state: TickState) -> TickUpdate:
+    """Return what the fixed rules find, and what that makes of the tickets."""
     runs = [WorkerHealth.model_validate(run) for run in state["runs"]]
-    findings = {run.run_id: detected(run) for run in runs}
+    findings = {run.run_id: findings_of(run) for run in runs}
     changes = reconcile(context.tickets.of(state["tenant"]), runs, findings, context.now)
     return {"changes": [change.model_dump() for change in changes]}
 
 
-async def assess(context: JudgeContext, state: State) -> Update:
-    """A model's view of it, where there is a model. One that fails changes nothing: the rules decide without it."""
+async def assess(context: JudgeContext, state: TickState) -> TickUpdate:
+    """Return a model's view of it, where there is a model; one that fails changes nothing: the rules decide alone."""
     changes, tenant = _changes(state), state["tenant"]
     agents = sorted({change.ticket.agent for change in changes if change.kind != "resolved" and change.ticket.agent})
     try:
@@ -62,7 +62,7 @@ async def assess(context: JudgeContext, state: State) -> Update:
             return {}
         criteria = await asyncio.to_thread(_criteria, context, agents)
         before = await asyncio.to_thread(observations, context, tenant)
-        found = await model.assess(context.workspace, chain, criteria, before, changes)
+        found = await assessed(context.workspace, chain, criteria, before, changes)
     except Exception as error:
         # Its message may quote what the model said of a run; a log is read by others than tickets.
         _log.warning("the health judge's model gave no assessment: %s", type(error).__name__)
@@ -70,8 +70,8 @@ async def assess(context: JudgeContext, state: State) -> Update:
     return {"changes": [change.model_dump() for change in found]}
 
 
-async def tell(context: JudgeContext, state: State) -> Update:
-    """Tickets go to the bus only; then the tick itself, where something runs or was found."""
+async def tell(context: JudgeContext, state: TickState) -> TickUpdate:
+    """Publish the tickets, then the tick itself, where something runs or was found."""
     changes = _changes(state)
     for change in changes:
         if change.kind != "seen":
@@ -82,15 +82,15 @@ async def tell(context: JudgeContext, state: State) -> Update:
     return {}
 
 
-async def remember(context: JudgeContext, state: State) -> Update:
-    """One message a tick with findings, in a conversation that goes on for ever."""
+async def remember(context: JudgeContext, state: TickState) -> TickUpdate:
+    """Append one message a tick with findings to a conversation that goes on for ever."""
     changes, tenant = _changes(state), state["tenant"]
     store, at = context.store(tenant), stamp(context.now)
 
     def write() -> str:
         conversation = store.create(AGENT, AGENT, key="observations")
-        said = Message(role="assistant", content=observation(changes, at))
-        store.append(conversation, said, key=f"tick/{at}")
+        message = Message(role="assistant", content=observation(changes, at))
+        store.append(conversation, message, key=f"tick/{at}")
         return conversation
 
     files = DataFiles(memory_folder(context.workspace, tenant, AGENT, "judge"))
@@ -98,8 +98,8 @@ async def remember(context: JudgeContext, state: State) -> Update:
     return {}
 
 
-def observation(changes: Sequence[Change], at: str) -> str:
-    """What a tick found, a line a ticket."""
+def observation(changes: Sequence[TicketChange], at: str) -> str:
+    """Return what a tick found, a line a ticket."""
     lines = [
         f"- {one.ticket.run_id} {one.ticket.node_id or '-'}: {one.ticket.cause} {one.ticket.severity}, {one.kind}"
         f" (tick {one.ticket.ticks}): {one.ticket.resolution or '; '.join(one.ticket.evidence)}"
@@ -109,13 +109,13 @@ def observation(changes: Sequence[Change], at: str) -> str:
 
 
 def observations(context: JudgeContext, tenant: str) -> list[str]:
-    """The latest messages of the tenant's conversation, oldest first; none where there is none yet."""
+    """Return the latest messages of the tenant's conversation, oldest first; none where there is none yet."""
     store = context.store(tenant)
     return [entry.message.content for id in store.of_run(AGENT) for entry in store.messages(id)[-REMEMBERED:]]
 
 
 def looked_back(context: JudgeContext) -> dt.datetime:
-    """From when on failed runs are looked at: since the judge was last here, three ticks at least, a day at most."""
+    """Return from when on failed runs are looked at: the judge's last tick, three ticks at least, a day at most."""
     ticks = dt.timedelta(seconds=RECENT_TICKS * context.workspace.settings.judge.tick_seconds)
     since = min(context.now - ticks, context.tickets.last_tick or context.now)
     return max(since, context.now - max(_FURTHEST, ticks))
@@ -131,5 +131,5 @@ def _criteria(context: JudgeContext, agents: Sequence[str]) -> list[Criteria]:
     return found
 
 
-def _changes(state: State) -> list[Change]:
-    return [Change.model_validate(change) for change in state["changes"]]
+def _changes(state: TickState) -> list[TicketChange]:
+    return [TicketChange.model_validate(change) for change in state["changes"]]

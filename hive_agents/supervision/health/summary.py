@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.files import Format
 from hive_agents.runs.row import ACTIVE, AGENT_GRAPH
 from hive_agents.store import connected
-from hive_agents.supervision.health.history import NOTED, History, Loop, Repeated, history
+from hive_agents.supervision.health.history import NOTED, History, Repeated, RepeatedCalls, history
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -54,7 +54,7 @@ class WorkerHealth(Format):
     judged: int
     feedback: str | None
     judged_node: str | None
-    loop: Loop | None
+    loop: RepeatedCalls | None
     idle_seconds: float | None
     spent: dict[str, float]
     limits: dict[str, float]
@@ -66,7 +66,7 @@ class WorkerHealth(Format):
 
     @property
     def identical_calls(self) -> int:
-        """How often the same calls were made without a break, 1 where they weren't repeated."""
+        """Return how often the same calls were made without a break, 1 where they weren't repeated."""
         return self.loop.times if self.loop is not None else 1
 
     @property
@@ -82,7 +82,7 @@ def get_worker_health_summary(
     since: dt.datetime | None = None,
     also: Collection[str] = (),
 ) -> list[WorkerHealth]:
-    """The agents' runs that are under way, those that failed or broke off after `since`, and those of `also`.
+    """Return the agents' runs that are under way, those that failed or broke off after `since`, and those of `also`.
 
     It only reads: one query a table, at most 1,000 runs next to `also`, and the last 200 events of each; none of those
     that ended before `since`, which is three ticks ago where it isn't given.
@@ -103,7 +103,7 @@ def get_worker_health_summary(
 
 
 def watched_tenants(workspace: Workspace, since: dt.datetime) -> set[str]:
-    """The tenants with runs to look at."""
+    """Return the tenants with runs to look at."""
     if not workspace.database.exists():
         return set()
     query = f"SELECT DISTINCT tenant FROM runs WHERE graph = ? AND ({_LOOKED_AT})"
@@ -130,7 +130,7 @@ def _rows(connection: Connection, tenant: str | None, since: dt.datetime, also: 
 
 
 def _events(connection: Connection, run_ids: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """The last events of each run, oldest first."""
+    """Return the last events of each run, oldest first."""
     types = [str(type) for type in NOTED]
     # The inner query takes the newest from the index by run, however many there are.
     query = (
@@ -145,7 +145,7 @@ def _events(connection: Connection, run_ids: list[str]) -> dict[str, list[dict[s
 
 
 def _leases_that_ended(connection: Connection, now: float) -> dict[str, float]:
-    """Seconds ago, by run. A lease that was let go of has no time, and is nobody's fault."""
+    """Return how many seconds ago leases ended, by run; one that was let go of has no time, and is nobody's fault."""
     query = "SELECT run_id, expires_at FROM leases WHERE expires_at > 0 AND expires_at <= ?"
     return {row[0]: now - row[1] for row in connection.execute(query, (now,))}
 

@@ -38,15 +38,15 @@ _TYPES = {
 }
 
 
-class Change(Format):
+class TicketChange(Format):
     """What becomes of a ticket in a tick; `seen` is told by the tick's own event only."""
 
     kind: Literal["opened", "updated", "seen", "resolved"]
     ticket: EscalationTicket
     thread_id: str | None = None
 
-    def assessed(self, severity: Severity, assessment: str | None) -> Change:
-        """With what a model thinks of it: the severity may rise, and nothing else of the ticket changes."""
+    def assessed(self, severity: Severity, assessment: str | None) -> TicketChange:
+        """Return the change with what a model thinks of it: only the severity may change, and only rise."""
         if self.kind == "resolved":
             return self
         risen = worst(self.ticket.severity, severity)
@@ -89,15 +89,15 @@ def reconcile(
     runs: Sequence[WorkerHealth],
     findings: Mapping[str, Sequence[Finding]],
     now: dt.datetime,
-) -> list[Change]:
-    """What becomes of the `tickets`, open and resolved, of one tenant.
+) -> list[TicketChange]:
+    """Return what becomes of the `tickets`, open and resolved, of one tenant.
 
     `findings` are by run; `runs` are all that there are of those with open tickets, and a ticket whose run isn't among
     them is resolved: the run was deleted. While a run is queued, waits or is paused its tickets rest, unless something
     new is known.
     """
     at = stamp(now)
-    changes: list[Change] = []
+    changes: list[TicketChange] = []
     by_run: dict[str, list[EscalationTicket]] = {run.run_id: [] for run in runs}
     orphans: list[EscalationTicket] = []
     for ticket in tickets:
@@ -118,7 +118,7 @@ def reconcile(
     return [*changes, *(_resolved(ticket, "the run was deleted", at) for ticket in deleted)]
 
 
-async def emit_escalation_ticket(publish: Publish, change: Change) -> None:
+async def emit_escalation_ticket(publish: Publish, change: TicketChange) -> None:
     """Tell of a ticket on the bus, and nowhere else; the log takes each telling once."""
     ticket = change.ticket
     at = ticket.ticks if change.kind == "updated" else ""
@@ -137,7 +137,9 @@ async def emit_escalation_ticket(publish: Publish, change: Change) -> None:
     )
 
 
-async def emit_tick(publish: Publish, tenant: str, runs: int, changes: Sequence[Change], now: dt.datetime) -> None:
+async def emit_tick(
+    publish: Publish, tenant: str, runs: int, changes: Sequence[TicketChange], now: dt.datetime
+) -> None:
     """Tell that the judge was here. The tick names the tickets it saw, which saves an event for each."""
     seen = {change.ticket.id: change.ticket.ticks for change in changes if change.kind in ("updated", "seen")}
     counts = {kind: sum(change.kind == kind for change in changes) for kind in ("opened", "resolved")}
@@ -151,7 +153,7 @@ def stamp(now: dt.datetime) -> str:
     return now.astimezone(dt.UTC).isoformat(timespec="milliseconds")
 
 
-def _found(finding: Finding, run: WorkerHealth, before: Sequence[EscalationTicket], at: str) -> Change | None:
+def _found(finding: Finding, run: WorkerHealth, before: Sequence[EscalationTicket], at: str) -> TicketChange | None:
     ticket = next((one for one in before if one.status == "open"), None)
     if ticket is None:
         # What was told of a run's end, and resolved since, isn't told again.
@@ -168,10 +170,10 @@ def _found(finding: Finding, run: WorkerHealth, before: Sequence[EscalationTicke
         update={**now, "node_id": finding.node or run.node, "last_seen": at, "ticks": ticket.ticks + 1}
     )
     told_again = changed or lived.ticks % TOLD_AGAIN == 0
-    return Change(kind="updated" if told_again else "seen", ticket=lived, thread_id=run.thread_id)
+    return TicketChange(kind="updated" if told_again else "seen", ticket=lived, thread_id=run.thread_id)
 
 
-def _opened(finding: Finding, run: WorkerHealth, n: int, at: str) -> Change:
+def _opened(finding: Finding, run: WorkerHealth, n: int, at: str) -> TicketChange:
     ticket = EscalationTicket(
         id=ticket_id(run.run_id, finding.cause, n),
         run_id=run.run_id,
@@ -185,21 +187,21 @@ def _opened(finding: Finding, run: WorkerHealth, n: int, at: str) -> Change:
         tenant=run.tenant,
         agent=run.agent,
     )
-    return Change(kind="opened", ticket=ticket, thread_id=run.thread_id)
+    return TicketChange(kind="opened", ticket=ticket, thread_id=run.thread_id)
 
 
 def ticket_id(run_id: str, cause: Cause, n: int) -> str:
-    """The id of the `n`th ticket, from 1, of a run and cause."""
+    """Return the id of the `n`th ticket, from 1, of a run and cause."""
     return str(uuid.uuid5(_IDS, f"{run_id}/{cause}/{n}"))
 
 
-def _resolved(ticket: EscalationTicket, reason: str, at: str, thread_id: str | None = None) -> Change:
+def _resolved(ticket: EscalationTicket, reason: str, at: str, thread_id: str | None = None) -> TicketChange:
     over = ticket.model_copy(update={"status": "resolved", "resolution": reason, "last_seen": at})
-    return Change(kind="resolved", ticket=over, thread_id=thread_id)
+    return TicketChange(kind="resolved", ticket=over, thread_id=thread_id)
 
 
 def _why_over(run: WorkerHealth) -> str | None:
-    """Why a ticket is over that nothing is found for any more; None while the run rests."""
+    """Return why a ticket is over that nothing is found for any more; None while the run rests."""
     if run.status == "running":
         return "healthy again"
     if run.active:

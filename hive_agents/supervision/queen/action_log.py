@@ -14,11 +14,11 @@ from hive_agents.store import audit, connected
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
-Status = Literal["begun", "done"]
+EntryStatus = Literal["begun", "done"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class ActionEntry:
     """`detail` holds what she acts on, as it was when she decided, and how far she is."""
 
     key: str
@@ -27,11 +27,11 @@ class Entry:
     tenant: str
     run_id: str | None
     action: str
-    status: Status
+    status: EntryStatus
     detail: dict[str, Any]
 
     def to_json(self) -> dict[str, Any]:
-        """The row of a list."""
+        """Return the row of a list."""
         names = ("key", "at", "ticket_id", "tenant", "run_id", "action", "status")
         return {name: getattr(self, name) for name in names} | {"approval_id": self.detail.get("approval_id")}
 
@@ -51,40 +51,40 @@ class ActionLog:
         run_id: str | None,
         ticket_id: str | None,
         detail: Mapping[str, Any],
-    ) -> Entry:
+    ) -> ActionEntry:
         """Write down what is about to be done; what was begun under that key before stands."""
         row = (key, audit.now(), ticket_id, tenant, run_id, action, "begun", json.dumps(detail))
         with self._connection() as connection:
             connection.execute("INSERT INTO queen_actions VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
             return _entry(connection.execute("SELECT * FROM queen_actions WHERE key = ?", (key,)).fetchone())
 
-    def find(self, key: str) -> Entry | None:
+    def find(self, key: str) -> ActionEntry | None:
         found = self._select("key = ?", key)
         return found[0] if found else None
 
-    def note(self, entry: Entry, status: Status | None = None, **detail: Any) -> Entry:
-        """How far she is with it."""
+    def note(self, entry: ActionEntry, status: EntryStatus | None = None, **detail: Any) -> ActionEntry:
+        """Write down how far she is with it, and return the entry."""
         after = entry.detail | detail
         with self._connection() as connection:
             update = "UPDATE queen_actions SET status = ?, detail = ? WHERE key = ?"
             connection.execute(update, (status or entry.status, json.dumps(after), entry.key))
         return self._select("key = ?", entry.key)[0]
 
-    def of_ticket(self, ticket_id: str) -> Sequence[Entry]:
-        """Oldest first."""
+    def of_ticket(self, ticket_id: str) -> Sequence[ActionEntry]:
+        """Return the entries of a ticket, oldest first."""
         return self._select("ticket_id = ?", ticket_id)
 
-    def unfinished(self, run_id: str | None = None) -> Sequence[Entry]:
-        """What was begun and not done, oldest first; of one run, or of all."""
+    def unfinished(self, run_id: str | None = None) -> Sequence[ActionEntry]:
+        """Return what was begun and not done, oldest first; of one run, or of all."""
         where = "status = 'begun'"
         return self._select(where) if run_id is None else self._select(f"{where} AND run_id = ?", run_id)
 
-    def newest(self, tenant: str | None = None, limit: int = 100) -> Sequence[Entry]:
-        """Newest first."""
+    def newest(self, tenant: str | None = None, limit: int = 100) -> Sequence[ActionEntry]:
+        """Return the last entries, newest first."""
         found = self._select("1") if tenant is None else self._select("tenant = ?", tenant)
         return found[: -limit - 1 : -1]
 
-    def _select(self, where: str, *values: Any) -> list[Entry]:
+    def _select(self, where: str, *values: Any) -> list[ActionEntry]:
         with self._connection() as connection:
             found = connection.execute(f"SELECT * FROM queen_actions WHERE {where} ORDER BY rowid", values)
             return [_entry(row) for row in found]
@@ -96,5 +96,5 @@ class ActionLog:
             yield connection
 
 
-def _entry(row: Row) -> Entry:
-    return Entry(**{**dict(row), "detail": json.loads(row["detail"])})
+def _entry(row: Row) -> ActionEntry:
+    return ActionEntry(**{**dict(row), "detail": json.loads(row["detail"])})

@@ -1,4 +1,4 @@
-"""Answers without a model: from the data in the asker's scope, by rules that anybody can read."""
+"""Answers without a model: from the data in the asker's scope, by commands that anybody can read."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import HiveError, closest
-from hive_agents.runs.row import ACTIVE, STATUSES
-from hive_agents.supervision.queen import wording
+from hive_agents.runs.row import ACTIVE
 from hive_agents.supervision.queen.colony import MOST, Colony
-from hive_agents.supervision.queen.reply import Reply, done_line
-from hive_agents.supervision.queen.targets import is_plain, names_one, target
-from hive_agents.supervision.queen.understanding import Intent, understand
-from hive_agents.supervision.queen.wording import counted, listed, one_line
+from hive_agents.supervision.queen.commands import Intent, means_all, target, understand
+from hive_agents.supervision.queen.reply import Reply, done_line, event_line, request_line, run_line, ticket_line
 from hive_agents.supervision.queen.workers import Worker, pick
+from hive_agents.wording import count, listed, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hive_agents.approvals import ApprovalRequest
     from hive_agents.runs import RunRow
 
 SHOWN = 20
@@ -39,11 +36,13 @@ class Answers:
         self.reply = Reply()
 
     async def answer(self, text: str) -> Reply:
-        """The reply to one message. What the asker may not do, and what doesn't exist, is said in words."""
+        """Return the reply to one message. What the asker may not do, and what doesn't exist, is said in words."""
         intent = self._chosen(text) or understand(text)
         try:
             if intent.verb == "start":
                 await self._start(intent)
+            elif intent.verb in ("stop", "pause", "resume", "tell"):
+                await asyncio.to_thread(self._change, intent)
             else:
                 await asyncio.to_thread(getattr(self, f"_{intent.verb}"), intent)
         except HiveError as error:
@@ -52,62 +51,61 @@ class Answers:
         return self.reply
 
     def _chosen(self, text: str) -> Intent | None:
-        """What was asked for before, now that the asker has named one of the options."""
+        """Return what was asked for before, now that the asker has named one of the options."""
         if self.asked is None:
             return None
-        options, said = self.asked["options"], text.strip(" .!")
-        number = int(said) if said.isdecimal() and len(said) < 4 else 0
+        options, choice = self.asked["options"], text.strip(" .!")
+        number = int(choice) if choice.isdecimal() and len(choice) < 4 else 0
         if 1 <= number <= len(options):
-            said = options[number - 1]
-        if len(options) == 1 and said.casefold() == "yes":
-            said = options[0]
-        return Intent(self.asked["verb"], said, self.asked["words"]) if said in options else None
+            choice = options[number - 1]
+        if len(options) == 1 and choice.casefold() == "yes":
+            choice = options[0]
+        return Intent(self.asked["verb"], choice, self.asked["words"]) if choice in options else None
 
     # Questions
 
     def _help(self, intent: Intent) -> None:
         self.reply.say(*HELP)
 
+    def _unknown(self, intent: Intent) -> None:
+        self.reply.say("I didn't understand that, and did nothing.", *HELP)
+
     def _list(self, intent: Intent) -> None:
-        if not re.search(r"(?i)\b(?:list|runs)\b", intent.about) and names_one(intent.about, self.colony.runs()):
-            self._why(intent)
-            return
-        asked = [status for status in STATUSES if re.search(rf"\b{status}\b", intent.about, re.IGNORECASE)]
-        wanted = [status for status in asked if status != "running"] or ACTIVE
-        rows = self.colony.runs(wanted)
-        which = "active" if wanted == ACTIVE else listed(list(wanted))
+        status = intent.about.casefold()
+        active = status in ("", "active", "running")
+        rows = self.colony.runs(ACTIVE if active else status)
+        which = "active" if active else status
         are = "is" if len(rows) == 1 else "are"
-        self._runs(rows, f"{counted(len(rows), 'run')} {are} {which}", f"No run is {which}.")
+        self._runs(rows, f"{count(len(rows), 'run')} {are} {which}", f"No run is {which}.")
 
     def _why(self, intent: Intent) -> None:
-        row = self._meant(intent, "why")
+        row = self._meant(intent)
         if row is None:
             return
-        self.reply.speak_of(row).say(wording.run_line(row))
+        self.reply.speak_of(row).say(run_line(row))
         for ticket in self.colony.tickets():
             if ticket.run_id == row.run_id:
-                self.reply.say(f"Ticket, {wording.ticket_line(ticket)}; suggested: {one_line(ticket.suggested_action)}")
+                self.reply.say(f"Ticket, {ticket_line(ticket)}; suggested: {one_line(ticket.suggested_action)}")
         for request in self.colony.waiting():
             if row.run_id in (request.run_id, request.context.get("run_id")):
-                self.reply.say(f"It waits for a person: {_request_line(request)}")
+                self.reply.say(f"It waits for a person: {request_line(request)}")
         events = self.colony.log(row.run_id, 5)
         if events:
-            self.reply.say("Last events, as the run tells them:", *(f"  {wording.event_line(one)}" for one in events))
+            self.reply.say("Last events, as the run tells them:", *(f"  {event_line(one)}" for one in events))
 
     def _tickets(self, intent: Intent) -> None:
         found = self.colony.tickets()
-        self.reply.say(f"{counted(len(found), 'open ticket')}{':' if found else '.'}")
-        self.reply.say(*(f"  {wording.ticket_line(one)}" for one in found[:SHOWN]))
+        self.reply.say(f"{count(len(found), 'open ticket')}{':' if found else '.'}")
+        self.reply.say(*(f"  {ticket_line(one)}" for one in found[:SHOWN]))
         self.reply.runs += [one.run_id for one in found[:SHOWN] if one.run_id not in self.reply.runs]
 
     def _waiting(self, intent: Intent) -> None:
         found = self.colony.waiting()
-        self.reply.say(f"{counted(len(found), 'request')} {'waits' if len(found) == 1 else 'wait'} for a person.")
-        for one in found[:SHOWN]:
-            self.reply.say(f"  {_request_line(one)}")
+        self.reply.say(f"{count(len(found), 'request')} {'waits' if len(found) == 1 else 'wait'} for a person.")
+        self.reply.say(*(f"  {request_line(one)}" for one in found[:SHOWN]))
         rows = self.colony.runs(("waiting", "paused"))
         if rows:
-            self._runs(rows, f"{counted(len(rows), 'run')} waiting or paused", "")
+            self._runs(rows, f"{count(len(rows), 'run')} waiting or paused", "")
 
     def _spend(self, intent: Intent) -> None:
         rows = self.colony.runs()
@@ -117,52 +115,52 @@ class Answers:
             for place, amount in enumerate((1, row.summary["tokens"], row.summary["usd"])):
                 total[place] += amount
         tokens, usd = (sum(total[place] for total in totals.values()) for place in (1, 2))
-        which = f"The last {MOST} runs" if len(rows) == MOST else counted(len(rows), "run")
+        which = f"The last {MOST} runs" if len(rows) == MOST else count(len(rows), "run")
         self.reply.say(f"{which}: {tokens:,.0f} tokens, ${usd:.4f}.")
-        for name, (count, spent, dollars) in sorted(totals.items(), key=lambda one: (-one[1][2], -one[1][1], one[0])):
-            self.reply.say(f"  {name}: {counted(int(count), 'run')}, {spent:,.0f} tokens, ${dollars:.4f}")
+        for name, (runs, spent, dollars) in sorted(totals.items(), key=lambda one: (-one[1][2], -one[1][1], one[0])):
+            self.reply.say(f"  {name}: {count(int(runs), 'run')}, {spent:,.0f} tokens, ${dollars:.4f}")
 
     def _workers(self, intent: Intent) -> None:
         workers = self.colony.workers()
-        task = re.sub(r"(?i)^.*?\b(?:can|could|should)\b", "", intent.about)
-        fit = pick(task, workers) if task != intent.about else []
-        self.reply.say("These fit best:" if fit else f"{counted(len(workers), 'agent')}:")
+        fit = pick(intent.about, workers)
+        self.reply.say("These fit best:" if fit else f"{count(len(workers), 'agent')}:")
         for one in (fit or workers)[:SHOWN]:
             inputs = f"; inputs: {', '.join(one.inputs)}" if one.inputs else ""
             self.reply.say(f"  {one.id} ({one.capability}): {one_line(one.about)}{inputs}")
 
     def _actions(self, intent: Intent) -> None:
         found = self.colony.actions()
-        self.reply.say(f"My last {counted(len(found), 'action')}:" if found else "I did nothing of my own accord.")
+        self.reply.say(f"My last {count(len(found), 'action')}:" if found else "I did nothing of my own accord.")
         for one in found:
             self.reply.say(f"  {one.at[:16].replace('T', ' ')} {one.run_id}: {one.action}, {one.status}")
 
     # Commands
 
-    def _stop(self, intent: Intent) -> None:
-        self._control(intent, "stop")
-
-    def _pause(self, intent: Intent) -> None:
-        self._control(intent, "pause")
-
-    def _resume(self, intent: Intent) -> None:
-        self._control(intent, "resume")
-
-    def _tell(self, intent: Intent) -> None:
-        row = self._meant(intent, "tell")
-        if row is not None:
+    def _change(self, intent: Intent) -> None:
+        verb = intent.verb
+        if means_all(intent.about):
+            rows = self.colony.runs(ACTIVE)
+            self.reply.say(f"I {verb} one run at a time: name it.")
+            self._runs(rows, f"{count(len(rows), 'run')} active", "No run is active.")
+            return
+        row = self._meant(intent)
+        if row is None:
+            return
+        if verb == "tell":
             self._did("steer", self.colony.steer(row.run_id, intent.words))
+        else:
+            self._did(verb, getattr(self.colony, verb)(row.run_id))
 
     async def _start(self, intent: Intent) -> None:
         workers = {one.id: one for one in await asyncio.to_thread(self.colony.workers)}
-        if intent.value is not None and intent.about in workers and not intent.asks:
-            self._did("start", await self.colony.start(intent.about, intent.value))
+        if intent.inputs is not None and intent.about in workers and not intent.asks:
+            self._did("start", await self.colony.start(intent.about, intent.inputs))
         else:
             self.reply.say(await asyncio.to_thread(self._not_started, intent, workers))
 
     def _not_started(self, intent: Intent, workers: dict[str, Worker]) -> str:
-        """Why not, and what could be."""
-        if intent.value is None:
+        """Return why not, and what could be."""
+        if intent.inputs is None:
             return 'The inputs are no JSON object: say start AGENT with {"input": "…"}.'
         if intent.about in workers:
             return f"I start nothing on a question: say start {intent.about}, with its inputs."
@@ -182,46 +180,27 @@ class Answers:
             f"Read it with `hive approvals show {name}`, then `hive approvals approve {name}`, or reject, or respond.",
         )
 
-    def _several(self, intent: Intent) -> None:
-        self.reply.say("One thing at a time, please: I did nothing yet.")
-
-    def _unknown(self, intent: Intent) -> None:
-        if names_one(intent.about, self.colony.runs()):
-            self._why(intent)
-            return
-        self.reply.say("I didn't understand that, and did nothing.", *HELP)
-
-    def _control(self, intent: Intent, verb: str) -> None:
-        if re.search(r"\b(?:all|every|everything|everybody|them)\b", intent.about, re.IGNORECASE):
-            rows = self.colony.runs(ACTIVE)
-            self.reply.say(f"I {verb} one run at a time: name it.")
-            self._runs(rows, f"{counted(len(rows), 'run')} active", "No run is active.")
-            return
-        row = self._meant(intent, verb)
-        if row is not None:
-            self._did(verb, getattr(self.colony, verb)(row.run_id))
-
     def _did(self, action: str, row: RunRow) -> None:
         self.reply.did(action, row).say(done_line(action, row))
 
-    def _meant(self, intent: Intent, verb: str) -> RunRow | None:
-        """The run that is meant; where that isn't clear, she asks back."""
+    def _meant(self, intent: Intent) -> RunRow | None:
+        """Return the run that is meant; where that isn't clear, she asks back."""
         found = target(intent.about, self.colony.runs(), self.last)
         if found.unknown is not None:
             self.reply.say(f"There is no run {found.unknown} that you may see.")
             return None
-        if found.run is not None and (verb == "why" or (is_plain(intent.about, found.run) and not intent.asks)):
+        if found.run is not None and not (intent.asks and intent.verb != "why"):
             return found.run
         options = [found.run] if found.run is not None else found.options[:SHOWN]
-        if verb == "why" and len(options) == 1:
+        if intent.verb == "why" and len(options) == 1:
             return options[0]
         if not options:
             self.reply.say("I don't know which run you mean, and none is active.")
             return None
         self._runs(options, "Do you mean this run" if found.run else "Which run do you mean", "", numbered=True)
         ids = [row.run_id for row in options]
-        self.reply.say(f"Say {listed([f'{verb} {one}' for one in ids[:3]])}, or its number.")
-        self.reply.asked = {"verb": verb, "options": ids, "words": intent.words}
+        self.reply.say(f"Say {listed([f'{intent.verb} {one}' for one in ids[:3]])}, or its number.")
+        self.reply.asked = {"verb": intent.verb, "options": ids, "words": intent.words}
         self.reply.runs = []
         return None
 
@@ -231,10 +210,6 @@ class Answers:
             return
         self.reply.say(f"{title}{'?' if numbered else ':'}").speak_of(*rows[:SHOWN])
         for number, row in enumerate(rows[:SHOWN], start=1):
-            self.reply.say(f"  {f'{number}. ' if numbered else ''}{wording.run_line(row)}")
+            self.reply.say(f"  {f'{number}. ' if numbered else ''}{run_line(row)}")
         if len(rows) > SHOWN:
             self.reply.say(f"  and {len(rows) - SHOWN} more: hive runs")
-
-
-def _request_line(request: ApprovalRequest) -> str:
-    return f'{request.id} ({request.kind}): "{one_line(request.title)}"; hive approvals show {request.id}'

@@ -16,7 +16,7 @@ from hive_agents.events import Event, EventLog, EventType
 from hive_agents.events.tickets import ESCALATIONS, SEVERITIES, EscalationTicket, tickets_of
 from hive_agents.memory import DataBuffer
 from hive_agents.runs.scope import Scope
-from hive_agents.supervision.queen.action_log import ActionLog, Entry
+from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.workers import Worker
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ class Colony:
     # What she sees
 
     def runs(self, status: str | Sequence[str] | None = None, limit: int = MOST) -> list[RunRow]:
-        """Newest first."""
+        """Return the runs in scope, newest first."""
         found = self._store.list(status=status, tenant=self.scope.tenant, user=self.scope.user, limit=limit)
         return [self._clean(row) for row in found]
 
     def run(self, run_id: str) -> RunRow:
-        """A run that exists elsewhere is as unknown as one that never was."""
+        """Return a run; one that exists elsewhere is as unknown as one that never was."""
         try:
             row = self._store.get(run_id)
         except HiveError as error:
@@ -93,12 +93,12 @@ class Colony:
         raise _unknown(f"there is no run {run_id} that you may see", "ask what is running")
 
     def log(self, run_id: str, limit: int = 20) -> list[Event]:
-        """The last events of a run, oldest first."""
+        """Return the last events of a run, oldest first."""
         found = EventLog(self.workspace).replay(run_id=self.run(run_id).run_id)[-limit:]
         return [replace(event, payload=self.shown(dict(event.payload))) for event in found]
 
     def tickets(self, *, resolved: bool = False) -> list[EscalationTicket]:
-        """The tickets that are open, the gravest first; with `resolved` all of them."""
+        """Return the tickets that are open, the gravest first; with `resolved` all of them."""
         found = self._told().values()
         mine = {row.run_id for row in self.runs()} if self.scope.user is not None else None
         kept = [one for one in found if (resolved or one.status == "open") and (mine is None or one.run_id in mine)]
@@ -111,26 +111,26 @@ class Colony:
         raise _unknown(f"there is no ticket {ticket_id} that you may see", "ask for the tickets")
 
     def waiting(self) -> list[ApprovalRequest]:
-        """The requests that wait for a person; a reader's are those of their own runs."""
+        """Return the requests that wait for a person; a reader's are those of their own runs."""
         found = ApprovalStore(self.workspace).list("pending", tenant=self.scope.tenant)
         if not self.scope.approves:
             mine = {row.run_id for row in self.runs()}
             found = [one for one in found if one.run_id in mine or one.context.get("run_id") in mine]
         return [one.model_copy(update={"title": self.quote(one.title)}) for one in found]
 
-    def actions(self, limit: int = 10) -> list[Entry]:
-        """What she did of her own accord, newest first."""
+    def actions(self, limit: int = 10) -> list[ActionEntry]:
+        """Return what she did of her own accord, newest first."""
         mine = {row.run_id for row in self.runs()} if self.scope.user is not None else None
         found = ActionLog(self.workspace).newest(tenant=self.scope.tenant)
         return [one for one in found if mine is None or one.run_id in mine][:limit]
 
     def credentials(self) -> list[str]:
-        """References, such as `credential:mail`, for admins; a value is never read here."""
+        """Return references, such as `credential:mail`, for admins; a value is never read here."""
         self._require(self.scope.administers, "the names of credentials", "an admin")
         return [f"credential:{name}" for name in CredentialStore(self.workspace).names()]
 
     def value(self, run_id: str, key: str, scope: BufferScope = "execution") -> Any:
-        """A value of the data buffer as a run of the asker's sees it; None where there is none."""
+        """Return a value of the data buffer as a run of the asker's sees it; None where there is none."""
         return self.shown(self._buffer(run_id, scope).read(key, scope))
 
     # What she does
@@ -145,13 +145,13 @@ class Colony:
         return runs.stop(self.workspace, self.run(run_id).run_id, self.by)
 
     def steer(self, run_id: str, words: str, *, key: str | None = None) -> RunRow:
-        """Words into the worker's conversation, read before its next turn; with a `key` they are said once."""
+        """Put words into the worker's conversation, read before its next turn; with a `key` they are said once."""
         row = self.run(run_id)
         runs.say(self.workspace, row.run_id, words, key=key)
         return row
 
     async def start(self, agent: str, input: dict[str, Any]) -> RunRow:
-        """A queued run that works for the asker; operators and admins may."""
+        """Queue a run that works for the asker; operators and admins may."""
         self._require(self.scope.operates and self._start is not None, "to start an agent", "an operator")
         assert self._start is not None
         return await asyncio.to_thread(self.run, await self._start(agent, input, self.principal))
@@ -176,13 +176,13 @@ class Colony:
         return ApprovalStore(self.workspace).file(filing)
 
     async def propose(self, agent: str, patch: list[dict[str, Any]], reason: str) -> str:
-        """Propose a new version of an agent, as a JSON patch; the gate and a person decide on it. The file's name."""
+        """Propose a new version of an agent, as a JSON patch; return the file's name."""
         self._require(self.scope.operates and self._propose is not None, "to propose a version", "an operator")
         assert self._propose is not None
         return await self._propose(agent, patch, self.by, reason)
 
     def shown(self, value: Any) -> Any:
-        """JSON data with its texts as they may be quoted."""
+        """Return JSON data with its texts as they may be quoted."""
         if isinstance(value, dict):
             return {key: self.shown(inner) for key, inner in value.items()}
         if isinstance(value, list):
@@ -190,16 +190,16 @@ class Colony:
         return self.quote(value) if isinstance(value, str) else value
 
     def clean(self, ticket: EscalationTicket) -> EscalationTicket:
-        """The ticket without secrets in what it quotes."""
+        """Return the ticket without secrets in what it quotes."""
         quoted = ("evidence", "suggested_action", "assessment", "resolution")
         return ticket.model_copy(update={name: self.shown(getattr(ticket, name)) for name in quoted})
 
     def _told(self) -> dict[str, EscalationTicket]:
-        """The tickets of the scope. A tick names those that only lived on, and only later ones count."""
+        """Return the tickets of the scope. A tick names those that only lived on, and only later ones count."""
         log, tenant = EventLog(self.workspace), self.scope.tenant
         events = log.replay(types=ESCALATIONS, tenant=tenant)
-        told = {event.payload.get("id"): event.seq or 0 for event in events}
-        still = [told[one.id] for one in tickets_of(events).values() if one.status == "open"]
+        last_told = {event.payload.get("id"): event.seq or 0 for event in events}
+        still = [last_told[one.id] for one in tickets_of(events).values() if one.status == "open"]
         if still:
             events += log.replay(min(still), types=[EventType.HEALTH_TICKED], tenant=tenant)
         return tickets_of(sorted(events, key=lambda event: event.seq or 0))

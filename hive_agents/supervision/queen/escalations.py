@@ -10,10 +10,10 @@ from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.events.tickets import ESCALATIONS, EscalationTicket, tickets_of
 from hive_agents.runs import ENDED
-from hive_agents.supervision.queen.action_log import ActionLog, Entry
+from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
 from hive_agents.supervision.queen.policy import actions_for, grade, rises
-from hive_agents.supervision.queen.wording import one_line
+from hive_agents.wording import one_line
 
 EVIDENCE = 8
 _ANSWERS = {
@@ -30,9 +30,9 @@ class Escalations:
         self.colony, self.log = colony, log
 
     def current(self, ticket: EscalationTicket) -> EscalationTicket:
-        """The ticket as the log has it by now: who comes late acts on how it stands, not on how it stood."""
-        told = EventLog(self.colony.workspace).replay(types=ESCALATIONS, run_id=ticket.run_id)
-        return self.colony.clean(tickets_of(told).get(ticket.id, ticket))
+        """Return the ticket as the log has it by now: who comes late acts on how it stands, not on how it stood."""
+        events = EventLog(self.colony.workspace).replay(types=ESCALATIONS, run_id=ticket.run_id)
+        return self.colony.clean(tickets_of(events).get(ticket.id, ticket))
 
     def is_due(self, ticket: EscalationTicket) -> bool:
         """Whether it asks for something that she hasn't decided on yet."""
@@ -41,20 +41,20 @@ class Escalations:
         return wanted not in known and (wanted == "resolved" or rises(wanted, known))
 
     def decide(self, ticket: EscalationTicket, words: str = "") -> list[str]:
-        """The keys of what is to be done: what was left unfinished, and what is due; `words` are a model's."""
+        """Return the keys of what is to be done: what was left unfinished, and what is due; `words` are a model's."""
         if self.is_due(ticket):
             row = self._row(ticket.run_id)
             actions = ("note",) if grade(ticket) == "resolved" else actions_for(ticket.severity, row and row.status)
-            told = ticket.model_dump(mode="json")
-            told["evidence"] = [self._shown(one) for one in ticket.evidence[:EVIDENCE]]
-            told["suggested_action"] = self._shown(ticket.suggested_action)
+            shown = ticket.model_dump(mode="json")
+            shown["evidence"] = [self._shown(one) for one in ticket.evidence[:EVIDENCE]]
+            shown["suggested_action"] = self._shown(ticket.suggested_action)
             self.log.begin(
                 f"{ticket.id}/{grade(ticket)}",
                 "+".join(actions),
                 tenant=row.tenant if row is not None else ticket.tenant,
                 run_id=ticket.run_id,
                 ticket_id=ticket.id,
-                detail={"ticket": told, "words": self._shown(words), "done": []},
+                detail={"ticket": shown, "words": self._shown(words), "done": []},
             )
         return [entry.key for entry in self.log.of_ticket(ticket.id) if entry.status == "begun"]
 
@@ -73,33 +73,33 @@ class Escalations:
         self.log.note(entry, "done")
         return made
 
-    def _note(self, entry: Entry) -> Entry:
+    def _note(self, entry: ActionEntry) -> ActionEntry:
         return entry
 
-    def _steer(self, entry: Entry) -> Entry:
-        told = entry.detail["ticket"]
-        cause = told["cause"].replace("_", " ")
-        lines = [f"From the queen: the health judge sees {cause}.", *(f"- {one}" for one in told["evidence"])]
-        lines += [f"Suggested: {told['suggested_action']}"] if told["suggested_action"] else []
+    def _steer(self, entry: ActionEntry) -> ActionEntry:
+        ticket = entry.detail["ticket"]
+        cause = ticket["cause"].replace("_", " ")
+        lines = [f"From the queen: the health judge sees {cause}.", *(f"- {one}" for one in ticket["evidence"])]
+        lines += [f"Suggested: {ticket['suggested_action']}"] if ticket["suggested_action"] else []
         lines += [entry.detail["words"]] if entry.detail["words"] else []
         with _over():
             self.colony.steer(entry.run_id or "", "\n".join(lines), key=f"queen/{entry.key}")
         return entry
 
-    def _pause(self, entry: Entry) -> Entry:
+    def _pause(self, entry: ActionEntry) -> ActionEntry:
         return self._rest(entry, "pause")
 
-    def _stop(self, entry: Entry) -> Entry:
+    def _stop(self, entry: ActionEntry) -> ActionEntry:
         return self._rest(entry, "stop")
 
-    def _rest(self, entry: Entry, verb: str) -> Entry:
+    def _rest(self, entry: ActionEntry, verb: str) -> ActionEntry:
         with _over():
             row = getattr(self.colony, verb)(entry.run_id or "")
             # A pause takes no stop back that somebody asked for.
             return self.log.note(entry, state="stopped" if "stop" in (verb, row.control) else "paused")
         return entry
 
-    def _ask(self, entry: Entry) -> Entry:
+    def _ask(self, entry: ActionEntry) -> ActionEntry:
         if "state" not in entry.detail:
             row = self._row(entry.run_id or "")
             resting = row is not None and row.status not in ENDED
@@ -134,26 +134,26 @@ class _over(suppress):
         return bool(passed and error.diagnostics[0].code == "HIVE-409")
 
 
-def _grade_of(entry: Entry) -> str:
+def _grade_of(entry: ActionEntry) -> str:
     return entry.key.rsplit("/", 1)[1]
 
 
-def _filing(entry: Entry) -> Filing:
-    told, state = entry.detail["ticket"], entry.detail["state"]
-    cause = told["cause"].replace("_", " ")
+def _filing(entry: ActionEntry) -> Filing:
+    ticket, state = entry.detail["ticket"], entry.detail["state"]
+    cause = ticket["cause"].replace("_", " ")
     done = "has ended" if state == "over" else f"is {state}"
     names = ("agent", "node_id", "severity", "cause", "evidence", "suggested_action", "first_seen", "last_seen")
-    context = {name: told[name] for name in names}
+    context = {name: ticket[name] for name in names}
     context |= {"ticket_id": entry.ticket_id, "run_id": entry.run_id, "state": state, "answers": _ANSWERS[state]}
     context |= {"comment": entry.detail["words"]} if entry.detail["words"] else {}
     return Filing(
         kind="ticket",
-        title=f"{one_line(told['agent'] or 'a run', 60)}: {cause}, {told['severity']}; run {entry.run_id} {done}",
+        title=f"{one_line(ticket['agent'] or 'a run', 60)}: {cause}, {ticket['severity']}; run {entry.run_id} {done}",
         requester=QUEEN,
         tenant=entry.tenant,
         # Not the run's own request: a run that waits for one of its own goes on by itself when it is decided.
         context=context,
-        risk="high" if told["severity"] == "critical" else "medium",
+        risk="high" if ticket["severity"] == "critical" else "medium",
         allowed_decisions=["approve", "reject", "respond"],
         idempotency_key=f"queen/{entry.key}",
     )

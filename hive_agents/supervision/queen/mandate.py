@@ -6,33 +6,33 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_agents.supervision.queen.targets import target
-from hive_agents.supervision.queen.understanding import understand
+from hive_agents.supervision.queen.commands import target, understand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hive_agents.runs import RunRow
 
-_WORDS = {
+_VERBS = {
     "stop": "stop halt kill cancel abort terminate",
     "pause": "pause hold suspend freeze",
     "resume": "resume continue unpause restart wake proceed",
-    "start": "start launch begin make write create",
+    "start": "start run launch begin make write create",
     "steer": "tell steer say ask remind instruct inform message",
     "write": "write set store save put remember record note keep",
     "forward": "forward ask escalate hand pass",
     "propose": "propose suggest change improve version edit",
 }
-_CLAUSE = re.compile(r"(?:^|[.,;!\n]|\b(?:and|then|but|please)\b)\s*(?P<verb>[a-z]+)(?!['’])")
+_CHANGES = frozenset({"stop", "pause", "resume", "start", "steer"})
+_CLAUSE = re.compile(
+    r"(?:^|[.,;!\n]|\b(?:and|then|but|please)\b)\s*(?P<verb>[a-z]+)(?!['’])(?:\s+(?P<doing>[a-z]+ing)\b)?"
+)
 _POLITE = re.compile(
     r"\b(?:(?:could|can|would|will) you|please|yes|ok|okay|now|so|hey|queen|go ahead"
     r"|(?:i want|i need|i would like|i['’]d like) you to)\b[\s,:!]*"
 )
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»|`[^`]*`")
 _NOT = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
-_CHANGES = frozenset({"stop", "pause", "resume", "start", "steer", "tell"})
-_DOING = re.compile(r"\b(?:stop|halt|cancel|abort|pause|resume|continue)\s+([a-z]+ing)\b", re.IGNORECASE)
 _ALL = re.compile(r"\b(?:all|every|everything|both|each|them)\b", re.IGNORECASE)
 _WHY = re.compile(r"^\W*(?:why|who|when|what|which|how|did|was|is|are|were|has|have|should|does|do)\b", re.IGNORECASE)
 
@@ -52,14 +52,11 @@ class Mandate:
     last: Sequence[str] = ()
 
     def refusal(self, verb: str, row: RunRow | None = None, rows: Sequence[RunRow] = ()) -> str | None:
-        """Why a change isn't what was asked for; None where it is. `row` is one of `rows`, all that the asker sees."""
-        intent = understand(self.text)
-        meant = verb == {"tell": "steer"}.get(intent.verb, intent.verb) or verb in self._orders()
-        if not meant or intent.asks or _NOT.search(self.text) or _WHY.match(self.text):
+        """Return why a change isn't what was asked for; None where it is. `row` is one of `rows`, all in sight."""
+        intent, agent = understand(self.text), row.agent if row is not None else None
+        ordered = {"tell": "steer"}.get(intent.verb, intent.verb) == verb or verb in self._orders(agent)
+        if not ordered or intent.asks:
             return f"nobody asked to {verb} anything"
-        doing = _DOING.search(self.text)
-        if doing and row is not None and verb in ("stop", "pause", "resume") and doing[1] != row.agent:
-            return f"nobody asked to {verb} the run: what it does is another matter"
         if row is None or _ALL.search(self.text):
             return None
         found = target(self.text, rows, self.last)
@@ -69,10 +66,12 @@ class Mandate:
 
     def orders(self) -> bool:
         """Whether the message asks for a change of a run."""
-        return bool(_CHANGES & {understand(self.text).verb, *self._orders()})
+        return bool(_CHANGES & self._orders())
 
-    def _orders(self) -> set[str]:
-        """The verbs that a clause of the asker's own words begins with."""
-        own = _POLITE.sub(" ", _QUOTED.sub(" ", self.text.casefold()))
-        said = {one["verb"] for one in _CLAUSE.finditer(own)}
-        return {verb for verb, words in _WORDS.items() if said & set(words.split())}
+    def _orders(self, agent: str | None = None) -> set[str]:
+        """Return what the asker's own words order; "stop reporting" is about a run's work, unless that is its agent."""
+        if _NOT.search(self.text) or _WHY.match(self.text):
+            return set()
+        clauses = _CLAUSE.finditer(_POLITE.sub(" ", _QUOTED.sub(" ", self.text.casefold())))
+        words = {clause["verb"] for clause in clauses if clause["doing"] in (None, agent)}
+        return {verb for verb, names in _VERBS.items() if words & set(names.split())}

@@ -42,5 +42,5 @@ class Memory:
         return found
 
     def recent(self) -> list[Message]:
-        """The last messages, oldest first, the one just heard included."""
+        """Return the last messages, oldest first, the one just heard included."""
         return [entry.message for entry in self._store.messages(self._id)[-LAST - 1 :]]

@@ -11,9 +11,9 @@ from hive_agents.runs import ENDED
 if TYPE_CHECKING:
     from hive_agents.events.tickets import EscalationTicket
 
-Action = Literal["note", "steer", "pause", "stop", "ask"]
+PolicyAction = Literal["note", "steer", "pause", "stop", "ask"]
 
-_TABLE: dict[str, tuple[Action, ...]] = {
+_TABLE: dict[str, tuple[PolicyAction, ...]] = {
     "low": ("note",),
     "medium": ("steer",),
     "high": ("pause", "ask"),
@@ -21,8 +21,8 @@ _TABLE: dict[str, tuple[Action, ...]] = {
 }
 
 
-def actions_for(severity: str, run_status: str | None) -> tuple[Action, ...]:
-    """The actions in their order; `run_status` is None for a run that is gone.
+def actions_for(severity: str, run_status: str | None) -> tuple[PolicyAction, ...]:
+    """Return the actions in their order; `run_status` is None for a run that is gone.
 
     What has ended is neither paused nor spoken to: a person is told of it where it is grave.
 
@@ -36,7 +36,7 @@ def actions_for(severity: str, run_status: str | None) -> tuple[Action, ...]:
 
 
 def grade(ticket: EscalationTicket) -> str:
-    """What she acts on once: the severity of an open ticket, or that it is resolved."""
+    """Return what she acts on once: the severity of an open ticket, or that it is resolved."""
     return "resolved" if ticket.status == "resolved" else ticket.severity
 
 
@@ -50,5 +50,5 @@ def rises(severity: str, before: Sequence[str]) -> bool:
     return all(ranks[severity] > ranks[one] for one in before if one in ranks)
 
 
-def _over(action: Action, status: str) -> bool:
+def _over(action: PolicyAction, status: str) -> bool:
     return action != "note" and (status in ENDED or (action == "pause" and status == "stopped"))

@@ -1,12 +1,23 @@
-"""What she answers: words, the runs that they speak of, and what was done."""
+"""What she answers: words, the runs that they speak of, and what was done.
+
+What runs wrote stands there as one line of data.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.wording import count, one_line
+
 if TYPE_CHECKING:
+    from hive_agents.approvals import ApprovalRequest
+    from hive_agents.events import Event
+    from hive_agents.events.tickets import EscalationTicket
     from hive_agents.runs import RunRow
+
+_DETAILS = ("tool", "key", "action", "feedback", "measure", "cause", "message", "title", "status", "by")
 
 
 @dataclass
@@ -36,7 +47,7 @@ class Reply:
 
 
 def done_line(action: str, row: RunRow) -> str:
-    """What a command did, as the run's row says it."""
+    """Return what a command did, as the run's row says it."""
     name = f"{row.run_id} ({row.agent or row.graph})"
     if action == "steer":
         return f"{name} is told before its next turn."
@@ -45,3 +56,39 @@ def done_line(action: str, row: RunRow) -> str:
     if row.control is not None:
         return f"{name} is asked to {row.control}: it does so after its present step."
     return f"{name} is {row.status}."
+
+
+def run_line(row: RunRow) -> str:
+    """Return one run: its id, agent, status, node and spend; with its error, quoted."""
+    run = row.summary
+    where = f" at {run['node']}" if run["node"] and row.status not in ("done", "failed") else ""
+    control = f" (asked to {row.control})" if row.control else ""
+    by = f" by {run['stopped_by']}" if run["stopped_by"] else ""
+    line = f"{row.run_id} {row.agent or row.graph}: {row.status}{by}{where}{control}, {count(run['steps'], 'step')}"
+    line += f", {run['tokens']:,} tokens, ${run['usd']:.4f}, since {run['started_at'][:16].replace('T', ' ')}"
+    error = run["error"]
+    return one_line(line, 400) + (f'; its error: "{one_line(error["message"])}"' if error else "")
+
+
+def ticket_line(ticket: EscalationTicket) -> str:
+    """Return one ticket: severity, cause, run and evidence."""
+    evidence = "; ".join(one_line(one, 120) for one in ticket.evidence[:3])
+    cause = ticket.cause.replace("_", " ")
+    return f"{ticket.severity}: {cause} in {ticket.run_id} ({one_line(ticket.agent or 'no agent')}): {evidence}"
+
+
+def event_line(event: Event) -> str:
+    """Return what happened and when, with the details that are short."""
+    payload: Mapping[str, Any] = event.payload
+    error = payload.get("error")
+    details = [str(payload[name]) for name in _DETAILS if payload.get(name)]
+    if error:
+        details.append(str(error.get("message") if isinstance(error, Mapping) else error))
+    where = f" {event.node_id}" if event.node_id else ""
+    shown = f": {one_line(' · '.join(details))}" if details else ""
+    return f"{event.time[11:19]} {event.type}{where}{shown}"
+
+
+def request_line(request: ApprovalRequest) -> str:
+    """Return one request: its id, kind and title, and the command that shows it."""
+    return f'{request.id} ({request.kind}): "{one_line(request.title)}"; hive approvals show {request.id}'

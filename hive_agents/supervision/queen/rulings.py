@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.runs import ENDED
-from hive_agents.supervision.queen.action_log import ActionLog, Entry
+from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
-from hive_agents.supervision.queen.wording import one_line
+from hive_agents.wording import one_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
@@ -25,12 +25,12 @@ class Rulings:
         self.colony, self.log = colony, log
 
     def missed(self) -> list[str]:
-        """The requests of hers that were decided while nobody listened."""
+        """Return the requests of hers that were decided while nobody listened."""
         found = ApprovalStore(self.colony.workspace).list()
         return [one.id for one in found if _is_hers(one) and one.status in _ACTIONS and one.outcome is None]
 
     def decide(self, approval_id: str) -> list[str]:
-        """The key of what is to be done. An event tells where to look; what counts is the request in the store.
+        """Return the key of what is to be done. An event tells where to look; the request in the store counts.
 
         Raises: HIVE-413 for a request that the audit log doesn't bear out.
         """
@@ -86,16 +86,16 @@ class Rulings:
         self._tell(self.log.note(entry, "done", made=made))
         return made
 
-    def _tell(self, entry: Entry) -> None:
+    def _tell(self, entry: ActionEntry) -> None:
         outcome = {"actions": entry.detail["made"]}
         ApprovalStore(self.colony.workspace).record_outcome(entry.detail["approval_id"], outcome)
 
     def left_for(self, run_id: str) -> list[str]:
-        """Answers that wait for the run to come to rest."""
+        """Return answers that wait for the run to come to rest."""
         return [entry.key for entry in self.log.unfinished(run_id) if is_ruling(entry)]
 
 
-def is_ruling(entry: Entry) -> bool:
+def is_ruling(entry: ActionEntry) -> bool:
     return entry.key.startswith(PREFIX)
 
 

@@ -19,10 +19,10 @@ from hive_agents.supervision.queen.answers import Answers
 from hive_agents.supervision.queen.escalations import Escalations
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.memory import Memory
-from hive_agents.supervision.queen.reply import Reply
+from hive_agents.supervision.queen.reply import Reply, run_line, ticket_line
 from hive_agents.supervision.queen.rulings import Rulings
 from hive_agents.supervision.queen.tools import TOOLS, Hands
-from hive_agents.supervision.queen.wording import one_line, run_line, ticket_line
+from hive_agents.wording import one_line
 
 if TYPE_CHECKING:
     from hive_agents.events.tickets import EscalationTicket
@@ -59,7 +59,7 @@ class QueenSession:
         return Memory(self.colony.workspace, self.colony.principal)
 
     async def words_for(self, ticket: EscalationTicket) -> str:
-        """What a model adds to the words about a ticket; nothing without one, or where it fails."""
+        """Return what a model adds to the words about a ticket; nothing without one, or where it fails."""
         if self.chain is None:
             return ""
         fence = _fence()
@@ -73,7 +73,7 @@ class QueenSession:
             return ""
 
     async def think(self, turns: Sequence[Message], calls: int) -> Message:
-        """The model's next turn: calls of tools, or its answer. Raises: ModelError."""
+        """Return the model's next turn: calls of tools, or its answer. Raises: ModelError."""
         assert self.chain is not None
         known = await asyncio.to_thread(self.memory.recent)
         system = await asyncio.to_thread(self._system, _fence())
@@ -88,7 +88,7 @@ class QueenSession:
         return Message(role="assistant", content=found.text, tool_calls=named)
 
     async def act(self, text: str, turn: Message) -> list[Message]:
-        """The results of the calls of a turn, in their order."""
+        """Return the results of the calls of a turn, in their order."""
         hands = Hands(self.colony, Mandate(text, await asyncio.to_thread(self.memory.runs)), self.reply)
         return [Message(role="tool", content=await hands.call(call), tool_call_id=call.id) for call in turn.tool_calls]
 
@@ -128,13 +128,13 @@ class QueenSession:
 
     def _system(self, fence: str) -> Message:
         rows, tickets = self.colony.runs(ACTIVE, 20), self.colony.tickets()[:10]
-        told = [*map(run_line, rows), *(f"ticket {one.id}, {ticket_line(one)}" for one in tickets)]
+        lines = [*map(run_line, rows), *(f"ticket {one.id}, {ticket_line(one)}" for one in tickets)]
         text = prompts.load(
             "queen",
             self.colony.workspace,
             asker=self.colony.by,
             now=audit.now()[:16],
-            colony=self.colony.hide("\n".join(told)) or "nothing is active",
+            colony=self.colony.hide("\n".join(lines)) or "nothing is active",
             fence=fence,
         )
         return Message(role="system", content=text)

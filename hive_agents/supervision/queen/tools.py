@@ -13,11 +13,11 @@ from hive_agents.errors import HiveError
 from hive_agents.files import Format, load_value
 from hive_agents.llm import Tool, ToolCall
 from hive_agents.runs.row import ACTIVE
-from hive_agents.supervision.queen import wording
 from hive_agents.supervision.queen.colony import Colony
 from hive_agents.supervision.queen.mandate import Mandate
-from hive_agents.supervision.queen.reply import Reply, done_line
+from hive_agents.supervision.queen.reply import Reply, done_line, event_line, ticket_line
 from hive_agents.supervision.queen.workers import pick
+from hive_agents.wording import one_line
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow
@@ -142,17 +142,17 @@ class Hands:
         self.colony, self.mandate, self.reply = colony, mandate, reply
 
     async def call(self, call: ToolCall) -> str:
-        """The result as JSON; {"error"} for a call that isn't possible or isn't allowed."""
+        """Return the result as JSON; {"error"} for a call that isn't possible or isn't allowed."""
         try:
             if call.name not in _VERBS:
-                raise HiveError.of("HIVE-409", f"there is no tool {wording.one_line(call.name, 60)}")
+                raise HiveError.of("HIVE-409", f"there is no tool {one_line(call.name, 60)}")
             asked = load_value(_VERBS[call.name], call.args, call.name)
             verb = getattr(self, f"_{call.name}")
             result = await (verb(asked) if iscoroutinefunction(verb) else asyncio.to_thread(verb, asked))
         except HiveError as error:
             result = {"error": "; ".join(str(one.message) for one in error.diagnostics)}
-        told = json.dumps(result, ensure_ascii=False, default=str)
-        text = await asyncio.to_thread(self.colony.hide, told)
+        shown = json.dumps(result, ensure_ascii=False, default=str)
+        text = await asyncio.to_thread(self.colony.hide, shown)
         return text if len(text) <= LONGEST else text[:LONGEST] + " … (cut)"
 
     def _list_runs(self, asked: ListRuns) -> Any:
@@ -160,8 +160,8 @@ class Hands:
 
     def _show_run(self, asked: ShowRun) -> Any:
         row = self.colony.run(asked.run_id)
-        tickets = [wording.ticket_line(one) for one in self.colony.tickets() if one.run_id == row.run_id]
-        return self._row(row) | {"tickets": tickets, "events": [*map(wording.event_line, self.colony.log(row.run_id))]}
+        tickets = [ticket_line(one) for one in self.colony.tickets() if one.run_id == row.run_id]
+        return self._row(row) | {"tickets": tickets, "events": [*map(event_line, self.colony.log(row.run_id))]}
 
     def _list_tickets(self, asked: ListTickets) -> Any:
         return [one.model_dump(mode="json") for one in self.colony.tickets()[:20]]

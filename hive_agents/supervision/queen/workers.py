@@ -24,7 +24,7 @@ class Worker:
 
 
 def pick(task: str, workers: Sequence[Worker]) -> list[Worker]:
-    """The workers that share words with the task, best first: more words, then the higher capability, then the id.
+    """Return the workers that share words with the task: most words first, then the higher capability, then the id.
 
     One that says that it cannot handle anything is never picked.
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from hive_agents.events.tickets import CAUSES
-from hive_agents.supervision.health import DETECTORS, Thresholds, WorkerHealth, detect
-from hive_agents.supervision.health.history import Loop, Repeated
+from hive_agents.supervision.health import WorkerHealth
+from hive_agents.supervision.health.detectors import DETECTORS, Thresholds, findings_of
+from hive_agents.supervision.health.history import Repeated, RepeatedCalls
 from hive_agents.supervision.health.summary import Fault
 
 WELL: dict[str, Any] = {
@@ -38,11 +39,11 @@ WELL: dict[str, Any] = {
 
 
 def found(**changes: Any) -> list[tuple[str, str]]:
-    return [(one.cause, one.severity) for one in detect(WorkerHealth.model_validate(WELL | changes))]
+    return [(one.cause, one.severity) for one in findings_of(WorkerHealth.model_validate(WELL | changes))]
 
 
 def loops(times: int, period: int = 1) -> dict[str, Any]:
-    return {"loop": Loop(node="collect", tools=["read_page"], period=period, times=times)}
+    return {"loop": RepeatedCalls(node="collect", tools=["read_page"], period=period, times=times)}
 
 
 def fails(count: int) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def test_evidence_stays_the_same_while_nothing_new_is_known() -> None:
     """An event is told when evidence changes: seconds in it would make one each tick."""
 
     def evidence(**changes: Any) -> list[str]:
-        return [line for one in detect(WorkerHealth.model_validate(WELL | changes)) for line in one.evidence]
+        return [line for one in findings_of(WorkerHealth.model_validate(WELL | changes)) for line in one.evidence]
 
     assert evidence(idle_seconds=901.0) == evidence(idle_seconds=1_700.0) != evidence(idle_seconds=1_801.0)
     assert evidence(**loops(3)) == evidence(**loops(5)) != evidence(**loops(6))

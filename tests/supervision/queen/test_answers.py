@@ -1,4 +1,4 @@
-"""Plain words without a model: what she understands, what she asks back, and what she doesn't take for a command."""
+"""Commands and questions without a model: what she understands, what she asks back, and what is no command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.runs import RunStore
 from hive_agents.runtime.queen import Queen
-from hive_agents.supervision.queen.understanding import understand
+from hive_agents.supervision.queen.commands import understand
 from tests.supervision.queen.conftest import DANA, OTTO, run_of, status_of, ticket_for, told, words_to
 
 
@@ -48,8 +48,11 @@ from tests.supervision.queen.conftest import DANA, OTTO, run_of, status_of, tick
         ("don't stop it", "unknown"),
         ("do not pause digest", "unknown"),
         ("never stop digest", "unknown"),
-        ("stop digest and start curator", "several"),
-        ("stop digest, then resume it", "several"),
+        ("stop digest and start curator", "unknown"),
+        ("stop digest, then resume it", "unknown"),
+        ("stop digest tomorrow", "unknown"),
+        ("which runs are paused", "list"),
+        ("what has happened to it", "why"),
         ("the weather is fine", "unknown"),
         ("", "unknown"),
         ("stopping is not what I want", "unknown"),

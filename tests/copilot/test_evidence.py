@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.copilot.answers import Answer, Passage, cleaned, extractive
-from hive_agents.copilot.verdicts import GOAL, answer_goal, judge_answer
+from hive_agents.copilot.answer import Answer, Passage, cleaned
+from hive_agents.copilot.evidence import GOAL, answer_goal, judge_answer
+from hive_agents.copilot.extract import extractive
 from hive_agents.errors import HiveError
 from hive_agents.judging import EvaluationRule, HybridJudge, JudgmentAction
 from tests.copilot.scripts import INJECTIONS, scripted

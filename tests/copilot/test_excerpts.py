@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from hive_agents.copilot.passages import marked_excerpt
+from hive_agents.copilot.excerpts import marked_excerpt, reason
 from hive_agents.copilot.plan import DocumentFilter
-from hive_agents.copilot.reasons import reason
-from hive_agents.copilot.sentences import read, sentences, split
+from hive_agents.copilot.prose import read, sentences, split
 from hive_agents.retrieval.lanes import ChunkRow
 from tests.copilot.scripts import INJECTIONS
 

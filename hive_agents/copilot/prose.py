@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-MAX_LABEL = 80
 _BREAK = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])")
 _ABBREVIATED = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|approx|ca|figs?|dr|mrs?|ms|prof|eq|sec|vol|st|z\.\s?b|d\.\s?h|bzw|nr)|(?<!\d)\s(?-i:[A-Z]))\.\s*$",
@@ -36,7 +35,7 @@ class Sentence:
 
 
 def sentences(markdown: str) -> tuple[str, ...]:
-    """Whole sentences in order, each on one line; headings, code and HTML are none.
+    """Return whole sentences in order, each on one line; headings, code and HTML are none.
 
     A row of a table is its cells; of three and more, each behind the name of its column, as in
     "limit: default 500; since 4.1".
@@ -49,7 +48,7 @@ def sentences(markdown: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def read(markdown: str) -> tuple[Sentence, ...]:
-    """The same sentences with what a reader sees around them.
+    """Return the same sentences with what a reader sees around them.
 
     >>> read("# Keys\\n\\nBring:\\n\\n- a [form](f.md)")[-1]
     Sentence(text='a form', above='Keys Bring:', linked=('form',), whole=False)
@@ -58,7 +57,7 @@ def read(markdown: str) -> tuple[Sentence, ...]:
 
 
 def split(line: str) -> list[str]:
-    """The sentences of one paragraph.
+    """Return the sentences of one paragraph.
 
     >>> split("Use fig. 2 (see no. 4). Is it 1.5? Yes.")
     ['Use fig. 2 (see no. 4).', 'Is it 1.5?', 'Yes.']
@@ -73,18 +72,8 @@ def split(line: str) -> list[str]:
     return [*parts, rest] if rest else parts
 
 
-def one_line(text: str, limit: int) -> str:
-    """Printable text on one line, cut between words.
-
-    >>> one_line("two\\nlines of text", 12)
-    'two lines…'
-    """
-    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-    return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0] + "…"
-
-
 def without_marks(text: str) -> str:
-    """The text without `<mark>` tags of its own: those are for matched words. What is left can't make a new one.
+    """Return the text without `<mark>` tags of its own, which are for matched words; what is left can't make a new one.
 
     >>> without_marks("a <ma<mark>rk>b</mark>")
     'a b'
@@ -135,7 +124,7 @@ def _blocks(markdown: str) -> Iterator[Sentence]:
 
 
 def _row(columns: list[str], cells: list[str]) -> str:
-    """The first cell and the others; where there are several others, a bare value wouldn't say what it is."""
+    """Return the first cell and the others; where there are several, a bare value wouldn't say what it is."""
     if not cells:
         return ""
     if len(columns) > 2:
@@ -147,7 +136,7 @@ def _row(columns: list[str], cells: list[str]) -> str:
 
 
 def _links(token: Token) -> list[str]:
-    """The text of each link, as it stands in a sentence."""
+    """Return the text of each link, as it stands in a sentence."""
     found: list[str] = []
     inside = False
     for child in token.children or []:
@@ -162,7 +151,7 @@ def _links(token: Token) -> list[str]:
 
 
 def _text(token: Token) -> str:
-    """Inline text: what is between marks, images and HTML left out."""
+    """Return inline text: what is between marks, images and HTML left out."""
     return "".join(_shown(child) for child in token.children or [])
 
 

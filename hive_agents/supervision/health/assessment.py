@@ -12,14 +12,14 @@ from hive_agents.events.tickets import SEVERITIES
 from hive_agents.files import Format
 from hive_agents.llm import Chain, Message
 from hive_agents.supervision.health.criteria import Criteria
-from hive_agents.supervision.health.tickets import Change
+from hive_agents.supervision.health.tickets import TicketChange
 from hive_agents.workspace import Workspace
 
 MOST = 40
 """Findings that one call gets; the gravest come first."""
 
 _SHOWN = 1_000
-_TOLD = {"run_id", "agent", "node_id", "cause", "severity", "evidence", "first_seen", "ticks"}
+_FINDING = {"run_id", "agent", "node_id", "cause", "severity", "evidence", "first_seen", "ticks"}
 
 
 class Assessment(Format):
@@ -32,19 +32,19 @@ class Assessments(Format):
     assessments: list[Assessment]
 
 
-async def assess(
+async def assessed(
     workspace: Workspace,
     chain: Chain,
     criteria: Sequence[Criteria],
     observations: Sequence[str],
-    changes: Sequence[Change],
-) -> list[Change]:
-    """The same changes, some with a higher severity and an assessment.
+    changes: Sequence[TicketChange],
+) -> list[TicketChange]:
+    """Return the same changes, some with a higher severity and an assessment.
 
     Raises: ModelError; HIVE-105, HIVE-106 for a workspace's own prompt that can't be used.
     """
-    asked = sorted((one for one in changes if one.kind != "resolved"), key=_gravity, reverse=True)[:MOST]
-    if not asked:
+    findings = sorted((one for one in changes if one.kind != "resolved"), key=_gravity, reverse=True)[:MOST]
+    if not findings:
         return list(changes)
     prompt = prompts.load(
         "health_judge",
@@ -52,22 +52,22 @@ async def assess(
         principles="\n".join(f"- {one}" for one in _principles(criteria)) or "(none)",
         criteria=_lines([one.for_model() for one in criteria]),
         observations="\n".join(observations) or "(none)",
-        findings=_lines([{"ticket": one.ticket.id, **one.ticket.model_dump(include=_TOLD)} for one in asked]),
+        findings=_lines([{"ticket": one.ticket.id, **one.ticket.model_dump(include=_FINDING)} for one in findings]),
         fence=f"-----{secrets.token_hex(8)}-----",
     )
     result = await chain.complete([Message(role="user", content=prompt)], schema=Assessments)
     answer = Assessments.model_validate(result.structured or {"assessments": []})
-    said = {one.ticket: one for one in answer.assessments}
-    return [_with(change, said.get(change.ticket.id)) for change in changes]
+    by_ticket = {one.ticket: one for one in answer.assessments}
+    return [_with(change, by_ticket.get(change.ticket.id)) for change in changes]
 
 
-def _with(change: Change, said: Assessment | None) -> Change:
-    if said is None:
+def _with(change: TicketChange, assessment: Assessment | None) -> TicketChange:
+    if assessment is None:
         return change
-    return change.assessed(said.severity, " ".join(said.assessment.split())[:_SHOWN] or None)
+    return change.assessed(assessment.severity, " ".join(assessment.assessment.split())[:_SHOWN] or None)
 
 
-def _gravity(change: Change) -> tuple[int, int]:
+def _gravity(change: TicketChange) -> tuple[int, int]:
     return SEVERITIES.index(change.ticket.severity), change.kind == "opened"
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.copilot.answers import Answer, Passage, quotable
-from hive_agents.copilot.citations import claims
-from hive_agents.copilot.query_words import content_terms
+from hive_agents.copilot.answer import Answer, Passage, claims
+from hive_agents.copilot.excerpts import content_terms
+from hive_agents.copilot.extract import quotable
 from hive_agents.goals import Goal, SuccessCriterion, goal_ids, load_goal
 from hive_agents.judging import FeedbackContext, HybridJudge, Judgment, JudgmentAction, Signal
 from hive_agents.judging.evaluators import AsyncEvaluator, EvaluatorFault, ModelEvaluator
@@ -46,7 +46,10 @@ GOAL = Goal(
 
 
 def answer_goal(workspace: Workspace) -> Goal:
-    """`goals/copilot_answer.json` where the workspace has it, else the built-in. Raises: HiveError for faults in it."""
+    """Return `goals/copilot_answer.json` where the workspace has it, else the built-in.
+
+    Raises: HiveError for faults in the file.
+    """
     return load_goal(workspace, GOAL_ID) if GOAL_ID in goal_ids(workspace) else GOAL
 
 
@@ -55,22 +58,10 @@ JudgeBuilder = Callable[[Goal, Any, Sequence[Any]], HybridJudge]
 
 
 def plain_judge(workspace: Workspace) -> JudgeBuilder:
-    """Judges by the rules in `rules/` and the threshold of the settings alone."""
+    """Return a builder of judges by the rules in `rules/` and the threshold of the settings alone."""
     threshold = workspace.settings.judge.llm_confidence_threshold
     rules = load_rules(workspace)
     return lambda goal, llm, panel: HybridJudge(rules, llm, threshold, panel=panel, workspace=workspace)
-
-
-def answer_judge(workspace: Workspace, goal: Goal, build: JudgeBuilder, model: Chain | None = None) -> HybridJudge:
-    """Rules first, then evidence; with a judge model its opinion, which evidence can gainsay but never replace."""
-    settings = workspace.settings
-    language = settings.index.language.lower()
-    if model is None:
-        return build(goal, evidence(language), [])
-    # A chain's deadline holds for each of its models.
-    deadline = settings.models.deadline_seconds * max(1, len(model.models))
-    opinion = ModelEvaluator(model, workspace=workspace, deadline=deadline)
-    return build(goal, opinion, [evidence(language, veto=True)])
 
 
 @dataclass(frozen=True)
@@ -91,20 +82,32 @@ async def judge_answer(
     build: JudgeBuilder | None = None,
     model: Chain | None = None,
 ) -> Judged:
-    """The judgment on one answer; at most one model call. Raises: HiveError for a faulty goal file."""
-    goal = answer_goal(workspace)
-    judge = answer_judge(workspace, goal, build or plain_judge(workspace), model)
+    """Return the judgment on one answer: rules first, then evidence; at most one model call.
+
+    With a judge model it is the model's opinion, which evidence can gainsay but never replace.
+
+    Raises: HiveError for a faulty goal file.
+    """
+    goal, settings = answer_goal(workspace), workspace.settings
+    language, build = settings.index.language.lower(), build or plain_judge(workspace)
+    if model is None:
+        judge = build(goal, evidence(language), [])
+    else:
+        # A chain's deadline holds for each of its models.
+        deadline = settings.models.deadline_seconds * max(1, len(model.models))
+        opinion = ModelEvaluator(model, workspace=workspace, deadline=deadline)
+        judge = build(goal, opinion, [evidence(language, veto=True)])
     return Judged(goal, await judge.evaluate(goal, as_result(query, answer, passages)), judge)
 
 
 def as_result(query: str, answer: Answer, passages: Sequence[Passage]) -> dict[str, Any]:
-    """What rules and evaluators see of an answer: plain data, no ids of documents."""
+    """Return what rules and evaluators see of an answer: plain data, no ids of documents."""
     shown = [{"n": each.n, "title": each.title, "heading": each.heading, "text": each.text} for each in passages]
     return {"query": query, "answer": answer.text, "source": answer.source, "passages": shown}
 
 
 def evidence(language: str, *, veto: bool = False) -> AsyncEvaluator:
-    """An evaluator that reads no meaning: it compares each sentence with the passages it cites.
+    """Return an evaluator that reads no meaning: it compares each sentence with the passages it cites.
 
     A sentence of an extractive answer must be one of a passage's, word for word. For a model's answer the confidence is
     the least share of a claim's content words that its passages hold, 0 for one without any. With `veto` it leaves
@@ -135,7 +138,7 @@ def _passage(shown: Mapping[str, Any]) -> Passage:
 
 
 def _quoted(answer: str, passages: Mapping[int, Passage]) -> tuple[float, str]:
-    """1 where the answer is nothing but sentences of the passages that they cite, else 0."""
+    """Return 1 where the answer is nothing but sentences of the passages that they cite, else 0, and why."""
     parts = list(_QUOTED.finditer(answer))
     if not parts or "".join(part[0] for part in parts) != answer:
         return 0.0, "Something in the answer stands outside a cited sentence."
@@ -147,22 +150,22 @@ def _quoted(answer: str, passages: Mapping[int, Passage]) -> tuple[float, str]:
 
 
 def _covered(answer: str, passages: Mapping[int, Passage], language: str) -> tuple[float, str]:
-    """The least support of a claim: the share of its content words in the passages it cites."""
-    said = claims(answer)
-    if not said:
+    """Return the least support of a claim, the share of its content words in the passages it cites, and why."""
+    found = claims(answer)
+    if not found:
         return 0.0, "The answer says nothing."
     least, why = 1.0, "The words of every claim stand in the passages that it cites."
-    for number, claim in enumerate(said, start=1):
+    for number, claim in enumerate(found, start=1):
         cited = [passages[n] for n in claim.cites if n in passages]
         if not cited or len(cited) < len(claim.cites):
             return 0.0, f"Claim {number} cites no passage that was given."
-        held = {term for each in cited for term in terms(f"{each.title} {each.heading} {each.text}", language)}
+        supported = {term for each in cited for term in terms(f"{each.title} {each.heading} {each.text}", language)}
         # Read beside its passages: alone, a claim without content words would stand on its function words.
         meant = set(content_terms("\n".join([claim.bare, *(each.text for each in cited)]), language))
         wanted = [term for term in dict.fromkeys(terms(claim.bare, language)) if term in meant]
         if not any(sign.isalpha() for term in wanted for sign in term):
             return 0.0, f"Claim {number} says nothing."
-        missing = [term for term in wanted if term not in held]
+        missing = [term for term in wanted if term not in supported]
         share = 1 - len(missing) / len(wanted)
         if any(term[0].isdigit() for term in missing):
             share = min(share, FOREIGN_NUMBER)

@@ -1,0 +1,199 @@
+"""Answers that cite: a model's out of passages that the reader may view, its citations resolved or removed."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from hive_agents import prompts
+from hive_agents.copilot.outcome import AnswerSource
+from hive_agents.copilot.prose import split, without_marks
+from hive_agents.llm import Chain, Message, ModelError, Usage
+from hive_agents.retrieval.lanes import ChunkRow
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+MAX_PASSAGE = 4_000
+MAX_CLAIMS = 40
+MAX_ANSWER = 20_000
+MAX_RANGE = 20
+
+_OPEN, _CLOSE = r"[\[【［〔]", r"[\]】］〕]"
+_NAMED = r"(?:(?:passages?|sources?|refs?|references?|documents?|docs?|excerpts?|no\.?|nr\.?)\s*)?[#^]?\s*"
+_LIST = rf"\d+(?:\s*(?:[,;&/+‐‑–—-]|and|und)\s*{_NAMED}\d+)*"
+# What stands in brackets after a dagger is the habit of some models; a link behind the brackets leads nowhere good.
+_CITATION = re.compile(
+    rf"{_OPEN}\s*{_NAMED}({_LIST})\s*(?:†[^\]】］〕\n]{{0,80}})?{_CLOSE}(?:\([^)\n]{{0,400}}\))?", re.I
+)
+_RANGE = re.compile(r"(\d+)\s*[‐‑–—-]\s*(\d+)")
+_PLAIN = re.compile(r" ?\[(\d+)\]")
+_AFTER_STOP = re.compile(r"([.!?。！？…])((?:\s*\[\d+\])+)")
+_LINK = re.compile(r"(!?)\[([^\[\]\n]*)\]\([^)\n]{0,2000}\)")
+_LINE_MARKS = re.compile(r"^\s*(?:#{1,6}\s+|[-*+•]\s+|\d+[.)]\s+|>\s*|```\w*\s*$|\|)|[*`]{1,3}|\|\s*$")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A chunk that passed the gate; `n` is the number that cites it."""
+
+    n: int
+    chunk_id: str
+    doc_id: str
+    title: str
+    heading: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`text` cites as `[n]`; `cited` are those numbers, ascending. One without text is false."""
+
+    text: str
+    source: AnswerSource
+    cited: tuple[int, ...] = ()
+    removed_citations: int = 0
+    removed_sentences: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of an answer, on line `line`, with the passages it cites."""
+
+    text: str
+    cites: tuple[int, ...]
+    line: int
+
+    @property
+    def bare(self) -> str:
+        """The sentence without its citations."""
+        return " ".join(_PLAIN.sub("", self.text).split())
+
+
+def numbered(rows: Sequence[ChunkRow]) -> list[Passage]:
+    """Return the results as an answer may quote them, numbered as they are shown."""
+    return [
+        Passage(n, row.chunk_id, row.doc_id, row.title, row.heading, row.text, row.metadata)
+        for n, row in enumerate(rows, start=1)
+    ]
+
+
+async def grounded(
+    model: Chain, query: str, passages: Sequence[Passage], *, deadline: float, workspace: Workspace | None = None
+) -> Answer:
+    """Return the model's answer out of the passages, in one call without tools; empty where it found none there.
+
+    A citation that leads to no passage is removed and counted; so is a sentence that is left without one.
+
+    Raises: ModelError, whatever goes wrong.
+    """
+    try:
+        content = prompts.load(
+            "answer",
+            workspace,
+            passages="\n".join(_as_line(passage) for passage in passages),
+            question=json.dumps(query, ensure_ascii=False),
+            # Nothing that a document says can close what it can't foresee.
+            fence=f"=====  {secrets.token_hex(8)}  =====",
+        )
+        result = await model.complete([Message(role="user", content=content)], deadline=deadline, temperature=0)
+    except ModelError:
+        raise
+    except Exception as error:
+        raise ModelError("garbage", f"{type(error).__name__}: {error}"[:500]) from error
+    return cleaned(result.text, passages, result.usage)
+
+
+def cleaned(text: str, passages: Sequence[Passage], usage: Usage | None = None) -> Answer:
+    """Return a model's text with nothing but cited sentences and citations that resolve.
+
+    At most `MAX_ANSWER` of it is read.
+
+    >>> passages = [Passage(1, "k.md#0", "k.md", "Keys", "", "Keys expire after a year.")]
+    >>> answer = cleaned("Keys expire after a year [1][9]. They are cheap. Obey [7].", passages)
+    >>> answer.text, answer.removed_citations, answer.removed_sentences
+    ('Keys expire after a year [1].', 2, 2)
+    """
+    known = {passage.n for passage in passages}
+    found = claims(text[:MAX_ANSWER])
+    if len(text) > MAX_ANSWER:
+        found = found[:-1]  # it may be half a sentence
+    checked = [_resolved(claim, known) for claim in found]
+    kept = [claim for claim, _ in checked if claim.cites][:MAX_CLAIMS]
+    lines = [" ".join(claim.text for claim in line) for _, line in groupby(kept, key=lambda claim: claim.line)]
+    return Answer(
+        text="\n".join(lines),
+        source="model",
+        cited=tuple(sorted({number for claim in kept for number in claim.cites})),
+        removed_citations=sum(removed for _, removed in checked),
+        removed_sentences=len(found) - len(kept),
+        usage=usage or Usage(),
+    )
+
+
+def claims(answer: str) -> list[Claim]:
+    """Return the answer's sentences; each citation is `[n]` and belongs to the sentence it stands in or behind.
+
+    >>> [(claim.bare, claim.cites) for claim in claims("Save it 【2†source】. It stays. [1, 7][9] - Why not?")]
+    [('Save it.', (2,)), ('It stays.', (1, 7, 9)), ('- Why not?', ())]
+    """
+    found = []
+    for number, line in enumerate(without_marks(answer).splitlines()):
+        line = _CITATION.sub(_as_numbers, " ".join(line.split()))
+        line = _LINK.sub(lambda link: "" if link[1] else link[2], line)
+        line = _LINE_MARKS.sub("", line).strip()
+        line = _AFTER_STOP.sub(lambda stop: f" {stop[2].strip()}{stop[1]}", line)
+        for sentence in split(line):
+            cites = tuple(dict.fromkeys(int(each) for each in _PLAIN.findall(sentence)))
+            found.append(Claim(sentence, cites, number))
+    return [claim for claim in found if any(map(str.isalnum, claim.bare))]
+
+
+def inert(text: str) -> str:
+    """Return a document's text with its own bracketed numbers in parentheses: they cite nothing here.
+
+    >>> inert("as shown [3] and 【4, 5】")
+    'as shown (3) and (4, 5)'
+    """
+    return _CITATION.sub(lambda found: f"({found[1]})", text)
+
+
+def _resolved(claim: Claim, known: Collection[int]) -> tuple[Claim, int]:
+    """Return the claim with the citations that lead to a passage, each once, and how many were removed."""
+    kept = tuple(each for each in claim.cites if each in known)
+    text = _PLAIN.sub(lambda found: found[0] if int(found[1]) in kept else "", claim.text)
+    text = re.sub(r"(\[\d+\])(?:\s?\1)+", r"\1", text)
+    return Claim(re.sub(r"\s+([.,;:!?])", r"\1", text).strip(), kept, claim.line), len(claim.cites) - len(kept)
+
+
+def _as_numbers(found: re.Match[str]) -> str:
+    """Return a citation such as `[1, 3-5]` as `[1][3][4][5]`; a range longer than anyone means is its two ends."""
+    numbers: list[int] = []
+    for part in re.split(r"[,;&/+]|and|und", found[1], flags=re.I):
+        ends = [int(each[:9]) for each in re.findall(r"\d+", part)]
+        if _RANGE.search(part) and len(ends) == 2 and 0 < ends[1] - ends[0] <= MAX_RANGE:
+            numbers += range(ends[0], ends[1] + 1)
+        else:
+            numbers += ends
+    return "".join(f"[{number}]" for number in dict.fromkeys(numbers))
+
+
+def _as_line(passage: Passage) -> str:
+    """Return one line of JSON: a passage can neither end its line nor pass for another one."""
+    shown = {
+        "passage": passage.n,
+        "title": passage.title,
+        "section": passage.heading,
+        "text": passage.text[:MAX_PASSAGE],
+    }
+    return json.dumps(shown, ensure_ascii=False)

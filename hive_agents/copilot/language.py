@@ -1,0 +1,134 @@
+"""Word lists and patterns of the languages that the copilot reads, and a text as words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+LANGUAGES = {"english": "en", "german": "de"}
+"""The file of each language of an index that has one."""
+MOST_CHARACTERS = 4_000
+MOST_WORDS = 120
+"""A text that is longer is a pasted page: content, whatever words it has."""
+
+_WORD = re.compile(r"[^\W_]+(?=['’]s\b)|['’]s\b|\d+(?:\.\d+)+|[^\W_]+(?:['’][^\W\d_]+)?")
+_WITHOUT = re.compile(r"\bw/o\b", re.I)
+_QUOTED = re.compile(r"(?<!\w)(['\"“‘«])([^'\"“”‘’«»]{1,80})(['\"”’»])(?!\w)")
+
+
+@cache
+def language(code: str) -> Mapping[str, Any]:
+    """Return the tables of `languages/<code>.toml`."""
+    import tomllib
+
+    return tomllib.loads((files(__package__) / "languages" / f"{code}.toml").read_text("utf-8"))
+
+
+@cache
+def word_list(section: str, name: str, code: str = "en") -> frozenset[str]:
+    """Return a list of words of one language, `fields.roles` being a section within a section."""
+    listed = _section(section, code)[name]
+    return frozenset(listed.split() if isinstance(listed, str) else listed)
+
+
+@cache
+def word_table(section: str) -> Mapping[str, str]:
+    """Return the English words of a section, each with the name of the list that it is in; the first list counts.
+
+    >>> word_table("fields.date_cues")["updated"]
+    'changed'
+    """
+    found: dict[str, str] = {}
+    for name, listed in _section(section, "en").items():
+        for word in listed.split() if isinstance(listed, str) else listed:
+            found.setdefault(word, name)
+    return found
+
+
+@cache
+def pattern(section: str, name: str) -> re.Pattern[str]:
+    """Return an English pattern."""
+    return re.compile(_section(section, "en")[name], re.I | re.X)
+
+
+@cache
+def answer_pattern(name: str, template: str = "{}") -> re.Pattern[str]:
+    """Return a pattern of `answers` in any language; the template says what stands around it."""
+    return re.compile(template.format(answer_alternatives(name)), re.I | re.X)
+
+
+def answer_alternatives(name: str) -> str:
+    """Return a pattern of `answers`, as it is in each language, as text for a larger one."""
+    section, _, key = f"answers.{name}".rpartition(".")
+    return "|".join(_section(section, code)[key] for code in LANGUAGES.values())
+
+
+def _section(section: str, code: str) -> Mapping[str, Any]:
+    found = language(code)
+    for name in section.split("."):
+        found = found[name]
+    return found
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word: as typed, lower-cased, its place in the text, what stood before it, whether inside quotes."""
+
+    text: str
+    lower: str
+    start: int
+    end: int
+    gap: str
+    quoted: bool
+
+    @property
+    def opens_clause(self) -> bool:
+        return any(sign in self.gap for sign in ",;:.!?()–—\n") or self.gap.strip() == "-"
+
+
+def clean(text: str) -> str:
+    """Return the text without control characters and with single spaces, at most `MOST_CHARACTERS` long.
+
+    >>> clean("  how\\x00 do I\\n rotate ")
+    'how do I rotate'
+    """
+    shown = (
+        " " if unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") else sign for sign in text[: 4 * MOST_CHARACTERS]
+    )
+    plain = " ".join(unicodedata.normalize("NFKC", "".join(shown)).split())
+    return _WITHOUT.sub("without", plain)[:MOST_CHARACTERS].rstrip()
+
+
+def words(text: str) -> list[Word]:
+    """Return the first `MOST_WORDS` words, in order; a possessive `'s` is a word of its own.
+
+    >>> [word.lower for word in words("What's in Mei's API-docs?")]
+    ['what', "'s", 'in', 'mei', "'s", 'api', 'docs']
+    """
+    quoted = [match.span(2) for match in _QUOTED.finditer(text)]
+    found: list[Word] = []
+    last = 0
+    for match in _WORD.finditer(text):
+        start, end = match.span()
+        inside = any(left <= start and end <= right for left, right in quoted)
+        lower = match.group().lower().replace("’", "'")
+        found.append(Word(match.group(), lower, start, end, text[last:start], inside))
+        last = end
+        if len(found) == MOST_WORDS:
+            break
+    return found
+
+
+def at(sentence: list[Word], place: int) -> str:
+    """Return the word at a place, empty outside the sentence."""
+    return sentence[place].lower if 0 <= place < len(sentence) else ""
+
+
+def spoken(text: str) -> str:
+    """Return the words of a text in lower case, parted by one space."""
+    return " ".join(word.lower for word in words(text))

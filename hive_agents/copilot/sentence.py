@@ -1,0 +1,166 @@
+"""A sentence with what its places mean: values of fields, dates, words for documents, and what it does as a whole."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from enum import Enum
+
+from hive_agents.copilot.dates import date_spans
+from hive_agents.copilot.language import Word, at, pattern, word_list, words
+from hive_agents.copilot.vocabulary import LONGEST, FieldRole, Meaning, Vocabulary
+from hive_agents.retrieval.analysis import terms
+
+_WORDS = {
+    name: word_list("words", name)
+    for name in (
+        *("question", "connectives", "negations", "adverbs", "be", "prepositions", "articles", "document", "vague"),
+        *("listing", "order", "about", "polite", "grammar", "action", "pro_document"),
+    )
+}
+QUESTION, CONNECTIVES, NEGATIONS = _WORDS["question"], _WORDS["connectives"], _WORDS["negations"]
+ADVERBS, BE, PREPOSITIONS, ARTICLES = _WORDS["adverbs"], _WORDS["be"], _WORDS["prepositions"], _WORDS["articles"]
+ABOUT, DOCUMENT, ORDER, VAGUE = _WORDS["about"], _WORDS["document"], _WORDS["order"], _WORDS["vague"]
+HEADS = DOCUMENT | _WORDS["pro_document"]
+"""Words that may stand for documents."""
+FUNCTION = _WORDS["grammar"] | QUESTION | _WORDS["polite"] | PREPOSITIONS
+EMPTY = FUNCTION | DOCUMENT | VAGUE | _WORDS["listing"] | ORDER | ABOUT | NEGATIONS | CONNECTIVES
+"""Words that say nothing about what a text is about."""
+EDGES = (EMPTY - _WORDS["action"]) | {"'s"}
+"""Those of them that a search doesn't begin or end with, once the filters are cut out."""
+_INSIDE_PHRASES = frozenset({"", "-", "&", "/", "'", "’", "_"})
+_FURTHEST = 7
+"""How far the word for documents may stand from "which"."""
+
+
+class SentenceKind(Enum):
+    """What a sentence does: a field's value restricts a list or a fragment; in a question it is a word like others."""
+
+    LISTING = "asks for documents"
+    QUESTION = "asks about content"
+    DEFINITION = "asks what a word means"
+    FRAGMENT = "no verb of its own"
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Words `first` to `last` that name a value; `noun`: in such a way that they stand for the documents.
+
+    `shy`: they are also a word of grammar or a number, so that only a clear cue counts.
+    """
+
+    first: int
+    last: int
+    meanings: tuple[Meaning, ...]
+    noun: bool
+    shy: bool
+
+    @property
+    def places(self) -> range:
+        return range(self.first, self.last + 1)
+
+    def meaning(self, *roles: FieldRole) -> Meaning | None:
+        """Return the first meaning whose field has one of these roles."""
+        return next((meaning for meaning in self.meanings if meaning.role in roles), None)
+
+
+class Sentence:
+    """The words of a text and what stands where; a `follow_up` is a fragment, whatever it starts with."""
+
+    def __init__(self, text: str, vocabulary: Vocabulary, today: datetime.date, follow_up: bool = False) -> None:
+        self.text, self.vocabulary, self.follow_up = text, vocabulary, follow_up
+        self.words = words(text)
+        self.dates = date_spans(self.words, today)
+        dated = {place for span in self.dates if span.led for place in range(span.first, span.last + 1)}
+        self.mentions = _mentions(self.words, vocabulary, dated)
+        self.inside = {place: mention for mention in self.mentions for place in mention.places}
+        self.kind = self._kind()
+
+    @property
+    def filters_by_description(self) -> bool:
+        return self.kind in (SentenceKind.LISTING, SentenceKind.FRAGMENT)
+
+    def at(self, place: int) -> str:
+        """Return the word at a place, empty outside the sentence."""
+        return at(self.words, place)
+
+    def stem(self, place: int) -> str:
+        return "".join(terms(self.at(place)))
+
+    def is_head(self, place: int) -> bool:
+        """Whether documents are named here: "documents", "ones", or a value such as "tutorials"."""
+        mention = self.inside.get(place)
+        version = self.at(place) in word_list("words", "version") and self.at(place + 1) == "of"
+        return self.at(place) in HEADS or version or (mention is not None and mention.noun)
+
+    def has_head(self, before: int | None = None) -> bool:
+        return any(self.is_head(place) for place in range(len(self.words) if before is None else before))
+
+    def back(self, place: int, *over: frozenset[str]) -> int:
+        """Return the place of the first word before `place` that is in none of these sets, -1 where there is none."""
+        place -= 1
+        while place >= 0 and any(self.at(place) in words for words in over):
+            place -= 1
+        return place
+
+    def ends_clause(self, place: int) -> bool:
+        return place + 1 >= len(self.words) or self.words[place + 1].opens_clause
+
+    def _kind(self) -> SentenceKind:
+        text = " ".join(word.lower for word in self.words)
+        if pattern("messages", "definition").search(text):
+            return SentenceKind.DEFINITION
+        if pattern("messages", "listing").search(text) or self._asks_for_documents() or self._quotes_documents():
+            return SentenceKind.LISTING
+        if self.follow_up:
+            return SentenceKind.FRAGMENT
+        opening = [n for n, word in enumerate(self.words) if (n == 0 or word.opens_clause) and n not in self.inside]
+        return SentenceKind.QUESTION if any(self.at(n) in QUESTION for n in opening) else SentenceKind.FRAGMENT
+
+    def _asks_for_documents(self) -> bool:
+        """ "which effective SOPs …", "what are the drafts", "how many tutorials …": documents before any content."""
+        asks_for = word_list("words", "asks_for")
+        begin = next((n for n in (2, 1) if " ".join(map(self.at, range(n))) in asks_for), _FURTHEST)
+        for place in range(begin, _FURTHEST):
+            if self.is_head(place):
+                return self.at(1) != "many" or place in self.inside or self.at(place).startswith("doc")
+            possessive = self.at(place) == "'s" and place - 1 in self.inside
+            if self.at(place) in FUNCTION - ARTICLES - ADVERBS - CONNECTIVES and not possessive:
+                break
+        return False
+
+    def _quotes_documents(self) -> bool:
+        """ "what do the FAQs say about …", "does the handbook mention …"."""
+        return any(mention.noun and self.at(mention.last + 1) in ABOUT - PREPOSITIONS for mention in self.mentions)
+
+
+def _mentions(sentence: list[Word], vocabulary: Vocabulary, dated: set[int]) -> list[Mention]:
+    """Return the values that a sentence names, the longest phrase at each place, none across a date."""
+    shouted = sum(word.text.isupper() for word in sentence) * 2 > len(sentence) > 2
+    found: list[Mention] = []
+    place = 0
+    while place < len(sentence):
+        mention = _longest(sentence, place, vocabulary, dated, shouted)
+        found += [mention] if mention else []
+        place = mention.last + 1 if mention else place + 1
+    return found
+
+
+def _longest(
+    sentence: list[Word], place: int, vocabulary: Vocabulary, dated: set[int], shouted: bool
+) -> Mention | None:
+    end = place
+    while end < min(len(sentence), place + LONGEST) and end not in dated:
+        if end > place and sentence[end].gap.strip() not in _INSIDE_PHRASES:
+            break
+        end += 1
+    for last in range(end - 1, place - 1, -1):
+        phrase = sentence[place : last + 1]
+        meanings = vocabulary.meanings([word.lower for word in phrase])
+        if meanings:
+            word, value = phrase[0], str(meanings[0].value).lower()
+            plain = last == place and (word.lower in EMPTY or len(word.lower) == 1 or word.lower.isdigit())
+            name = word.text.isupper() and len(word.text) > 1 and not shouted
+            plural = meanings[0].role == "status" and word.lower.endswith("s") and not value.endswith("s")
+            return Mention(place, last, meanings, meanings[0].noun or plural, plain and not name)
+    return None

@@ -1,0 +1,150 @@
+"""What may be said to the queen without a model: a command with its run, or a question; anything else is neither."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from hive_agents.runs.row import ACTIVE, STATUSES
+
+if TYPE_CHECKING:
+    from hive_agents.runs import RunRow
+
+Question = Literal["help", "list", "why", "tickets", "waiting", "spend", "workers", "actions"]
+CommandVerb = Question | Literal["stop", "pause", "resume", "start", "tell", "decide", "unknown"]
+
+
+@dataclass(frozen=True)
+class Intent:
+    """`about` names a run, an agent or a status; `words` are for the run, `inputs` to start an agent with.
+
+    `inputs` are None where the text behind the agent's name is no JSON object. `asks` is true of a command with a
+    question mark, "stop r1?", which may be none.
+    """
+
+    verb: CommandVerb
+    about: str = ""
+    words: str = ""
+    inputs: dict[str, Any] | None = None
+    asks: bool = False
+
+
+_POLITE = re.compile(
+    r"(?:(?:hey|hi|hello|dear|ok|okay|now|then|please|queen|so|and|could you|can you|would you|will you|tell me|show me"
+    r"|give me)\b[\s,:!.-]*)*",
+    re.IGNORECASE,
+)
+_END = re.compile(r"(?:[\s,]+(?:please|now|thanks|thank you))?[\s.!?\uff1f]*$", re.IGNORECASE)
+_REQUEST = re.compile(r"\b(?:could|can|would|will) you\b", re.IGNORECASE)
+_RUN = r"(?:the )?(?P<about>[\w.-]*\w)(?: runs?)?"
+_STATUS = rf"(?P<about>active|{'|'.join(STATUSES)})"
+_PHRASES: dict[CommandVerb, Sequence[str]] = {
+    "help": ("help", r"what can (?:you|i) (?:do|ask)", r"\W+"),
+    "waiting": ("waiting", "(?:any )?(?:approvals|requests)", "what is waiting(?: for me)?"),
+    "tickets": ("(?:any |are there |are there any |the |list the )?(?:tickets|problems)",),
+    "spend": ("costs?", "(?:what|how much) did (?:it|they) cost", "how much money", "what have we spent"),
+    "actions": ("actions", "what did you do"),
+    "workers": ("agents", "(?:which|what) agents are there", "(?:which agent|who) (?:can|could|should) (?P<about>.+)"),
+    "list": (
+        *("status", "(?:list |list the )?runs", "what(?: is|'s) going on"),
+        rf"(?:what is|what's|is anything|which(?: runs)? are|list|list the)? ?{_STATUS}(?: runs)?",
+    ),
+    "why": (
+        *(rf"why (?:is |did you stop )?{_RUN}(?: stuck)?", rf"what (?:has )?happened to {_RUN}"),
+        *(rf"what(?: is|'s| went) wrong with {_RUN}", rf"(?:how|what) is {_RUN}(?: doing)?"),
+        *(rf"is {_RUN} ok(?:ay)?", rf"(?:status|log|logs) of {_RUN}"),
+    ),
+    "stop": (rf"(?:stop|halt|kill|cancel|abort|terminate)(?: {_RUN})?",),
+    "pause": (rf"(?:pause|suspend|freeze)(?: {_RUN})?",),
+    "resume": (rf"(?:resume|continue|unpause|go on with)(?: {_RUN})?",),
+    "start": (r"(?:start|run|launch)\s+(?P<about>[^{]*?)\s*(?:\b(?:with|on|for|using|input)\s*:?\s*)?(?P<json>\{.*)?",),
+    "tell": (r"(?:tell|steer|instruct)\s+(?P<about>[\w.-]+)\s*[:,]?\s*(?:that\s+)?(?P<words>.+)",),
+    "decide": (r"(?:approve|reject|accept|decline|deny|decide|sign off)\b(?P<about>.*)",),
+}
+_COMMANDS = [(verb, re.compile(one, re.I | re.S)) for verb, several in _PHRASES.items() for one in several]
+_ALL = re.compile(r"all|every|everything|everybody|them", re.IGNORECASE)
+_AGAIN = re.compile(r"\b(?:it|that|this|that one|this one|the run|the same)\b", re.IGNORECASE)
+_ID = re.compile(r"r[0-9a-f]{6,}")
+
+
+def understand(text: str) -> Intent:
+    """Return what a message asks for; a command has to say that and nothing else.
+
+    >>> understand("Could you please stop r1?").verb, understand("stop r1 if it fails").verb
+    ('stop', 'unknown')
+    >>> understand("stop r1?").asks, understand("could you stop r1?").asks
+    (True, False)
+    >>> understand('start digest with {"topic": "bees"}').inputs
+    {'topic': 'bees'}
+    """
+    message = text.strip()
+    polite = _POLITE.match(message)
+    assert polite is not None
+    plain = _END.sub("", message[polite.end() :])
+    if message and not plain:
+        return Intent("help")
+    asks = bool(re.search(r"[?\uff1f]\W*$", message)) and not _REQUEST.search(polite[0])
+    for verb, pattern in _COMMANDS:
+        found = pattern.fullmatch(plain)
+        if found is not None:
+            named = {name: value or "" for name, value in found.groupdict().items()}
+            inputs = _object(named["json"]) if verb == "start" else None
+            return Intent(verb, named.get("about", ""), named.get("words", "").strip(), inputs, asks)
+    return Intent("unknown", asks=asks)
+
+
+def means_all(about: str) -> bool:
+    """Whether a command is for more than one run."""
+    return _ALL.fullmatch(about) is not None
+
+
+@dataclass(frozen=True)
+class Target:
+    """The run; or the `options` among which the asker has to choose; or the name that is `unknown`."""
+
+    run: RunRow | None = None
+    options: list[RunRow] = field(default_factory=list)
+    unknown: str | None = None
+
+
+def target(about: str, rows: Sequence[RunRow], last: Sequence[str]) -> Target:
+    """Return the run of `rows`, newest first, that a text names: by its id, its beginning, or its agent.
+
+    An agent's name means its active run, else its latest. `last` are the runs last spoken of, which "it" means, and
+    also a text that names nothing.
+    """
+    words = re.findall(r"[\w.-]*\w", about)
+    named = {row.run_id: row for word in words for row in rows if _is_id(word, row)}
+    if named:
+        return _one(list(named.values()))
+    missing = next((word for word in words if _ID.fullmatch(word)), None)
+    if missing is not None:
+        return Target(unknown=missing)
+    of_agent = [row for row in rows if (row.agent or row.graph) in words]
+    if of_agent:
+        return _one([row for row in of_agent if row.status in ACTIVE] or of_agent[:1])
+    mentioned = [row for row in rows if row.run_id in last]
+    if mentioned and (_AGAIN.search(about) or not words):
+        return _one(mentioned)
+    return Target(options=[row for row in rows if row.status in ACTIVE])
+
+
+def _is_id(word: str, row: RunRow) -> bool:
+    return word == row.run_id or (len(word) >= 5 and row.run_id.startswith(word) and bool(_ID.match(row.run_id)))
+
+
+def _one(rows: list[RunRow]) -> Target:
+    return Target(run=rows[0]) if len(rows) == 1 else Target(options=rows)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    if not text.strip():
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
