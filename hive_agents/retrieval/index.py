@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
 from hive_agents.retrieval.scoped import ScopedIndex
 from hive_agents.retrieval.vectors import VectorIndex
-from hive_agents.store import connect, database_errors
+from hive_agents.store import connect, database_errors, file_identity
 from hive_agents.workspace import Workspace
 
 _SCORERS = 6
@@ -55,7 +54,7 @@ class SqliteIndex:
         if not workspace.database.exists():
             raise self._never_indexed()
         self._connection = connect(workspace.database)
-        self._file = _file_id(workspace.database)
+        self._file = file_identity(workspace.database)
         with database_errors(workspace.database):
             found = find_generation(self._connection, collection.name, state)
         if found is None:
@@ -81,7 +80,7 @@ class SqliteIndex:
 
     def is_live(self) -> bool:
         """Whether this is still the index that a new search would open."""
-        if _file_id(self._workspace.database) != self._file:
+        if file_identity(self._workspace.database) != self._file:
             return False  # set aside and rebuilt
         return self._one("SELECT 1 FROM corpus_stats WHERE generation = ?", (self._generation,)) is not None
 
@@ -300,11 +299,3 @@ class _Postings:
                 raise StaleIndex
             return None
         return row[0], row[1]
-
-
-def _file_id(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino

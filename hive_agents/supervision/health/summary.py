@@ -93,8 +93,7 @@ def get_worker_health_summary(
     since = since or now - dt.timedelta(seconds=RECENT_TICKS * workspace.settings.judge.tick_seconds)
     if not workspace.database.exists():
         return []
-    with connected(workspace.database) as connection:
-        connection.row_factory = Row
+    with connected(workspace.database, rows=True) as connection:
         rows = _rows(connection, tenant, since, also)
         looked_at = [row["run_id"] for row in rows if row["status"] in ACTIVE or (row["ended_at"] or "") >= _iso(since)]
         events = _events(connection, looked_at)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from sqlite3 import Connection, Row
+from sqlite3 import Row
 from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents.store import audit, connected
@@ -54,7 +53,7 @@ class ActionLog:
     ) -> ActionEntry:
         """Write down what is about to be done; what was begun under that key before stands."""
         row = (key, audit.now(), ticket_id, tenant, run_id, action, "begun", json.dumps(detail))
-        with self._connection() as connection:
+        with connected(self.workspace.database, rows=True) as connection:
             connection.execute("INSERT INTO queen_actions VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
             return _entry(connection.execute("SELECT * FROM queen_actions WHERE key = ?", (key,)).fetchone())
 
@@ -65,7 +64,7 @@ class ActionLog:
     def note(self, entry: ActionEntry, status: EntryStatus | None = None, **detail: Any) -> ActionEntry:
         """Write down how far she is with it, and return the entry."""
         after = entry.detail | detail
-        with self._connection() as connection:
+        with connected(self.workspace.database, rows=True) as connection:
             update = "UPDATE queen_actions SET status = ?, detail = ? WHERE key = ?"
             connection.execute(update, (status or entry.status, json.dumps(after), entry.key))
         return self._select("key = ?", entry.key)[0]
@@ -85,15 +84,9 @@ class ActionLog:
         return found[: -limit - 1 : -1]
 
     def _select(self, where: str, *values: Any) -> list[ActionEntry]:
-        with self._connection() as connection:
+        with connected(self.workspace.database, rows=True) as connection:
             found = connection.execute(f"SELECT * FROM queen_actions WHERE {where} ORDER BY rowid", values)
             return [_entry(row) for row in found]
-
-    @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        with connected(self.workspace.database) as connection:
-            connection.row_factory = Row
-            yield connection
 
 
 def _entry(row: Row) -> ActionEntry:
