@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
+    WHO_ASKS,
     Surface,
-    WorkspaceOption,
     count,
     one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
 
 if TYPE_CHECKING:
@@ -24,11 +22,12 @@ if TYPE_CHECKING:
 
 AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
 ReasonOption = Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")]
-AsOption = Annotated[str | None, typer.Option("--as", metavar="USER", help="Who asks (default: the local user).")]
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
 
+@with_surface(as_user=WHO_ASKS)
 def propose(
+    surface: Surface,
     agent: AgentArgument,
     patch: Annotated[
         str | None,
@@ -40,10 +39,6 @@ def propose(
         Path | None, typer.Option("--file", metavar="NEW.json", help="The whole new agent in place of a patch.")
     ] = None,
     reason: ReasonOption = None,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Propose a new version: it is checked and written down, and serves nobody until it is deployed."""
     from hive_agents.agents.evolution import proposals
@@ -54,34 +49,32 @@ def propose(
         raise HiveError.of("HIVE-409", "say what changes", fix="give --patch FILE, or --file NEW.json", exit_code=2)
     if not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "a proposal needs a reason", fix='add --reason "…"', exit_code=2)
-    place = open_workspace(workspace)
+    place = surface.workspace
     require_known(place, agent)
     change = read_patch(patch) if patch is not None else _whole(file)
-    who = _asker(place, by)
+    who = _asker(place, surface.as_user)
     made = proposals.propose(place, agent, change, by=who, reason=reason)
     value = {"agent": agent, "version": made.version, "file": made.file, "diagnostics": [], "diff": made.patch}
     lines = [f"version {made.version} of {agent} is proposed: {made.file}"]
     lines += [one_line(f"  {step['op']} {step['path']}") for step in made.patch]
-    Surface(json, quiet).show(value, *lines, f"hive agents deploy {agent} --version {made.version} measures it")
+    surface.show(value, *lines, f"hive agents deploy {agent} --version {made.version} measures it")
 
 
+@with_surface(as_user=WHO_ASKS)
 def deploy(
+    surface: Surface,
     agent: AgentArgument,
     version: Annotated[
         int | None, typer.Option("--version", min=1, help="A proposed version (default: the agent's file).")
     ] = None,
     reason: ReasonOption = None,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Run its goal's eval cases beside what serves, and ask another person to let it serve, unless it is blocked."""
     from hive_agents.runtime import agent_deploy
 
-    place, surface = open_workspace(workspace), Surface(json, quiet)
+    place = surface.workspace
     require_known(place, agent)
-    who = _asker(place, by)
+    who = _asker(place, surface.as_user)
     with surface.progress() as progress:
         outcome = agent_deploy.deploy(
             place,
@@ -89,42 +82,35 @@ def deploy(
             by=who,
             version=version,
             reason=reason,
-            principal=_principal(place, by),
+            principal=_principal(place, surface.as_user),
             progress=progress,
         )
     surface.show(outcome.to_json(), *_parts(agent, outcome))
     raise typer.Exit(1 if outcome.verdict.decision == "blocked" else 0)
 
 
-def rollback(
-    agent: AgentArgument,
-    reason: ReasonOption = None,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def rollback(surface: Surface, agent: AgentArgument, reason: ReasonOption = None) -> None:
     """Serve the version before again; run it again to go further back."""
     from hive_agents.agents import versions
     from hive_agents.runtime.decider import holds_token
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     require_known(place, agent)
     authn = "token" if holds_token() else "local"
-    row, before = versions.rollback(place, agent, _asker(place, by), reason=reason, authn=authn)
+    row, before = versions.rollback(place, agent, _asker(place, surface.as_user), reason=reason, authn=authn)
     value = {"agent": agent, "deployed": row.version, "previous": before.version}
-    Surface(json, quiet).show(value, f"version {row.version} of {agent} serves again (before: {before.version})")
+    surface.show(value, f"version {row.version} of {agent} serves again (before: {before.version})")
 
 
-def history(
-    agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def history(surface: Surface, agent: AgentArgument) -> None:
     """Every deployment of an agent, newest first, with what was measured."""
     from rich.table import Table
 
     from hive_agents.agents import versions
 
-    place, surface = open_workspace(workspace), Surface(json, quiet)
+    place = surface.workspace
     require_known(place, agent)
     rows = [row.to_json(active=n == 0) for n, row in enumerate(versions.versions(place, agent))]
     surface.warn(versions.warnings(place, agent))
@@ -139,17 +125,16 @@ def history(
     surface.show({"versions": rows}, table if rows else f"{agent} was never deployed: its file serves")
 
 
-def align(
-    agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def align(surface: Surface, agent: AgentArgument) -> None:
     """Derive anew what the health judge measures an agent by: its goal, its prompts, the queen's principles."""
     from hive_agents.agents.versions import deployed_text
     from hive_agents.supervision.health.criteria import align as aligned
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     criteria = aligned(place, agent, deployed_text)
     value = {"agent": agent, "criteria": criteria.model_dump(mode="json")}
-    Surface(json, quiet).show(value, f"{agent} is aligned with {count(len(criteria.sources), 'source')}")
+    surface.show(value, f"{agent} is aligned with {count(len(criteria.sources), 'source')}")
 
 
 def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:

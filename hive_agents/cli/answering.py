@@ -16,16 +16,8 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 
-def give_answer(
-    surface: Surface,
-    place: Workspace,
-    requests: list[str],
-    rule: str | None,
-    verb: Verb,
-    by: str | None,
-    answer: dict[str, Any],
-) -> None:
-    """Decide `requests`, and whatever is pending for `rule`, as the person `by`; with several, each for itself.
+def give_answer(surface: Surface, requests: list[str], rule: str | None, verb: Verb, **answer: Any) -> None:
+    """Decide `requests`, and whatever is pending for `rule`; with several, each for itself.
 
     Raises: HIVE-409 without a request, for a single one as `runtime.decisions.decide`.
     """
@@ -33,7 +25,8 @@ def give_answer(
     from hive_agents.errors import HiveError
     from hive_agents.runtime.decider import decider_for
 
-    answer |= asdict(decider_for(place, by))
+    place = surface.workspace
+    answer |= asdict(decider_for(place, surface.as_user))
     if rule is not None:
         requests = [*requests, *(one.id for one in reversed(ApprovalStore(place).list("pending", rule)))]
     elif not requests:

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, console, count, open_workspace
+from hive_agents.cli.surface import Surface, console, count, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.runtime.chat import Chat
 
 
+@with_surface(as_user="Read as USER of access/*.json.", before="thread")
 def command(
+    surface: Surface,
     text: Annotated[str | None, typer.Argument(help="A question; without one the chat is interactive.")] = None,
-    as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="Read as USER of access/*.json.")] = None,
     thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="Go on with this thread.")] = None,
     doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Ask about this document only.")] = None,
     filters: Annotated[
@@ -28,9 +29,6 @@ def command(
     trace: Annotated[
         str | None, typer.Option("--trace", metavar="RUN", help="How a turn was made (operators).")
     ] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Ask the copilot: it answers from the documents that you may see."""
     import os
@@ -40,13 +38,12 @@ def command(
     from hive_agents.errors import HiveError
     from hive_agents.runtime.chat import Chat
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     for given in filter(None, (text, doc, thread, cursor, rename, trace, *(filters or []))):
         given.encode()  # HIVE-112: a shell hands on any byte
     if doc is not None and not doc.strip():
         raise HiveError.of("HIVE-409", "--doc names no document", fix="name it, or leave --doc out", exit_code=2)
-    chat = Chat(place, Identity(place, as_user, os.environ).principal, thread)
+    chat = Chat(place, Identity(place, surface.as_user, os.environ).principal, thread)
     if trace is not None:
         _show_trace(chat, trace, surface)
         return
@@ -56,7 +53,7 @@ def command(
     if export or delete or rename is not None:
         _keep_thread(chat, surface, export=export, rename=rename, delete=delete)
         return
-    if text is None and (json or quiet):
+    if text is None and (surface.as_json or surface.quiet):
         raise HiveError.of("HIVE-409", "there is no question", fix='hive chat "…" --json', exit_code=2)
     keep_fresh(place, surface, told=False)
     if text is None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, console, figure, styled
+from hive_agents.cli.surface import Surface, console, figure, styled, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -21,23 +21,22 @@ READERS = {
 }
 
 
+@with_surface(workspace=False)
 def command(
+    surface: Surface,
     keep: Annotated[Path | None, typer.Option("--keep", metavar="DIR", help="Keep the workspace here.")] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """The whole story on the sample workspace, in a temporary copy."""
     import tempfile
 
-    from hive_agents.cli.surface import Surface
     from hive_agents.sample import init_workspace
     from hive_agents.workspace import Workspace
 
     with tempfile.TemporaryDirectory(prefix="hive-demo-") as folder:
         place = Workspace(init_workspace(keep or Path(folder) / "workspace"))
-        story = Story(place, silent=json or quiet)
+        story = Story(place, silent=surface.as_json or surface.quiet)
         result = story.tell()
-    Surface(json, quiet).show(result)
+    surface.show(result)
 
 
 class Story:

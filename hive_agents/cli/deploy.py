@@ -8,13 +8,10 @@ import typer
 from hive_agents.cli.surface import (
     ConfigArgument,
     GoldenOption,
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
 
 if TYPE_CHECKING:
@@ -23,7 +20,9 @@ if TYPE_CHECKING:
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
 
+@with_surface()
 def command(
+    surface: Surface,
     config: ConfigArgument,
     allow_inconclusive: Annotated[
         bool, typer.Option("--allow-inconclusive", help="Deploy also what is equal, or better without proof.")
@@ -41,9 +40,6 @@ def command(
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")] = None,
     golden: GoldenOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Put a config through the gate, and switch to it if it passes."""
     from hive_agents.errors import HiveError
@@ -57,8 +53,7 @@ def command(
     if override and accept_tag:
         why = "--override asks another person to overrule the gate, --accept-tag says that you answer for a tag's loss"
         raise HiveError.of("HIVE-409", why, fix="use one of the two")
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     requester = requester_for(place) if override else ""  # refused before the gate spends a use of the holdout
     stored = named_config(place, config)
     who = reviewer_for(place, None) if accept_tag else None

@@ -5,18 +5,17 @@ from typing import Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     count,
     one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
 
 
+@with_surface()
 def command(
+    surface: Surface,
     write_seed: Annotated[
         bool, typer.Option("--write-seed", help="Also write embeddings/*.npz, so that a fresh clone embeds nothing.")
     ] = False,
@@ -24,9 +23,6 @@ def command(
         bool, typer.Option("--accept", help="Let a change of chunking, fields or model serve unproved; needs --reason.")
     ] = False,
     reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Build or update the index; what hasn't changed is not embedded again."""
     from hive_agents.errors import HiveError
@@ -37,8 +33,7 @@ def command(
 
     if accept and not reason:
         raise HiveError.of("HIVE-409", "--accept needs a reason", fix='add --reason "…"')
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     with surface.progress() as progress:
         report = build_index(place, progress, write_seed=write_seed, accept=accept)
     surface.warn(report.warnings)

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli import judge_rules
-from hive_agents.cli.judge_rules import AsOption, short
+from hive_agents.cli.judge_rules import WHO_ACTS, short
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     figure,
     one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
 
 if TYPE_CHECKING:
@@ -29,39 +26,36 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 @app.command("stats")
+@with_surface()
 def stats(
+    surface: Surface,
     since: Annotated[str | None, typer.Option("--since", help="From this ISO time on.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="Before this ISO time.")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Rates, agreement with people, cost, thresholds and weights."""
     from hive_agents.judging.stats import judge_stats
 
-    value = judge_stats(open_workspace(workspace), since=since, until=until)
-    Surface(json, quiet).show(value, *_stats_parts(value))
+    value = judge_stats(surface.workspace, since=since, until=until)
+    surface.show(value, *_stats_parts(value))
 
 
 @app.command("calibrate")
+@with_surface(as_user=WHO_ACTS)
 def calibrate(
+    surface: Surface,
     alpha: Annotated[
         float | None, typer.Option(min=0.0, max=0.5, help="Most disagreement let through (default: judge.alpha).")
     ] = None,
     delta: Annotated[
         float | None, typer.Option(min=0.001, max=0.5, help="Probability of missing that (default: judge.delta).")
     ] = None,
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Learn thresholds from audits; a lower one takes effect when a second person approves it (hive approvals)."""
     from hive_agents.judging import calibration
     from hive_agents.runtime.decider import requester_for
 
-    surface, place = Surface(json, quiet), open_workspace(workspace)
-    by = requester_for(place, as_user=as_)
+    place = surface.workspace
+    by = requester_for(place, as_user=surface.as_user)
     settings = place.settings.judge
     metrics = calibration.calibrate(
         place,
@@ -83,15 +77,13 @@ def calibrate(
 
 
 @app.command("audit")
+@with_surface(as_user=WHO_ACTS)
 def audit(
+    surface: Surface,
     decision: Annotated[int | None, typer.Argument(help="The decision to answer; without it, the queue.")] = None,
     action: Annotated[str | None, typer.Option("--action", help="accept, retry, replan or escalate.")] = None,
     comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most items of the queue.")] = 20,
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """The auditor's queue: decisions drawn at random, shown without the judge's verdict."""
     from hive_agents.approvals.people import person
@@ -99,9 +91,11 @@ def audit(
     from hive_agents.judging import audits
     from hive_agents.runtime.decider import reviewer_for
 
-    surface, place = Surface(json, quiet), open_workspace(workspace)
+    place = surface.workspace
     if decision is None:
-        items = [item.to_json() for item in audits.queue(place, by=person(as_) if as_ else None)]
+        items = [
+            item.to_json() for item in audits.queue(place, by=person(surface.as_user) if surface.as_user else None)
+        ]
         lines = [
             f"{item['id']:>6}  {one_line(item['goal_type']):<16} {short(item['result'])}" for item in items[:limit]
         ]
@@ -110,7 +104,7 @@ def audit(
         return
     if action is None:
         raise HiveError.of("HIVE-409", "an audit needs --action", fix="add --action accept|retry|replan|escalate")
-    by = reviewer_for(place, as_).by
+    by = reviewer_for(place, surface.as_user).by
     done = audits.answer(place, decision, action.lower(), by, comment)
     value: dict[str, Any] = {
         "id": done.id,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace, styled
+from hive_agents.cli.surface import Surface, one_line, styled, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.judging.learning import LearnedRule
@@ -14,26 +14,22 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Rules learned from what people decided.", no_args_is_help=True)
 
-AsOption = Annotated[str | None, typer.Option("--as", help="Who acts (default: the local user).")]
+WHO_ACTS = "Who acts (default: the local user)."
 RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 
 
 @app.command("mine")
-def mine(
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ACTS)
+def mine(surface: Surface) -> None:
     """Look for conditions under which people always decided the same, and ask people to approve them."""
     from hive_agents.judging.decision_log import DecisionLog
     from hive_agents.judging.learning import RuleBook, mine
     from hive_agents.runtime.decider import holds_token, requester_for
     from hive_agents.runtime.judge_requests import ask_for_rule
 
-    place = open_workspace(workspace)
-    named = as_ is not None or holds_token()
-    author = requester_for(place, as_user=as_) if named else "service:miner"
+    place = surface.workspace
+    named = surface.as_user is not None or holds_token()
+    author = requester_for(place, as_user=surface.as_user) if named else "service:miner"
     proposals, book = mine(DecisionLog(place).rows()), RuleBook(place)
     values, lines = [], []
     for p in proposals:
@@ -44,40 +40,35 @@ def mine(
             f"{p.id}  {p.human_action:<9} {p.agreements}/{p.support}, at least {p.confidence:.0%}  {p.trigger_pattern}"
         )
         lines.append(one_line(f"{line}  ({request or rule.stage})"))
-    Surface(json, quiet).show({"proposals": values}, *lines, f"{len(values)} proposals")
+    surface.show({"proposals": values}, *lines, f"{len(values)} proposals")
 
 
 @app.command("list")
-def list_rules(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@with_surface()
+def list_rules(surface: Surface) -> None:
     """Every rule, by hand and learned, with what people said of its matches."""
-    place = open_workspace(workspace)
+    place = surface.workspace
     values = all_rules(place)
     lines = [
         f"{short(r['id']):<24} {r['source']:<8} {short(r['stage'] or r['mode']):<11} {short(r['action']):<9}"
         f" {short(r['condition'])}"
         for r in values
     ]
-    Surface(json, quiet).show({"rules": values}, *lines, f"{len(values)} rules")
+    surface.show({"rules": values}, *lines, f"{len(values)} rules")
 
 
 @app.command("show")
-def show(
-    rule: RuleArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def show(surface: Surface, rule: RuleArgument) -> None:
     """One learned rule: its condition, evidence, examples and history."""
     from hive_agents.judging.learning import RuleBook
 
-    _show(RuleBook(open_workspace(workspace)).get(rule), Surface(json, quiet))
+    _show(RuleBook(surface.workspace).get(rule), surface)
 
 
 @app.command("approve")
-def approve(
-    rule: RuleArgument,
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ACTS)
+def approve(surface: Surface, rule: RuleArgument) -> None:
     """Let a proposed rule into the shadow, where it logs and does not act; security rules take two people.
 
     The same as `hive approvals approve` of its request.
@@ -87,28 +78,26 @@ def approve(
     from hive_agents.runtime.decisions import decide
     from hive_agents.runtime.judge_requests import ask_for_rule
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     request = ask_for_rule(place, RuleBook(place).get(rule))
-    who = decider_for(place, as_)
+    who = decider_for(place, surface.as_user)
     decided, _ = decide(place, request.id, "approve", by=who.by, authn=who.authn, tenant=who.tenant)
-    _show(RuleBook(place).get(rule), Surface(json, quiet), decided.remaining_approvals)
+    _show(RuleBook(place).get(rule), surface, decided.remaining_approvals)
 
 
 @app.command("retire")
+@with_surface(as_user=WHO_ACTS)
 def retire(
+    surface: Surface,
     rule: RuleArgument,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")] = "",
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """End a learned rule for good."""
     from hive_agents.judging.learning import RuleBook
     from hive_agents.runtime.decider import reviewer_for
 
-    place = open_workspace(workspace)
-    _show(RuleBook(place).retire(rule, reviewer_for(place, as_).by, reason), Surface(json, quiet))
+    place = surface.workspace
+    _show(RuleBook(place).retire(rule, reviewer_for(place, surface.as_user).by, reason), surface)
 
 
 def all_rules(workspace: Workspace) -> list[dict[str, Any]]:

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     console,
     count,
     one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
 
 if TYPE_CHECKING:
@@ -26,13 +23,11 @@ if TYPE_CHECKING:
     from hive_agents.runtime.queen import Queen
 
 
+@with_surface(as_user="Ask as USER of access/*.json.", before="chat")
 def command(
+    surface: Surface,
     text: Annotated[str | None, typer.Argument(help="A message; without one she shows how the colony stands.")] = None,
-    as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="Ask as USER of access/*.json.")] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Talk with her, line by line.")] = False,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Ask the queen what runs, why it is stuck, or to stop it: you hear of what you may see."""
     import os
@@ -41,8 +36,8 @@ def command(
     from hive_agents.errors import HiveError
     from hive_agents.runtime.queen import Queen
 
-    surface, place = Surface(json, quiet), open_workspace(workspace)
-    if chat and (json or text is not None):
+    place = surface.workspace
+    if chat and (surface.as_json or text is not None):
         fix = 'hive queen --chat, or hive queen "…" --json'
         raise HiveError.of("HIVE-409", "--chat takes no message and prints no JSON", fix=fix, exit_code=2)
     if text is not None:
@@ -51,9 +46,9 @@ def command(
 
     def asker() -> Principal:
         """Who speaks now; as for `hive runs`, that is the workspace's owner where nobody else is named."""
-        if as_user is None and not os.environ.get("HIVE_TOKEN", "").strip():
+        if surface.as_user is None and not os.environ.get("HIVE_TOKEN", "").strip():
             return owner()
-        return principal_for(place, as_user, os.environ)
+        return principal_for(place, surface.as_user, os.environ)
 
     if chat:
         _talk(queen, asker)

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     console,
     input_object,
     one_line,
-    open_workspace,
+    with_surface,
 )
 
 if TYPE_CHECKING:
@@ -28,24 +25,21 @@ CHAT = (
 )
 
 
+@with_surface(as_user="Run as USER of access/*.json.")
 def command(
+    surface: Surface,
     agent: Annotated[str | None, typer.Argument(help="An agent of agents/*.json.")] = None,
     input: Annotated[str, typer.Option("--input", metavar="JSON", help="An object with the agent's inputs.")] = "{}",
     chat: Annotated[bool, typer.Option("--chat", help=CHAT)] = False,
     queue: Annotated[bool, typer.Option("--queue", help="Leave it for `hive serve` to run.")] = False,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
-    as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="Run as USER of access/*.json.")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Run an agent to the end, or until it waits for a person (hive approvals)."""
     from hive_agents.errors import HiveError
     from hive_agents.runtime.agent_drive import result_of
     from hive_agents.runtime.agent_run import AgentRun
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     if (agent is None) == (resume is None):
         raise HiveError.of(
             "HIVE-409", "name an agent, or a run to go on with", fix="hive run AGENT, or hive run --resume RUN"
@@ -57,19 +51,19 @@ def command(
         run = AgentRun.resume(place, resume)
     else:
         given = input_object(input)
-        run = AgentRun.start(place, agent or "", given, principal=_principal(place, as_user), hold=not queue)
+        run = AgentRun.start(place, agent or "", given, principal=_principal(place, surface.as_user), hold=not queue)
     if queue:
         result = result_of(run.row)
         surface.show(result, *parts(result), f"  hive runs logs {run.run_id} --follow")
         return
-    if not json and not quiet:
+    if not surface.as_json and not surface.quiet:
         shown = Shown({node.id for node in run.agent.nodes if node.client_facing})
         shown.out.print(f"run {run.run_id}; if it dies: hive run --resume {run.run_id}")
         run.on_event, run.on_text = shown.event, shown.text
     if chat:
         from hive_agents.cli.run_chat import talk
 
-        result = talk(run, stderr=json)
+        result = talk(run, stderr=surface.as_json)
     else:
         result = run.go()
     surface.show(result, *parts(result))

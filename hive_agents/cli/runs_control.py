@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hive_agents.cli.runs_who import Caller
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace
+from hive_agents.cli.surface import WHO_ASKS, Surface, one_line, with_surface
 from hive_agents.errors import Diagnostic, HiveError
 
 if TYPE_CHECKING:
@@ -19,60 +19,37 @@ if TYPE_CHECKING:
     """Gives the run as it is afterwards, and what happens next."""
 
 RunsArgument = Annotated[list[str], typer.Argument(metavar="RUN", help="Runs, as `hive runs` lists them.")]
-AsOption = Annotated[str | None, typer.Option("--as", metavar="USER", help="Who asks (default: the local user).")]
 
 
-def stop(
-    runs: RunsArgument,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def stop(surface: Surface, runs: RunsArgument) -> None:
     """End runs before their time: at once, or after their present step. They can be resumed."""
-    _each(runs, by, workspace, Surface(json, quiet), _stopped)
+    _each(surface, runs, _stopped)
 
 
-def pause(
-    runs: RunsArgument,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def pause(surface: Surface, runs: RunsArgument) -> None:
     """Let runs rest until they are resumed: at once, or after their present step."""
-    _each(runs, by, workspace, Surface(json, quiet), _paused)
+    _each(surface, runs, _paused)
 
 
-def resume(
-    runs: RunsArgument,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def resume(surface: Surface, runs: RunsArgument) -> None:
     """Put runs that were paused or stopped back into the queue; `hive run --resume RUN` goes on with one here."""
-    _each(runs, by, workspace, Surface(json, quiet), _resumed)
+    _each(surface, runs, _resumed)
 
 
-def delete(
-    runs: RunsArgument,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def delete(surface: Surface, runs: RunsArgument) -> None:
     """Forget runs that don't go on: their conversations, files and checkpoints, too. Events and the audit log stay."""
-    _each(runs, by, workspace, Surface(json, quiet), _deleted)
+    _each(surface, runs, _deleted)
 
 
+@with_surface(as_user=WHO_ASKS)
 def say(
+    surface: Surface,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run of an agent.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What its agent is told.")],
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Tell a run's agent something; it reads it before its next turn."""
     text.encode()  # HIVE-112: a shell hands on any byte
@@ -86,7 +63,7 @@ def say(
             return row, f"read when it goes on; first it waits for an answer: hive approvals show {asked[0]}"
         return row, "read before its next turn" if row.status == "running" else f"{row.status}; read when it goes on"
 
-    _each([run], by, workspace, Surface(json, quiet), said)
+    _each(surface, [run], said)
 
 
 def next_step(run_id: str) -> str:
@@ -125,10 +102,10 @@ def _deleted(place: Workspace, row: RunRow, _: Caller) -> tuple[RunRow, str]:
     return row, "deleted"
 
 
-def _each(run_ids: list[str], by: str | None, workspace: WorkspaceOption, surface: Surface, act: Act) -> None:
+def _each(surface: Surface, run_ids: list[str], act: Act) -> None:
     """Do it to each run for itself; what fails stops no other, and the highest exit code counts."""
-    place = open_workspace(workspace)
-    caller = Caller.of(place, by)
+    place = surface.workspace
+    caller = Caller.of(place, surface.as_user)
     rows: list[RunRow] = []
     lines: list[str] = []
     found: list[Diagnostic] = []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace
+from hive_agents.cli.surface import Surface, one_line, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.memory import Entry
@@ -20,12 +20,11 @@ SHORT = 200
 _NODE = re.compile(r"([^/#]+)#\d+(?:/|$)")
 
 
+@with_surface()
 def logs(
+    surface: Surface,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run of an agent.")],
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run rests.")] = False,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Who said what in a run. With --follow and --json, a line a message, then one for the run."""
     import time
@@ -35,12 +34,12 @@ def logs(
     from hive_agents.runs import RunStore
     from hive_agents.runtime.agent_run import leases_of
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     row = Caller.of(place).get(place, run)
-    log, surface = Log(place, row), Surface(json, quiet)
+    log = Log(place, row)
     if not follow:
         found = log.new()
-        if json:
+        if surface.as_json:
             surface.show({"runs": [row.summary], "messages": found})
         else:
             _tell(surface, found)
@@ -51,13 +50,13 @@ def logs(
         _tell(surface, log.new())
         if row.status not in AT_WORK:
             break
-        if not (alone or quiet or leases_of(place).is_held(row.thread_id)):
+        if not (alone or surface.quiet or leases_of(place).is_held(row.thread_id)):
             typer.echo(f"{run} waits for a process: `hive serve --headless`, or `hive run --resume {run}`", err=True)
             alone = True
         time.sleep(POLL)
-    if json:
+    if surface.as_json:
         typer.echo(dumps({"runs": [row.summary]}))
-    elif not quiet:
+    elif not surface.quiet:
         typer.echo(f"{run} is {row.status}")
 
 

@@ -8,6 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,24 +23,37 @@ if TYPE_CHECKING:
 
     from hive_agents.workspace import Workspace
 
-WorkspaceOption = Annotated[
+_WorkspaceOption = Annotated[
     Path | None,
     typer.Option("--workspace", "-w", help="Workspace folder (default: the nearest upwards, else ./workspace)."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no tables.")]
+_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+_QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no tables.")]
 GoldenOption = Annotated[Path | None, typer.Option("--golden", help="Golden set (default: evals/golden.json).")]
 ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name or a path.")]
 
+WHO_ASKS = "Who asks (default: the local user)."
 PROGRESS_AFTER = 1.0
 
 
 class Surface:
-    """Where a command shows its result: JSON on stdout alone, or text; the rest goes to stderr."""
+    """What every command is given: the workspace, who is named with `--as`, and where the result is shown.
 
-    def __init__(self, as_json: bool, quiet: bool) -> None:
+    The result goes to stdout, as JSON alone or as text; all else goes to stderr.
+    """
+
+    def __init__(self, as_json: bool, quiet: bool, *, folder: Path | None = None, as_user: str | None = None) -> None:
         self.as_json = as_json
         self.quiet = quiet
+        self.as_user = as_user
+        self._folder = folder
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """The workspace of `--workspace`, else the nearest upwards. Raises: HIVE-410 where there is none."""
+        from hive_agents.workspace import Workspace
+
+        return Workspace(self._folder) if self._folder is not None else Workspace.find()
 
     def show(self, value: dict[str, Any], *parts: RenderableType) -> None:
         """The JSON value, or the renderables that tell the same to a person."""
@@ -85,6 +100,47 @@ class Surface:
         finally:
             if tasks:
                 bars.stop()
+
+
+def with_surface(
+    *, as_user: str | None = None, before: str | None = None, workspace: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options that all commands take; the command gets their values as its first argument, a `Surface`.
+
+    They stand after the command's own. `as_user` is the help text of `--as`, where the command has that option:
+    it stands first of these, or before the command's parameter `before`. `workspace=False` leaves `--workspace` out.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def command(**given: Any) -> None:
+            surface = Surface(
+                given.pop("json"),
+                given.pop("quiet"),
+                folder=given.pop("workspace", None),
+                as_user=given.pop("as_user", None),
+            )
+            function(surface, **given)
+
+        parameters = list(signature(function, eval_str=True).parameters.values())[1:]
+        parameters = [one for one in parameters if one.kind is not Parameter.VAR_KEYWORD]
+        if as_user is not None:
+            option = Annotated[str | None, typer.Option("--as", metavar="USER", help=as_user)]
+            at = next((n for n, one in enumerate(parameters) if one.name == before), len(parameters))
+            parameters.insert(at, _option("as_user", option, None))
+        if workspace:
+            parameters.append(_option("workspace", _WorkspaceOption, None))
+        parameters += [_option("json", _JsonOption, False), _option("quiet", _QuietOption, False)]
+        # Typer reads a command's parameters from both.
+        setattr(command, "__signature__", Signature(parameters))  # noqa: B010 - a function has no such attribute
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return decorate
+
+
+def _option(name: str, annotation: Any, default: object) -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -135,12 +191,6 @@ def count(number: int, noun: str) -> str:
     """
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     return f"{number} {noun if number == 1 else plural}"
-
-
-def open_workspace(path: Path | None) -> Workspace:
-    from hive_agents.workspace import Workspace
-
-    return Workspace(path) if path is not None else Workspace.find()
 
 
 def input_object(text: str) -> dict[str, Any]:
