@@ -8,7 +8,7 @@ from hive_agents.access.keys import own_key
 from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, is_name
 from hive_agents.access.rules import AccessRules
 from hive_agents.access.tokens import mint, verify
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.workspace import Workspace
 
 AS_SECONDS = 600
@@ -57,7 +57,7 @@ def known_principal(workspace: Workspace, user: str) -> Principal:
     found = rules.principal(user)
     if found is None:
         fix = _principals(workspace)
-        raise HiveError.of("HIVE-409", f'there is no principal "{user}"', file="access", fix=fix, exit_code=2)
+        raise NotFound.of("HIVE-409", f'there is no principal "{user}"', file="access", fix=fix)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from hive_agents.approvals.request import (
 )
 from hive_agents.approvals.telling import record
 from hive_agents.database import connected, transaction
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import AuditFault, Diagnostic, HiveError, NotFound
 from hive_agents.events import EventType
 from hive_agents.workspace import Workspace
 
@@ -223,11 +223,8 @@ class ApprovalStore:
         with self._connection() as connection:
             due = [str(row[0]) for row in rows.select(connection, where, [now, now])]
         for request_id in due:
-            try:
+            with suppress(AuditFault):  # what is damaged waits, and nothing else waits for it
                 self._sweep(request_id, now)
-            except HiveError as error:
-                if error.diagnostics[0].code != "HIVE-413":  # what is damaged waits, and nothing else waits for it
-                    raise
 
     def _sweep(self, request_id: str, now: str) -> None:
         with self._transaction() as connection:
@@ -280,7 +277,7 @@ class ApprovalStore:
         found = rows.select(connection, "id = ?", [request_id])
         if not found:
             fix = "`hive approvals list` shows all of them"
-            raise HiveError.of("HIVE-409", f"there is no approval request {request_id}", fix=fix)
+            raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix=fix)
         return found[0]
 
     def _inbox(self) -> Inbox:

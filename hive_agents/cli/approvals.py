@@ -80,7 +80,7 @@ def show(surface: Surface, request: IdArgument) -> None:
     from rich.pretty import Pretty
 
     from hive_agents.approvals import ApprovalStore
-    from hive_agents.errors import HiveError
+    from hive_agents.errors import NotFound
     from hive_agents.runtime.decider import RequestReader
 
     place = surface.workspace
@@ -88,7 +88,7 @@ def show(surface: Surface, request: IdArgument) -> None:
     found, warnings = ApprovalStore(place).read(request)
     if not reader.may_read(found):  # as for an id that nobody has
         fix = "`hive approvals list` shows all of them"
-        raise HiveError.of("HIVE-409", f"there is no approval request {request}", fix=fix)
+        raise NotFound.of("HIVE-409", f"there is no approval request {request}", fix=fix)
     found = reader.shown(found)
     surface.warn(warnings)
     whom = f" for {found.on_behalf_of}" if found.on_behalf_of else ""

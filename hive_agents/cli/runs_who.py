@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import NotFound
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow
@@ -48,11 +48,11 @@ class Caller:
 
         try:
             row = RunStore(place).get(run_id)
-        except HiveError as error:
-            if error.diagnostics[0].code != "HIVE-409" or self.scope.tenant is None:
+        except NotFound:
+            if self.scope.tenant is None:
                 raise
             row = None  # what it suggests may be somebody else's run
         if row is None or not self.scope.sees(row):
             fix = "`hive runs` lists the runs"
-            raise HiveError.of("HIVE-409", f"there is no run {run_id}", fix=fix, exit_code=2)
+            raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix=fix)
         return row

@@ -12,7 +12,7 @@ from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
 from hive_agents.database import connected, transaction
-from hive_agents.errors import HiveError
+from hive_agents.errors import Stale
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.optimizer.budget import BudgetExhausted
 from hive_agents.optimizer.proposal import merged
@@ -219,9 +219,7 @@ def _deploy_approved(workspace: Workspace, approval_id: str) -> Update:
         return {"status": "stopped", "stopped_by": request.status}
     try:
         deploy_approved(workspace, request.id, request.context, request.decisions[-1].model_dump())
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-307":
-            raise
+    except Stale as error:
         store.supersede(request.id, error.diagnostics[0].message)
         return {"status": "stopped", "stopped_by": "superseded"}
     return {"status": "deployed"}

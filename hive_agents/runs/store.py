@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents import audit
 from hive_agents.approvals import ApprovalStore
 from hive_agents.database import connected, transaction
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, NotFound, closest
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs.row import ENDED, RunRow
 
@@ -101,7 +101,7 @@ class RunStore:
             known = [row[0] for row in connection.execute(newest)]
         guess = closest(run_id, known)
         fix = f'did you mean "{guess}"?' if guess else "`hive runs` lists the runs"
-        raise HiveError.of("HIVE-409", f"there is no run {run_id}", fix=fix, exit_code=2)
+        raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix=fix)
 
     def list(
         self,

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import HiveError, WorkerFault
 from hive_agents.events import Event, EventType
 from hive_agents.llm import Chain, Role
 from hive_agents.runs import AGENT_GRAPH, DueRun, RunStore, taken
@@ -107,7 +107,7 @@ def take_up(workspace: Workspace, due: DueRun, bus: Bus, seams: Seams) -> Take |
     return AgentTake(AgentRun.resume(workspace, due.run_id, bus=bus, hosted=True, **given))
 
 
-async def give_up(workspace: Workspace, due: DueRun, bus: Bus, status: str, why: Diagnostic) -> None:
+async def give_up(workspace: Workspace, due: DueRun, bus: Bus, status: str, fault: HiveError) -> None:
     """Record that a run is `failed` or `stopped` because it can't be worked on, unless somebody has it by now.
 
     Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
@@ -120,8 +120,9 @@ async def give_up(workspace: Workspace, due: DueRun, bus: Bus, status: str, why:
         row = await asyncio.to_thread(store.get, due.run_id)
         if row.status not in ("queued", "running", "waiting"):
             return
+        why = fault.diagnostics[0]
         error = {"code": why.code, "message": why.message}
-        stopped_by = "fault" if why.code == "HIVE-422" else why.code
+        stopped_by = "fault" if isinstance(fault, WorkerFault) else why.code
         failed = status == "failed"
         told: dict[str, Any] = {"agent": row.agent, "approval_ids": [], "error": error}
         kind = EventType.RUN_FAILED if failed else EventType.RUN_STOPPED

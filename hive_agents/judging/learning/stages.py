@@ -13,7 +13,7 @@ from typing import Any
 from hive_agents import audit
 from hive_agents.approvals.people import same_person
 from hive_agents.database import connected, transaction
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decision_log import now
 from hive_agents.judging.decisions import SECURITY
@@ -198,7 +198,7 @@ def _find(connection: Connection, rule_id: str) -> LearnedRule | None:
 def _known(connection: Connection, rule_id: str) -> LearnedRule:
     rule = _find(connection, rule_id)
     if rule is None:
-        raise HiveError.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
+        raise NotFound.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
     return rule
 
 
