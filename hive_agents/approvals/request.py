@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from hive_agents.access import asked_by, person, same_person
 from hive_agents.approvals.args_schema import check_schema
-from hive_agents.approvals.people import asked_by, person, same_person
 from hive_agents.formats import AnyCase, Format
 
 Kind = Literal["judgment", "deploy", "tool_call", "rule", "threshold", "question", "ticket", "audit"]

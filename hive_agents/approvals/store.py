@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from hive_agents import audit
+from hive_agents.access import person, same_person
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.answers import Recheck, edited_args, repeats
 from hive_agents.approvals.changes import content, effect, later, overdue
 from hive_agents.approvals.inbox import Inbox, inbox
 from hive_agents.approvals.notify import Occasion, notify
-from hive_agents.approvals.people import person, same_person
 from hive_agents.approvals.permission import refused, require_current, require_open, require_permitted
 from hive_agents.approvals.request import (
     ApprovalRequest,

@@ -17,6 +17,7 @@ from hive_agents.cli.surface import (
 )
 
 if TYPE_CHECKING:
+    from hive_agents.access import Asker, Principal
     from hive_agents.runtime.agent_deploy import AgentDeployment
     from hive_agents.workspace import Workspace
 
@@ -52,8 +53,7 @@ def propose(
     place = surface.workspace
     require_known(place, agent)
     change = read_patch(patch) if patch is not None else _whole(file)
-    who = _asker(place, surface.as_user)
-    made = proposals.propose(place, agent, change, by=who, reason=reason)
+    made = proposals.propose(place, agent, change, by=_asker(surface.asker), reason=reason)
     value = {"agent": agent, "version": made.version, "file": made.file, "diagnostics": [], "diff": made.patch}
     lines = [f"version {made.version} of {agent} is proposed: {made.file}"]
     lines += [one_line(f"  {step['op']} {step['path']}") for step in made.patch]
@@ -74,15 +74,15 @@ def deploy(
 
     place = surface.workspace
     require_known(place, agent)
-    who = _asker(place, surface.as_user)
+    by = _asker(surface.asker)
     with surface.progress() as progress:
         outcome = agent_deploy.deploy(
             place,
             agent,
-            by=who,
+            by=by,
             version=version,
             reason=reason,
-            principal=_principal(place, surface.as_user),
+            principal=_reader(surface.asker),
             progress=progress,
         )
     surface.show(outcome.to_json(), *_parts(agent, outcome))
@@ -93,12 +93,11 @@ def deploy(
 def rollback(surface: Surface, agent: AgentArgument, reason: ReasonOption = None) -> None:
     """Serve the version before again; run it again to go further back."""
     from hive_agents.agents import versions
-    from hive_agents.runtime.decider import holds_token
 
     place = surface.workspace
     require_known(place, agent)
-    authn = "token" if holds_token() else "local"
-    row, before = versions.rollback(place, agent, _asker(place, surface.as_user), reason=reason, authn=authn)
+    asker = surface.asker
+    row, before = versions.rollback(place, agent, _asker(asker), reason=reason, authn=asker.authn)
     value = {"agent": agent, "deployed": row.version, "previous": before.version}
     surface.show(value, f"version {row.version} of {agent} serves again (before: {before.version})")
 
@@ -173,33 +172,27 @@ def _whole(file: Path | None) -> Any:
         raise HiveError(error.diagnostics, exit_code=error.exit_code if error.exit_code == 2 else 1) from None
 
 
-def _asker(place: Workspace, by: str | None) -> str:
+def _asker(asker: Asker) -> str:
     """Who asks, as the queen lets them: a token takes the role operator or admin. Raises: HIVE-415, HIVE-417."""
-    import os
-
-    from hive_agents.access import verify
+    from hive_agents.access import TOKEN
     from hive_agents.errors import HiveError
-    from hive_agents.runs.scope import Scope
-    from hive_agents.runtime.decider import TOKEN, holds_token, requester_for
+    from hive_agents.runs import Scope
 
-    who = requester_for(place, as_user=by)
-    if holds_token() and not Scope(verify(place, os.environ[TOKEN].strip())).operates:
+    by = asker.requester()
+    if not Scope(asker.token_holder()).operates:
         fix = f"it takes an operator's token in {TOKEN}: `hive token --roles operator` makes one"
-        raise HiveError.of("HIVE-415", f"{who} changes no agents: the token lacks that role", fix=fix, exit_code=1)
-    return who
+        raise HiveError.of("HIVE-415", f"{by} changes no agents: the token lacks that role", fix=fix)
+    return by
 
 
-def _principal(place: Workspace, by: str | None) -> Any:
-    """For whom the cases are rehearsed; for nobody no documents are found."""
-    import os
+def _reader(asker: Asker) -> Principal | None:
+    """For whom the cases are rehearsed; one who may ask for a deployment need not be a reader of documents."""
     from contextlib import suppress
 
-    from hive_agents.access import principal_for
     from hive_agents.errors import HiveError
 
-    known = by or os.environ.get("HIVE_TOKEN", "").strip() or place.settings.access.mode == "open"
-    with suppress(HiveError):  # one who may ask for a deployment need not be a reader of documents
-        return principal_for(place, by, os.environ) if known else None
+    with suppress(HiveError):
+        return asker.reader_if_named()
     return None
 
 

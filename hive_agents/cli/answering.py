@@ -23,10 +23,9 @@ def give_answer(surface: Surface, requests: list[str], rule: str | None, verb: V
     """
     from hive_agents.approvals import ApprovalStore
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.decider import decider_for
 
     place = surface.workspace
-    answer |= asdict(decider_for(place, surface.as_user))
+    answer |= asdict(surface.asker.decider())
     if rule is not None:
         requests = [*requests, *(one.id for one in reversed(ApprovalStore(place).list("pending", rule)))]
     elif not requests:

@@ -35,9 +35,9 @@ def list_(
 ) -> None:
     """The requests that you may read, newest first; finishes what was decided and not carried out."""
     from hive_agents.approvals import ApprovalStore
+    from hive_agents.approvals.reader import RequestReader
     from hive_agents.approvals.request import Status
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.decider import RequestReader
     from hive_agents.runtime.decisions import finish
 
     place = surface.workspace
@@ -45,7 +45,7 @@ def list_(
     if wanted is not None and wanted not in get_args(Status):
         fix = f"use one of {', '.join(get_args(Status))}"
         raise HiveError.of("HIVE-409", f'there is no status "{one_line(status)}"', fix=fix)
-    reader = RequestReader(place)
+    reader = RequestReader(place, surface.asker)
     findings = finish(place)
     if reader.is_owner:  # they name requests of every tenant
         surface.warn(findings)
@@ -80,11 +80,11 @@ def show(surface: Surface, request: IdArgument) -> None:
     from rich.pretty import Pretty
 
     from hive_agents.approvals import ApprovalStore
+    from hive_agents.approvals.reader import RequestReader
     from hive_agents.errors import NotFound
-    from hive_agents.runtime.decider import RequestReader
 
     place = surface.workspace
-    reader = RequestReader(place)
+    reader = RequestReader(place, surface.asker)
     found, warnings = ApprovalStore(place).read(request)
     if not reader.may_read(found):  # as for an id that nobody has
         fix = "`hive approvals list` shows all of them"
@@ -166,10 +166,9 @@ def delegate(
 ) -> None:
     """Hand a request to another person."""
     from hive_agents.approvals import ApprovalStore
-    from hive_agents.runtime.decider import decider_for
 
     place = surface.workspace
-    found = ApprovalStore(place).delegate(request, to=to, **asdict(decider_for(place, surface.as_user)))
+    found = ApprovalStore(place).delegate(request, to=to, **asdict(surface.asker.decider()))
     last = found.delegations[-1]
     surface.show(found.to_json(), one_line(f"{last.to} decides {found.id} in place of {last.by}"))
 

@@ -31,9 +31,6 @@ def command(
     ] = None,
 ) -> None:
     """Ask the copilot: it answers from the documents that you may see."""
-    import os
-
-    from hive_agents.access import Identity
     from hive_agents.cli.configs import keep_fresh
     from hive_agents.errors import HiveError
     from hive_agents.runtime.chat import Chat
@@ -43,7 +40,7 @@ def command(
         given.encode()  # HIVE-112: a shell hands on any byte
     if doc is not None and not doc.strip():
         raise HiveError.of("HIVE-409", "--doc names no document", fix="name it, or leave --doc out", exit_code=2)
-    chat = Chat(place, Identity(place, surface.as_user, os.environ).principal, thread)
+    chat = Chat(place, surface.asker.reader, thread)
     if trace is not None:
         _show_trace(chat, trace, surface)
         return

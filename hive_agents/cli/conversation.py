@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import Identity
+from hive_agents.access import Asker
 from hive_agents.cli.replies import in_words, pinned_filters, plain, rendered
 from hive_agents.cli.surface import count, one_line
 from hive_agents.copilot.session import Request
@@ -180,7 +179,7 @@ class Conversation:
 
     def switch(self, rest: str) -> None:
         place = self.chat.workspace
-        self.chat = Chat(place, Identity(place, rest or None, os.environ).principal)
+        self.chat = Chat(place, Asker(place, rest or None).reader)
         self.reply = None
         self.out.print(f"You read as {self.chat.reader.user} of {self.chat.reader.tenant}, in a new thread.")
 

@@ -10,7 +10,6 @@ from hive_agents.cli.surface import Surface, count, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.credentials import CredentialStore
-    from hive_agents.workspace import Workspace
 
 app = typer.Typer(help="Secrets by name, kept encrypted; tools and settings refer to them.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The credential's name.")]
@@ -26,7 +25,7 @@ def set_(
     ] = False,
 ) -> None:
     """Store a secret; `credential:NAME` refers to it."""
-    store = _store(surface.workspace)
+    store = _store(surface)
     store.set(name, _from_stdin() if value_stdin else _asked())
     surface.show({"name": name, "stored": True}, f"stored {name}: refer to it as credential:{name}")
 
@@ -35,7 +34,7 @@ def set_(
 @with_surface()
 def list_(surface: Surface) -> None:
     """List the names; values are never shown."""
-    names = _store(surface.workspace).names()
+    names = _store(surface).names()
     surface.show({"credentials": [{"name": name} for name in names]}, *names, count(len(names), "credential"))
 
 
@@ -43,16 +42,15 @@ def list_(surface: Surface) -> None:
 @with_surface()
 def delete(surface: Surface, name: NameArgument) -> None:
     """Delete a secret."""
-    _store(surface.workspace).delete(name)
+    _store(surface).delete(name)
     surface.show({"name": name, "deleted": True}, f"deleted {name}")
 
 
-def _store(place: Workspace) -> CredentialStore:
+def _store(surface: Surface) -> CredentialStore:
     from hive_agents.credentials import CredentialStore
-    from hive_agents.runtime.decider import require_role
 
-    require_role(place, "use the credential store", "admin")
-    return CredentialStore(place)
+    surface.asker.require_role("use the credential store", "admin")
+    return CredentialStore(surface.workspace)
 
 
 def _from_stdin() -> str:

@@ -44,7 +44,6 @@ def command(
     """Put a config through the gate, and switch to it if it passes."""
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import load_golden
-    from hive_agents.runtime.decider import requester_for, reviewer_for
     from hive_agents.runtime.decisions import ask_for_override
     from hive_agents.verification import deploy, named_config
 
@@ -54,9 +53,9 @@ def command(
         why = "--override asks another person to overrule the gate, --accept-tag says that you answer for a tag's loss"
         raise HiveError.of("HIVE-409", why, fix="use one of the two")
     place = surface.workspace
-    requester = requester_for(place) if override else ""  # refused before the gate spends a use of the holdout
+    requester = surface.asker.requester() if override else ""  # refused before the gate spends a use of the holdout
     stored = named_config(place, config)
-    who = reviewer_for(place, None) if accept_tag else None
+    who = surface.asker.reviewer() if accept_tag else None
     outcome = deploy(
         place,
         stored,

@@ -81,14 +81,11 @@ def review(
 
 
 def _queue(surface: Surface) -> FeedbackQueue:
-    import os
-
-    from hive_agents.access import permissions_of, principal_for
+    from hive_agents.access import Gate, permissions_of
     from hive_agents.copilot.feedback import FeedbackQueue
-    from hive_agents.copilot.gate import Gate
 
     place = surface.workspace
-    person = principal_for(place, surface.as_user, os.environ)
+    person = surface.asker.reader()
     return FeedbackQueue(place, person, Gate(permissions_of(place), person))
 
 

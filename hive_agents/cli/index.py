@@ -25,9 +25,9 @@ def command(
     reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
 ) -> None:
     """Build or update the index; what hasn't changed is not embedded again."""
+    from hive_agents.access import local_user
     from hive_agents.errors import HiveError
     from hive_agents.retrieval import build_index, collection_names
-    from hive_agents.verification.deploy import local_user
     from hive_agents.verification.generations import accept_generations, decide_generations
     from hive_agents.verification.tags import TagChange
 

@@ -52,10 +52,9 @@ def calibrate(
 ) -> None:
     """Learn thresholds from audits; a lower one takes effect when a second person approves it (hive approvals)."""
     from hive_agents.judging import calibration
-    from hive_agents.runtime.decider import requester_for
 
     place = surface.workspace
-    by = requester_for(place, as_user=surface.as_user)
+    by = surface.asker.requester()
     settings = place.settings.judge
     metrics = calibration.calibrate(
         place,
@@ -86,10 +85,9 @@ def audit(
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most items of the queue.")] = 20,
 ) -> None:
     """The auditor's queue: decisions drawn at random, shown without the judge's verdict."""
-    from hive_agents.approvals.people import person
+    from hive_agents.access import person
     from hive_agents.errors import HiveError
     from hive_agents.judging import audits
-    from hive_agents.runtime.decider import reviewer_for
 
     place = surface.workspace
     if decision is None:
@@ -104,7 +102,7 @@ def audit(
         return
     if action is None:
         raise HiveError.of("HIVE-409", "an audit needs --action", fix="add --action accept|retry|replan|escalate")
-    by = reviewer_for(place, surface.as_user).by
+    by = surface.asker.reviewer().by
     done = audits.answer(place, decision, action.lower(), by, comment)
     value: dict[str, Any] = {
         "id": done.id,

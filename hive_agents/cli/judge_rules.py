@@ -24,12 +24,10 @@ def mine(surface: Surface) -> None:
     """Look for conditions under which people always decided the same, and ask people to approve them."""
     from hive_agents.judging.decision_log import DecisionLog
     from hive_agents.judging.learning import RuleBook, mine
-    from hive_agents.runtime.decider import holds_token, requester_for
     from hive_agents.runtime.judge_requests import ask_for_rule
 
     place = surface.workspace
-    named = surface.as_user is not None or holds_token()
-    author = requester_for(place, as_user=surface.as_user) if named else "service:miner"
+    author = surface.asker.requester() if surface.asker.is_named else "service:miner"
     proposals, book = mine(DecisionLog(place).rows()), RuleBook(place)
     values, lines = [], []
     for p in proposals:
@@ -74,13 +72,12 @@ def approve(surface: Surface, rule: RuleArgument) -> None:
     The same as `hive approvals approve` of its request.
     """
     from hive_agents.judging.learning import RuleBook
-    from hive_agents.runtime.decider import decider_for
     from hive_agents.runtime.decisions import decide
     from hive_agents.runtime.judge_requests import ask_for_rule
 
     place = surface.workspace
     request = ask_for_rule(place, RuleBook(place).get(rule))
-    who = decider_for(place, surface.as_user)
+    who = surface.asker.decider()
     decided, _ = decide(place, request.id, "approve", by=who.by, authn=who.authn, tenant=who.tenant)
     _show(RuleBook(place).get(rule), surface, decided.remaining_approvals)
 
@@ -94,10 +91,9 @@ def retire(
 ) -> None:
     """End a learned rule for good."""
     from hive_agents.judging.learning import RuleBook
-    from hive_agents.runtime.decider import reviewer_for
 
     place = surface.workspace
-    _show(RuleBook(place).retire(rule, reviewer_for(place, surface.as_user).by, reason), surface)
+    _show(RuleBook(place).retire(rule, surface.asker.reviewer().by, reason), surface)
 
 
 def all_rules(workspace: Workspace) -> list[dict[str, Any]]:

@@ -30,9 +30,6 @@ def command(
     chat: Annotated[bool, typer.Option("--chat", help="Talk with her, line by line.")] = False,
 ) -> None:
     """Ask the queen what runs, why it is stuck, or to stop it: you hear of what you may see."""
-    import os
-
-    from hive_agents.access import owner, principal_for
     from hive_agents.errors import HiveError
     from hive_agents.runtime.queen import Queen
 
@@ -42,14 +39,7 @@ def command(
         raise HiveError.of("HIVE-409", "--chat takes no message and prints no JSON", fix=fix, exit_code=2)
     if text is not None:
         text.encode()  # HIVE-112: a shell hands on any byte
-    queen = Queen(place)
-
-    def asker() -> Principal:
-        """Who speaks now; as for `hive runs`, that is the workspace's owner where nobody else is named."""
-        if surface.as_user is None and not os.environ.get("HIVE_TOKEN", "").strip():
-            return owner()
-        return principal_for(place, surface.as_user, os.environ)
-
+    queen, asker = Queen(place), surface.asker.reader_or_owner
     if chat:
         _talk(queen, asker)
     elif text is not None:

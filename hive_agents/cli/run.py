@@ -16,7 +16,6 @@ from hive_agents.cli.surface import (
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
-    from hive_agents.workspace import Workspace
 
 RESTS = ("done", "waiting", "paused", "queued")
 CHAT = (
@@ -51,7 +50,7 @@ def command(
         run = AgentRun.resume(place, resume)
     else:
         given = input_object(input)
-        run = AgentRun.start(place, agent or "", given, principal=_principal(place, surface.as_user), hold=not queue)
+        run = AgentRun.start(place, agent or "", given, principal=surface.asker.reader_if_named(), hold=not queue)
     if queue:
         result = result_of(run.row)
         surface.show(result, *parts(result), f"  hive runs logs {run.run_id} --follow")
@@ -79,16 +78,6 @@ def code_of(result: dict[str, Any]) -> int:
     if result["status"] == "stopped" and result["stopped_by"] == "interrupted":
         return 130
     return 0 if result["status"] in RESTS else 1
-
-
-def _principal(place: Workspace, as_user: str | None) -> Any:
-    """Whom the run works for; nobody's run sees no documents."""
-    import os
-
-    from hive_agents.access import principal_for
-
-    known = as_user or os.environ.get("HIVE_TOKEN", "").strip() or place.settings.access.mode == "open"
-    return principal_for(place, as_user, os.environ) if known else None
 
 
 class Shown:

@@ -144,8 +144,8 @@ def questions(run: AgentRun) -> list[ApprovalRequest]:
 
 def _answered(run: AgentRun, listener: Listener) -> bool:
     """Ask whoever sits here what the agent asks; whether a question was answered. The rest needs `hive approvals`."""
+    from hive_agents.access import Asker
     from hive_agents.approvals import ApprovalStore
-    from hive_agents.runtime.decider import decider_for
 
     store, answered = ApprovalStore(run.workspace), False
     for request in questions(run):
@@ -155,7 +155,7 @@ def _answered(run: AgentRun, listener: Listener) -> bool:
         words = listener.line()
         if not words:
             return answered
-        who = decider_for(run.workspace, None)
+        who = Asker(run.workspace).decider()
         try:
             store.decide(request.id, "respond", by=who.by, authn=who.authn, tenant=who.tenant, message=words)
         except HiveError:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli import runs_control, runs_logs
-from hive_agents.cli.runs_who import Caller
 from hive_agents.cli.surface import Surface, one_line, with_surface
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def list_(
 
 def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) -> None:
     from hive_agents.errors import HiveError
-    from hive_agents.runs import RunStore
+    from hive_agents.runs import RunStore, Scope
 
     wanted = status.lower() if status is not None else None
     if wanted is not None and wanted not in STATUSES:
@@ -50,7 +49,7 @@ def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) 
             "HIVE-409", f'there is no status "{one_line(status)}"', fix=f"use one of {', '.join(STATUSES)}"
         )
     place = surface.workspace
-    scope = Caller.of(place).scope
+    scope = Scope(surface.asker.caller().principal)
     every = RunStore(place).list(status=wanted, tenant=tenant or scope.tenant, user=scope.user, limit=limit)
     found = [row for row in every if scope.sees(row)]
     surface.show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
@@ -62,9 +61,10 @@ def show(surface: Surface, run: Annotated[str, typer.Argument(help="A run's id."
     """One run: how it stands, and its nodes and verdicts in order."""
     from hive_agents.cli.timeline import line_of
     from hive_agents.events import EventLog
+    from hive_agents.runs import Scope
 
     place = surface.workspace
-    row = Caller.of(place).get(place, run)
+    row = Scope(surface.asker.caller().principal).run(place, run)
     events = EventLog(place).replay(run_id=run)
     lines = [(event.time, line_of(event)) for event in events]
     result = row.result or {}

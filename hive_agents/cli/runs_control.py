@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hive_agents.cli.runs_who import Caller
 from hive_agents.cli.surface import WHO_ASKS, Surface, one_line, with_surface
 from hive_agents.errors import Diagnostic, HiveError
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from hive_agents.runs import RunRow
     from hive_agents.workspace import Workspace
 
-    Act = Callable[[Workspace, RunRow, Caller], tuple[RunRow, str]]
+    Act = Callable[[Workspace, RunRow, str], tuple[RunRow, str]]
     """Gives the run as it is afterwards, and what happens next."""
 
 RunsArgument = Annotated[list[str], typer.Argument(metavar="RUN", help="Runs, as `hive runs` lists them.")]
@@ -54,7 +53,7 @@ def say(
     """Tell a run's agent something; it reads it before its next turn."""
     text.encode()  # HIVE-112: a shell hands on any byte
 
-    def said(place: Workspace, row: RunRow, _: Caller) -> tuple[RunRow, str]:
+    def said(place: Workspace, row: RunRow, _: str) -> tuple[RunRow, str]:
         from hive_agents import runs
 
         runs.say(place, row.run_id, text)
@@ -70,16 +69,16 @@ def next_step(run_id: str) -> str:
     return f"queued; `hive serve --headless` takes it, or `hive run --resume {run_id}` here"
 
 
-def _stopped(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
+def _stopped(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
     from hive_agents import runs
 
-    return _rests(runs.stop(place, row.run_id, caller.by))
+    return _rests(runs.stop(place, row.run_id, by))
 
 
-def _paused(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
+def _paused(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
     from hive_agents import runs
 
-    return _rests(runs.pause(place, row.run_id, caller.by))
+    return _rests(runs.pause(place, row.run_id, by))
 
 
 def _rests(row: RunRow) -> tuple[RunRow, str]:
@@ -88,14 +87,14 @@ def _rests(row: RunRow) -> tuple[RunRow, str]:
     return row, f"{RESTS[row.control]} after its present step" if row.control is not None else row.status
 
 
-def _resumed(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
+def _resumed(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
     from hive_agents import runs
 
-    row = runs.resume(place, row.run_id, caller.by)
+    row = runs.resume(place, row.run_id, by)
     return row, next_step(row.run_id) if row.status == "queued" else f"{row.status} already"
 
 
-def _deleted(place: Workspace, row: RunRow, _: Caller) -> tuple[RunRow, str]:
+def _deleted(place: Workspace, row: RunRow, _: str) -> tuple[RunRow, str]:
     from hive_agents.runtime.housekeeping import delete_run
 
     delete_run(place, row.run_id)
@@ -105,14 +104,17 @@ def _deleted(place: Workspace, row: RunRow, _: Caller) -> tuple[RunRow, str]:
 def _each(surface: Surface, run_ids: list[str], act: Act) -> None:
     """Do it to each run for itself; what fails stops no other, and the highest exit code counts."""
     place = surface.workspace
-    caller = Caller.of(place, surface.as_user)
+    from hive_agents.runs import Scope
+
+    caller = surface.asker.caller()
+    scope = Scope(caller.principal)
     rows: list[RunRow] = []
     lines: list[str] = []
     found: list[Diagnostic] = []
     code = 0
     for run_id in dict.fromkeys(run_ids):
         try:
-            row, told = act(place, caller.get(place, run_id), caller)
+            row, told = act(place, scope.run(place, run_id), caller.by)
         except HiveError as error:
             if len(run_ids) == 1:
                 raise

@@ -30,12 +30,11 @@ def logs(
     import time
     from json import dumps
 
-    from hive_agents.cli.runs_who import Caller
-    from hive_agents.runs import RunStore
+    from hive_agents.runs import RunStore, Scope
     from hive_agents.runtime.agent_run import leases_of
 
     place = surface.workspace
-    row = Caller.of(place).get(place, run)
+    row = Scope(surface.asker.caller().principal).run(place, run)
     log = Log(place, row)
     if not follow:
         found = log.new()

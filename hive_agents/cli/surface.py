@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
+    from hive_agents.access import Asker
     from hive_agents.workspace import Workspace
 
 _WorkspaceOption = Annotated[
@@ -54,6 +55,13 @@ class Surface:
         from hive_agents.workspace import Workspace
 
         return Workspace(self._folder) if self._folder is not None else Workspace.find()
+
+    @cached_property
+    def asker(self) -> Asker:
+        """Who asks, by `--as` and the environment."""
+        from hive_agents.access import Asker
+
+        return Asker(self.workspace, self.as_user)
 
     def show(self, value: dict[str, Any], *parts: RenderableType) -> None:
         """The JSON value, or the renderables that tell the same to a person."""

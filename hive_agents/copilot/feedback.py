@@ -11,9 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
 from hive_agents import audit
-from hive_agents.access import Principal
-from hive_agents.approvals.people import same_person
-from hive_agents.copilot.gate import Gate
+from hive_agents.access import Gate, Principal, same_person
 from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError

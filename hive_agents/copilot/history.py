@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hive_agents.copilot.gate import Gate
+from hive_agents.access import Gate
 from hive_agents.copilot.outcome import Outcome
 from hive_agents.copilot.plan import RouterDecision
 from hive_agents.copilot.router import PastTurn

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hive_agents.access import Gate
 from hive_agents.copilot.answers import Passage, extractive
 from hive_agents.copilot.filters import RESERVED
-from hive_agents.copilot.gate import Gate
 from hive_agents.copilot.history import still_known
 from hive_agents.copilot.outcome import Found, Outcome
 from hive_agents.copilot.passages import marked_excerpt

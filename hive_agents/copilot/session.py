@@ -12,11 +12,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hive_agents.access import AccessLabels, Documents, Principal, permissions_of
+from hive_agents.access import AccessLabels, Documents, Gate, Principal, TurnGate, permissions_of
 from hive_agents.access.local_key import local_key
 from hive_agents.copilot.documents import Cursors, Row
 from hive_agents.copilot.filters import declared
-from hive_agents.copilot.gate import Gate, TurnGate
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.router import PastTurn

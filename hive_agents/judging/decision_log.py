@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.approvals.people import same_person
+from hive_agents.access import same_person
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import disk_errors

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hive_agents import audit
-from hive_agents.approvals.people import same_person
+from hive_agents.access import same_person
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.goals import goal_type_of

@@ -8,10 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hive_agents.access import Principal, permissions_of
+from hive_agents.access import Gate, Principal, permissions_of
 from hive_agents.copilot.feedback import FeedbackQueue
 from hive_agents.copilot.filters import RESERVED, declared, demands, require_known
-from hive_agents.copilot.gate import Gate
 from hive_agents.copilot.outcome import Outcome
 from hive_agents.copilot.plan import DocumentFilter, SearchStrategy
 from hive_agents.copilot.reply import reply

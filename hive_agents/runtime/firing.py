@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.access import service_principal
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.triggers import TriggerSpec, acting_principal
+from hive_agents.triggers import TriggerSpec
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -56,6 +57,6 @@ def _started(
 ) -> tuple[str, str]:
     from hive_agents.runtime.agent_run import AgentRun
 
-    principal = acting_principal(workspace, spec)
+    principal = service_principal(workspace, spec.service)
     run = AgentRun.start(workspace, spec.agent, input, principal=principal, key=key, hold=False, **brought)
     return run.run_id, principal.tenant

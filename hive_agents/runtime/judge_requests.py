@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from hive_agents.access import same_person
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing
-from hive_agents.approvals.people import same_person
 from hive_agents.errors import HiveError, WrongUsage
 from hive_agents.judging import labels
 from hive_agents.judging.decision_log import DecisionLog

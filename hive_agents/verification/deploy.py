@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Collection
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from hive_agents import audit
+from hive_agents.access import local_user
 from hive_agents.database import connect, database_errors, transaction
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet
@@ -54,12 +54,6 @@ class Deployment:
             "approval_id": None,
             "override": None,
         }
-
-
-def local_user() -> str:
-    with suppress(Exception):  # no user database in a minimal container
-        return f"user:{getpass.getuser()}"
-    return "user:local"
 
 
 def deploy(

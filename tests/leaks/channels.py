@@ -12,9 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.access import Principal, permissions_of
+from hive_agents.access import Gate, Principal, permissions_of
 from hive_agents.copilot.feedback import VERDICTS, FeedbackQueue
-from hive_agents.copilot.gate import Gate
 from hive_agents.copilot.history import past_turns
 from hive_agents.copilot.session import vocabulary_of
 from hive_agents.errors import HiveError

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from hive_agents.access import Principal, permissions_of
+from hive_agents.access import Gate, Principal, permissions_of
 from hive_agents.copilot.feedback import A_HOUR, FeedbackQueue
-from hive_agents.copilot.gate import Gate
 from hive_agents.copilot.history import past_turns
 from hive_agents.copilot.reply import GONE
 from hive_agents.copilot.session import Request, vocabulary_of

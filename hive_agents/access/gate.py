@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from hive_agents.access import PermissionFault, PermissionService, Principal
+from hive_agents.access.principal import Principal
+from hive_agents.access.remote import PermissionFault
+from hive_agents.access.service import PermissionService
 
 log = logging.getLogger(__name__)
 
