@@ -28,7 +28,7 @@ from hive_agents.errors import HiveError, NoModel
 from hive_agents.events import EventType
 from hive_agents.llm import Message, ModelError, ToolCall
 from hive_agents.memory import Entry
-from hive_agents.memory.values import cut
+from hive_agents.text import cut
 
 State = Mapping[str, Any]
 Step = Callable[[NodeWork, State], Awaitable[Update]]

@@ -19,8 +19,8 @@ from hive_agents.goals import Goal
 from hive_agents.judging.verdict import FeedbackContext, Judgment
 from hive_agents.llm import Chain, Role
 from hive_agents.memory import AgentMemory, ConversationStore, DataBuffer, run_folder
-from hive_agents.memory.values import clean
 from hive_agents.runs import RunStore
+from hive_agents.text import encodable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +103,7 @@ class AgentSession:
     def event(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> Event:
         """What `emit` publishes."""
         id = str(uuid.uuid5(_IDS, f"{self.run_id}/{at}/{type}"))
-        return Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _plain(payload), id=id)
+        return Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _jsonable(payload), id=id)
 
     async def ask(self, filing: Filing) -> ApprovalRequest:
         """The request that a filing became, pending or answered; filed once."""
@@ -123,6 +123,6 @@ class AgentSession:
         RunStore(self.workspace).withdraw(self.run_id, why)
 
 
-def _plain(value: Any) -> Any:
+def _jsonable(value: Any) -> Any:
     """Plain JSON of what is nearly that; texts are UTF-8."""
-    return json.loads(clean(json.dumps(value, ensure_ascii=False, default=str)))
+    return json.loads(encodable(json.dumps(value, ensure_ascii=False, default=str)))

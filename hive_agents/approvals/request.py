@@ -190,15 +190,15 @@ def needs_four_eyes(filing: Filing) -> bool:
         return True
     if filing.kind == "rule":
         types = context.get("goal_types") or ([context["goal_type"]] if context.get("goal_type") else [])
-        return not types or not isinstance(types, list) or "security" in map(_plain, types)
+        return not types or not isinstance(types, list) or "security" in map(_folded, types)
     if filing.kind == "threshold":
         before, after = context.get("previous"), context.get("threshold")
         return not (isinstance(before, int | float) and isinstance(after, int | float) and after >= before)
     file = context.get("file") or ""
-    parts = re.split(r"[\\/]", _plain(file))
-    return bool(context.get("golden")) or not isinstance(file, str) or GOLDEN in map(_plain, parts)
+    parts = re.split(r"[\\/]", _folded(file))
+    return bool(context.get("golden")) or not isinstance(file, str) or GOLDEN in map(_folded, parts)
 
 
-def _plain(text: Any) -> str:
+def _folded(text: Any) -> str:
     """Without case, form of Unicode, and spaces or dots at the ends, none of which make it another name."""
     return unicodedata.normalize("NFKC", str(text)).casefold().strip(" \t\r\n.")

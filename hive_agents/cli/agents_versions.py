@@ -11,10 +11,10 @@ from hive_agents.cli.surface import (
     WHO_ASKS,
     Surface,
     count,
-    one_line,
     styled,
     with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.access import Asker, Principal
@@ -56,7 +56,7 @@ def propose(
     made = proposals.propose(place, agent, change, by=_asker(surface.asker), reason=reason)
     value = {"agent": agent, "version": made.version, "file": made.file, "diagnostics": [], "diff": made.patch}
     lines = [f"version {made.version} of {agent} is proposed: {made.file}"]
-    lines += [one_line(f"  {step['op']} {step['path']}") for step in made.patch]
+    lines += [safe_line(f"  {step['op']} {step['path']}") for step in made.patch]
     surface.show(value, *lines, f"hive agents deploy {agent} --version {made.version} measures it")
 
 
@@ -120,7 +120,7 @@ def history(surface: Surface, agent: AgentArgument) -> None:
         side = row["evaluation"].get("candidate")
         cases = f"{side['passed']}/{row['evaluation']['n']}" if side else "–"
         told = (row["id"], row["version"], row["at"][:16].replace("T", " "), row["by"], row["via"], row["decision"])
-        table.add_row("●" if row["active"] else "", *map(one_line, told), cases)
+        table.add_row("●" if row["active"] else "", *map(safe_line, told), cases)
     surface.show({"versions": rows}, table if rows else f"{agent} was never deployed: its file serves")
 
 
@@ -141,7 +141,7 @@ def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
     verdict, figures = outcome.verdict, outcome.verdict.evaluation
     word = "PASSED" if verdict.decision == "first" else verdict.decision.upper()
     lines: list[Any] = [styled(word, f"bold {_STYLES[verdict.decision]}") + f" {agent}"]
-    lines += [one_line(f"  {reason['code']}: {reason['message']}") for reason in verdict.reasons]
+    lines += [safe_line(f"  {reason['code']}: {reason['message']}") for reason in verdict.reasons]
     new, old = figures.get("candidate"), figures.get("current")
     if new is not None and figures["n"]:
         told = f"{old['passed']} -> {new['passed']}" if old is not None else str(new["passed"])

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from hive_agents.cli.answering import give_answer, read_patch
-from hive_agents.cli.surface import Surface, one_line, styled, with_surface
+from hive_agents.cli.surface import Surface, styled, with_surface
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,7 +45,7 @@ def list_(
     wanted = status.lower() if status is not None else None
     if wanted is not None and wanted not in get_args(Status):
         fix = f"use one of {', '.join(get_args(Status))}"
-        raise HiveError.of("HIVE-409", f'there is no status "{one_line(status)}"', fix=fix)
+        raise HiveError.of("HIVE-409", f'there is no status "{safe_line(status)}"', fix=fix)
     reader = RequestReader(place, surface.asker)
     findings = finish(place)
     if reader.is_owner:  # they name requests of every tenant
@@ -67,9 +68,9 @@ def _table(found: list[ApprovalRequest], damaged: list[str]) -> Table:
     for one in found:
         due = (one.due_at or "")[:16].replace("T", " ")
         cells = (one.id, one.status, one.kind, due, one.requester, one.title)
-        table.add_row(*map(one_line, cells), style=STYLES.get(one.status))
+        table.add_row(*map(safe_line, cells), style=STYLES.get(one.status))
     for request in damaged:
-        table.add_row(one_line(request), "damaged", style="red")
+        table.add_row(safe_line(request), "damaged", style="red")
     return table
 
 
@@ -101,8 +102,8 @@ def show(surface: Surface, request: IdArgument) -> None:
     if found.diff is not None:
         lines += [f"  {' '.join(str(part) for part in step.values())}" for step in found.diff.json_patch]
     said = [f"  {one.verb} by {one.by} ({one.authn}) at {one.at}: {one.reason or ''}" for one in found.decisions]
-    title, context = styled(one_line(found.title), "bold"), Pretty(found.context)
-    surface.show(found.to_json(), title, *map(one_line, lines), context, *map(one_line, said))
+    title, context = styled(safe_line(found.title), "bold"), Pretty(found.context)
+    surface.show(found.to_json(), title, *map(safe_line, lines), context, *map(safe_line, said))
 
 
 @app.command()
@@ -170,7 +171,7 @@ def delegate(
     place = surface.workspace
     found = ApprovalStore(place).delegate(request, to=to, **asdict(surface.asker.decider()))
     last = found.delegations[-1]
-    surface.show(found.to_json(), one_line(f"{last.to} decides {found.id} in place of {last.by}"))
+    surface.show(found.to_json(), safe_line(f"{last.to} decides {found.id} in place of {last.by}"))
 
 
 @app.command()

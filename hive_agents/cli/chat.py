@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import Surface, console, count, with_surface
+from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from hive_agents.runtime.chat import Chat
@@ -75,20 +76,18 @@ def _asked(chat: Chat, text: str, *, doc: str | None, filters: list[str], cursor
 def _show_threads(chat: Chat, surface: Surface) -> None:
     from rich.table import Table
 
-    from hive_agents.cli.replies import plain
-
     found = chat.threads.threads()
     table = Table(box=None, pad_edge=False)
     for heading in ("thread", "questions", "last used", "title"):
         table.add_column(heading, overflow="fold")
     for one in found:
         last = one["updated_at"][:16].replace("T", " ")
-        table.add_row(one["thread_id"], str(one["turns"]), last, plain(one["title"]))
+        table.add_row(one["thread_id"], str(one["turns"]), last, safe_text(one["title"]))
     surface.show({"threads": found}, *([table] if found else []), count(len(found), "thread"))
 
 
 def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | None, delete: bool) -> None:
-    from hive_agents.cli.replies import plain, rendered
+    from hive_agents.cli.replies import rendered
     from hive_agents.errors import HiveError
 
     if chat.thread_id is None or export + delete + (rename is not None) != 1:
@@ -96,7 +95,7 @@ def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | No
         raise HiveError.of("HIVE-409", "which thread, and what is to become of it?", fix=fix, exit_code=2)
     if export:
         turns = chat.transcript()
-        parts = [part for turn in turns for part in (plain(f"> {turn['text']}"), *rendered(turn), "")]
+        parts = [part for turn in turns for part in (safe_text(f"> {turn['text']}"), *rendered(turn), "")]
         surface.show({"thread_id": chat.thread_id, "turns": turns}, *parts)
     elif rename is not None:
         chat.threads.rename(chat.thread_id, rename)
@@ -107,14 +106,13 @@ def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | No
 
 
 def _show_trace(chat: Chat, run_id: str, surface: Surface) -> None:
-    from hive_agents.cli.replies import plain
 
     trace = chat.trace(run_id)
     lines = [f"{node['node']:<16} {node['ms']:>9.2f} ms" for node in trace["nodes"]]
     for name, value in trace.items():
         if name != "nodes" and value:
             lines.append(f"{name}: {_listed(value)}")
-    surface.show(trace, *map(plain, lines))
+    surface.show(trace, *map(safe_text, lines))
 
 
 def _listed(value: Any) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import Surface, console, figure, styled, with_surface
+from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -181,7 +182,6 @@ class Story:
         import asyncio
 
         from hive_agents.access import known_principal
-        from hive_agents.cli.replies import plain
         from hive_agents.copilot.session import Request
         from hive_agents.runtime.chat import Chat
 
@@ -190,6 +190,6 @@ class Story:
         reply = asyncio.run(chat.ask(Request(text=ASKED)))
         found = [result["doc_id"] for result in reply["results"]]
         if reply["answer"]:
-            self.say(plain(reply["answer"]))
+            self.say(safe_text(reply["answer"]))
         self.say(*(styled(f"{rank:>3}  {doc_id}", "dim") for rank, doc_id in enumerate(found[:3], start=1)))
         return {"status": reply["status"], "answer": reply["answer"], "documents": found}

@@ -9,10 +9,10 @@ from hive_agents.cli.surface import (
     ConfigArgument,
     GoldenOption,
     Surface,
-    one_line,
     styled,
     with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.verification import GateResult
@@ -79,7 +79,7 @@ def command(
         lost, accepted = outcome.result.lost_tags, outcome.result.accepted_tags
         if len(lost) == len(outcome.result.reasons) > 0 and not override:  # nothing else stops it
             tags = " ".join(f"--accept-tag {shlex.quote(change.tag)}" for change in (*accepted, *lost))
-            parts.append(one_line(f'to answer for what loses: hive deploy {stored.name} {tags} --reason "…"'))
+            parts.append(safe_line(f'to answer for what loses: hive deploy {stored.name} {tags} --reason "…"'))
         if override:
             approval = ask_for_override(place, stored, outcome, str(reason), requester)
             value |= {"approval_id": approval, "override": {"reason": reason}}
@@ -93,9 +93,9 @@ def gate_parts(result: GateResult) -> list[Any]:
     style = _STYLES[result.decision]
     word = "PASSED" if result.decision == "first" else result.decision.upper()
     lines: list[Any] = [styled(word, f"bold {style}") + f" {result.candidate.config}"]
-    lines += [one_line(f"  {reason.code}: {reason.message}") for reason in result.reasons]
-    lines += [f"  watch: {one_line(str(change))}; not shown, so it stops nobody" for change in result.watch]
-    lines += [f"  accepted: {one_line(str(change))}" for change in result.accepted_tags]
+    lines += [safe_line(f"  {reason.code}: {reason.message}") for reason in result.reasons]
+    lines += [f"  watch: {safe_line(str(change))}; not shown, so it stops nobody" for change in result.watch]
+    lines += [f"  accepted: {safe_line(str(change))}" for change in result.accepted_tags]
     if result.difference is None or result.active is None:
         lines.append("  there is no active config: nothing to compare with")
         lines.append(f"  nUDCG {result.candidate.metrics['nudcg']:.3f} over {len(result.candidate.queries)} queries")

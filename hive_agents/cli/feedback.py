@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, count, one_line, with_surface
+from hive_agents.cli.surface import Surface, count, with_surface
+from hive_agents.text import safe_line, safe_text
 
 if TYPE_CHECKING:
     from hive_agents.copilot.feedback import FeedbackQueue, Item
@@ -34,7 +35,7 @@ def add(
         fix = f"--verdict is one of {', '.join(VERDICTS)}; name the result with --result N or with --doc DOC"
         raise HiveError.of("HIVE-409", "say one thing of one result", fix=fix, exit_code=2)
     item = _queue(surface).add(run, result, chosen, doc_id=doc, comment=comment)
-    told = one_line(f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer")
+    told = safe_line(f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer")
     surface.show(item.to_json(), told)
 
 
@@ -92,12 +93,10 @@ def _queue(surface: Surface) -> FeedbackQueue:
 def _table(items: list[Item]) -> Any:
     from rich.table import Table
 
-    from hive_agents.cli.replies import plain
-
     table = Table(box=None, pad_edge=False)
     for heading in ("id", "status", "verdict", "by", "document, question and comment"):
         table.add_column(heading, overflow="fold")
     for item in items:
         about = "\n".join(filter(None, (item.doc_id, item.query, item.comment)))
-        table.add_row(item.id, item.status, item.verdict, item.by, plain(about))
+        table.add_row(item.id, item.status, item.verdict, item.by, safe_text(about))
     return table

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from hive_agents.cli.surface import Surface, figure, one_line, with_surface
+from hive_agents.cli.surface import Surface, figure, with_surface
+from hive_agents.text import safe_line
 
 
 @with_surface()
@@ -43,5 +44,5 @@ def command(surface: Surface) -> None:
         )
         for change in evaluation.get("accepted_tags", ()):
             told = f"falls {TagChange(**change, blocks=True).figures}: {row['reason']}"
-            notes.append(one_line(f"{row['id']} {row['config']}: {row['by']} accepted that {change['tag']} {told}"))
+            notes.append(safe_line(f"{row['id']} {row['config']}: {row['by']} accepted that {change['tag']} {told}"))
     surface.show({"versions": listed}, table if listed else "nothing was deployed yet", *notes)

@@ -7,10 +7,10 @@ import typer
 from hive_agents.cli.surface import (
     Surface,
     count,
-    one_line,
     styled,
     with_surface,
 )
+from hive_agents.text import safe_line
 
 
 @with_surface()
@@ -50,7 +50,7 @@ def command(
         lines.append(f"new index of {decision.collection}: {decision.decision.upper()}")
         lines += [f"  {reason['code']}: {reason['message']}" for reason in decision.reasons]
         watched = (decision.evaluation or {}).get("watch", [])
-        lines += [f"  watch: {one_line(TagChange(**change, blocks=False))}" for change in watched]
+        lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in watched]
         if decision.decision != "passed":
             lines.append('  the old one goes on serving; hive index --accept --reason "…" switches all the same')
     for skipped in report.skipped:

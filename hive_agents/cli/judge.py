@@ -11,10 +11,10 @@ from hive_agents.cli.judge_rules import WHO_ACTS, short
 from hive_agents.cli.surface import (
     Surface,
     figure,
-    one_line,
     styled,
     with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +95,7 @@ def audit(
             item.to_json() for item in audits.queue(place, by=person(surface.as_user) if surface.as_user else None)
         ]
         lines = [
-            f"{item['id']:>6}  {one_line(item['goal_type']):<16} {short(item['result'])}" for item in items[:limit]
+            f"{item['id']:>6}  {safe_line(item['goal_type']):<16} {short(item['result'])}" for item in items[:limit]
         ]
         lines.append(f"{len(items)} wait; answer with `hive judge audit ID --action accept|retry|replan|escalate`")
         surface.show({"items": items[:limit], "waiting": len(items)}, *lines)
@@ -119,7 +119,7 @@ def audit(
         from hive_agents.runtime.judge_requests import open_drift_ticket
 
         value["ticket_id"] = open_drift_ticket(place, done.drift, by)
-        goal_type = one_line(done.drift.goal_type)
+        goal_type = safe_line(done.drift.goal_type)
         parts.append(f"drift: all of {goal_type} is escalated until it is calibrated again")
     surface.show(value, *parts)
 
@@ -130,12 +130,12 @@ def _stats_parts(value: dict[str, Any]) -> list[Any]:
         return ["no decision has been logged", *_warned(value)]
     lines: list[Any] = [
         styled(f"{overall['n']} decisions", "bold"),
-        one_line(f"  {value['window']['from']} to {value['window']['to']}"),
+        safe_line(f"  {value['window']['from']} to {value['window']['to']}"),
     ]
     for name, row in {"all": overall, **value["by_goal_type"]}.items():
         agreed = row["agreement"]
         lines.append(
-            f"  {one_line(name):<16} {row['n']:>6}  escalated {figure(row['escalation_rate'], 2)}"
+            f"  {safe_line(name):<16} {row['n']:>6}  escalated {figure(row['escalation_rate'], 2)}"
             f"  rules {figure(row['rule_match_rate'], 2)}"
             f"  agreement {figure(agreed['rate'], 2)} (at least {figure(agreed['lower95'], 2)}, n {agreed['n']})"
             f"  ${row['cost_usd']:.2f}"
@@ -145,7 +145,7 @@ def _stats_parts(value: dict[str, Any]) -> list[Any]:
     lines += [f"  {row['lo']:.1f}  {bar(row['n'], most)} {row['n']}" for row in overall["confidence_histogram"]]
     days = value["over_time"]
     lines.append(
-        f"escalations per day  {spark([day['escalation_rate'] for day in days])}  {one_line(days[0]['day'])} on"
+        f"escalations per day  {spark([day['escalation_rate'] for day in days])}  {safe_line(days[0]['day'])} on"
     )
     for name, row in value["thresholds"].items():
         lines.append(f"threshold {_type_name(name):<16} {row['value']:.2f}  {row['status']}")
@@ -153,7 +153,7 @@ def _stats_parts(value: dict[str, Any]) -> list[Any]:
 
 
 def _warned(value: dict[str, Any]) -> list[Any]:
-    return [styled(one_line(f"  {warning}"), "yellow") for warning in value["warnings"]]
+    return [styled(safe_line(f"  {warning}"), "yellow") for warning in value["warnings"]]
 
 
 def _calibration_parts(value: dict[str, Any]) -> list[Any]:
@@ -174,7 +174,7 @@ def _calibration_parts(value: dict[str, Any]) -> list[Any]:
             f"  {row['confidence']:.1f}  {bar(row['correct'], row['n'])} {row['correct']}/{row['n']},"
             f" at least {row['lower95']:.2f}"
         )
-    lines += [f"  {one_line(name)}: {threshold:.2f}" for name, threshold in value["threshold_by_goal_type"].items()]
+    lines += [f"  {safe_line(name)}: {threshold:.2f}" for name, threshold in value["threshold_by_goal_type"].items()]
     return lines + _warned(value)
 
 
@@ -199,4 +199,4 @@ def spark(values: Sequence[float | None]) -> str:
 
 
 def _type_name(name: str) -> str:
-    return "all types" if name == "*" else one_line(name)
+    return "all types" if name == "*" else safe_line(name)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, one_line, styled, with_surface
+from hive_agents.cli.surface import Surface, styled, with_surface
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.judging.learning import LearnedRule
@@ -37,7 +38,7 @@ def mine(surface: Surface) -> None:
         line = (
             f"{p.id}  {p.human_action:<9} {p.agreements}/{p.support}, at least {p.confidence:.0%}  {p.trigger_pattern}"
         )
-        lines.append(one_line(f"{line}  ({request or rule.stage})"))
+        lines.append(safe_line(f"{line}  ({request or rule.stage})"))
     surface.show({"proposals": values}, *lines, f"{len(values)} proposals")
 
 
@@ -153,8 +154,8 @@ def _show(rule: LearnedRule, surface: Surface, missing: int = 0) -> None:
         *(f"  look at: {case}" for case in proposal["edge_cases"]),
         *(f"  {step['at']}  {step['stage']:<11} {step['by']}  {step['reason']}" for step in rule.steps),
     ]
-    title = styled(one_line(f"{rule.id}  {rule.stage}  -> {rule.rule['action']}"), "bold")
-    parts: list[Any] = [title, *map(one_line, lines)]
+    title = styled(safe_line(f"{rule.id}  {rule.stage}  -> {rule.rule['action']}"), "bold")
+    parts: list[Any] = [title, *map(safe_line, lines)]
     if missing:
         value["remaining_approvals"] = missing
         parts.append(styled(f"  {missing} more approval needed, by another person", "yellow"))
@@ -165,5 +166,5 @@ def short(value: Any) -> str:
     """A value in one line of at most 80 characters."""
     import json
 
-    text = one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    text = safe_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 80 else text[:79] + "…"

@@ -10,9 +10,9 @@ from hive_agents.cli.surface import (
     Surface,
     console,
     input_object,
-    one_line,
     with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
@@ -96,7 +96,7 @@ class Shown:
 
     def text(self, node: str, text: str) -> None:
         if node in self._speak and text:
-            self.out.print("\n".join(map(one_line, text.split("\n"))), end="", soft_wrap=True)
+            self.out.print("\n".join(map(safe_line, text.split("\n"))), end="", soft_wrap=True)
             self._open = not text.endswith("\n")
 
 
@@ -107,14 +107,14 @@ def parts(result: dict[str, Any]) -> list[str]:
 
     run_id, status, by = result["run_id"], result["status"], result["stopped_by"]
     told = next_step(run_id) if status == "queued" else status
-    lines = [one_line(f"{run_id} is {told}" + (f" by {by}" if by and status == "stopped" else ""))]
+    lines = [safe_line(f"{run_id} is {told}" + (f" by {by}" if by and status == "stopped" else ""))]
     if status in ("paused", "stopped"):
         lines.append(f"  go on with it: hive run --resume {run_id}, or leave it to a host: hive runs resume {run_id}")
     if result["error"]:
-        lines.append(one_line(f"{result['error']['code']}: {result['error']['message']}"))
+        lines.append(safe_line(f"{result['error']['code']}: {result['error']['message']}"))
     for key, value in result["outputs"].items():
         text = value if isinstance(value, str) else dumps(value, ensure_ascii=False)
-        first, *more = map(one_line, text.rstrip().split("\n"))
+        first, *more = map(safe_line, text.rstrip().split("\n"))
         lines += [f"{key}: {first}"] if not more else [f"{key}:", *(f"  {line}" for line in (first, *more))]
     if result["approval_ids"]:
         lines.append("it waits for a person, and goes on with the answer:")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hive_agents.cli.surface import one_line
 from hive_agents.errors import HiveError
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
@@ -68,7 +68,7 @@ class Listener:
 
     def tell(self, *lines: str) -> None:
         for line in lines:
-            typer.echo(one_line(line), err=self._stderr)
+            typer.echo(safe_line(line), err=self._stderr)
 
     def tell_unheard(self) -> None:
         """What was typed too late; left there, a shell would take it for a command."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli import runs_control, runs_logs
-from hive_agents.cli.surface import Surface, one_line, with_surface
+from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -46,7 +47,7 @@ def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) 
     wanted = status.lower() if status is not None else None
     if wanted is not None and wanted not in STATUSES:
         raise HiveError.of(
-            "HIVE-409", f'there is no status "{one_line(status)}"', fix=f"use one of {', '.join(STATUSES)}"
+            "HIVE-409", f'there is no status "{safe_line(status)}"', fix=f"use one of {', '.join(STATUSES)}"
         )
     place = surface.workspace
     scope = Scope(surface.asker.caller().principal)

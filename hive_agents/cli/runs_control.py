@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hive_agents.cli.surface import WHO_ASKS, Surface, one_line, with_surface
+from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow
@@ -120,10 +121,10 @@ def _each(surface: Surface, run_ids: list[str], act: Act) -> None:
                 raise
             code = max(code, error.exit_code)
             found += error.diagnostics
-            lines.append(one_line(f"{run_id}: {error.diagnostics[0].message}"))
+            lines.append(safe_line(f"{run_id}: {error.diagnostics[0].message}"))
         else:
             rows.append(row)
-            lines.append(one_line(f"{run_id}: {told}"))
+            lines.append(safe_line(f"{run_id}: {told}"))
     value = {"runs": [row.summary for row in rows]}
     surface.show(value | ({"ok": False, "diagnostics": [one.to_json() for one in found]} if found else {}), *lines)
     raise typer.Exit(code)

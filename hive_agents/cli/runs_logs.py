@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, one_line, with_surface
+from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.text import cut, safe_line
 
 if TYPE_CHECKING:
     from hive_agents.memory import Entry
@@ -125,16 +126,16 @@ def lines_of(message: dict[str, Any]) -> list[str]:
         pointer = message["pointer"] or ""
         failed = " failed" if message["is_error"] else ""
         told = f"{_short(message['text'].removesuffix(pointer))} {pointer}".strip()
-        return [one_line(f"{at}    {message['tool']}{failed} → {told}")]
+        return [safe_line(f"{at}    {message['tool']}{failed} → {told}")]
     who = {"agent": node, "judge": f"judge to {node}", "task": f"to {node}"}.get(speaker, speaker)
     text = _short(message["text"]) if speaker == "task" else message["text"].rstrip()
-    first, *more = map(one_line, text.split("\n"))
-    said = [one_line(f"{at}  {who}: {first}"), *(f"          {line}" for line in more)] if text else []
+    first, *more = map(safe_line, text.split("\n"))
+    said = [safe_line(f"{at}  {who}: {first}"), *(f"          {line}" for line in more)] if text else []
     made = [
         f"{at}  {node} calls {call['name']} {_short(dumps(call['args'], ensure_ascii=False))}"
         for call in message["calls"]
     ]
-    return said + [one_line(line) for line in made]
+    return said + [safe_line(line) for line in made]
 
 
 def _speaker(entry: Entry) -> str:
@@ -146,7 +147,6 @@ def _speaker(entry: Entry) -> str:
 
 
 def _short(text: str) -> str:
-    from hive_agents.memory.values import cut
 
     return cut(" ".join(text.split()), SHORT)
 

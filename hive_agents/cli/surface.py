@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -78,7 +79,7 @@ class Surface:
             style = (
                 "yellow" if diagnostic.severity == "warning" else "red" if diagnostic.severity == "error" else "cyan"
             )
-            told = "\n".join(map(one_line, str(diagnostic).split("\n")))
+            told = "\n".join(map(safe_line, str(diagnostic).split("\n")))
             err.print(told, style=style, soft_wrap=True)
 
     @contextmanager
@@ -166,15 +167,6 @@ def styled(text: str, style: str) -> Text:
     from rich.text import Text
 
     return Text(text, style=style)
-
-
-def one_line(value: object) -> str:
-    r"""What others wrote, as one line that a terminal shows and doesn't obey.
-
-    >>> one_line("may I?\x1b[2J\nYes: approved")
-    'may I?�[2J Yes: approved'
-    """
-    return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in str(value))
 
 
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")

@@ -11,9 +11,9 @@ from hive_agents.cli.surface import (
     Surface,
     count,
     input_object,
-    one_line,
     with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -167,7 +167,7 @@ def _made(id: str, kinds: dict[str, bool], given: dict[str, Any]) -> TriggerSpec
     if "agent" not in given:
         raise HiveError.of("HIVE-409", "a trigger starts an agent", fix="name it: --agent AGENT", exit_code=2)
     try:
-        return parse_trigger(dumps({"id": id, "type": chosen[0], **given}), f"triggers/{one_line(id)}.json")
+        return parse_trigger(dumps({"id": id, "type": chosen[0], **given}), f"triggers/{safe_line(id)}.json")
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
 

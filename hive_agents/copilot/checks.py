@@ -7,9 +7,10 @@ import unicodedata
 
 from hive_agents.copilot.plan import DocumentFilter, FilterValue, Operator, Plan, RouterDecision, SearchStrategy
 from hive_agents.copilot.router import Routed
-from hive_agents.copilot.sentences import MAX_LABEL, one_line
+from hive_agents.copilot.sentences import MAX_LABEL
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from hive_agents.retrieval.documents import iso_date, keyword_text
+from hive_agents.text import one_line
 
 MAX_QUERY = 500
 MAX_QUESTION = 300

@@ -16,7 +16,7 @@ from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, load_golden
-from hive_agents.evaluation.labelling import plain, save_label
+from hive_agents.evaluation.labelling import question_key, save_label
 from hive_agents.files import locked
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.verification.golden_trust import accept as accept_golden
@@ -172,8 +172,8 @@ class FeedbackQueue:
         collection = active_config(self.workspace).stored.config.collection
         exists = (self.workspace.root / FILE).exists()
         golden = load_golden(self.workspace) if exists else None
-        asked = plain(item.query)
-        known = next((query for query in golden or () if plain(query.query) == asked), None)
+        asked = question_key(item.query)
+        known = next((query for query in golden or () if question_key(query.query) == asked), None)
         if known is not None and known.split != "train":  # without a split of its own it may measure, too
             fix = "label it by hand with `hive label`, or reject the feedback"
             message = "this question is one of those that measure, and feedback only teaches"

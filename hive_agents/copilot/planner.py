@@ -12,10 +12,11 @@ from hive_agents import prompts
 from hive_agents.copilot.checks import MAX_QUERY, PlanFault, checked
 from hive_agents.copilot.plan import Plan
 from hive_agents.copilot.router import PastTurn, Routed
-from hive_agents.copilot.sentences import MAX_LABEL, one_line
+from hive_agents.copilot.sentences import MAX_LABEL
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, Message, ModelError
+from hive_agents.text import one_line
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -7,9 +7,10 @@ from typing import Any
 
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.query_words import content_terms, spans
-from hive_agents.copilot.sentences import MAX_LABEL, one_line, sentences, without_marks
+from hive_agents.copilot.sentences import MAX_LABEL, sentences, without_marks
 from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE
 from hive_agents.retrieval.lanes import ChunkRow
+from hive_agents.text import one_line
 
 MAX_PHRASES = 2
 

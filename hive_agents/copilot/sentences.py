@@ -73,16 +73,6 @@ def split(line: str) -> list[str]:
     return [*parts, rest] if rest else parts
 
 
-def one_line(text: str, limit: int) -> str:
-    """Printable text on one line, cut between words.
-
-    >>> one_line("two\\nlines of text", 12)
-    'two lines…'
-    """
-    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
-    return line if len(line) <= limit else line[: limit - 1].rsplit(" ", 1)[0] + "…"
-
-
 def without_marks(text: str) -> str:
     """The text without `<mark>` tags of its own: those are for matched words. What is left can't make a new one.
 

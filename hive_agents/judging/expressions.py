@@ -18,7 +18,7 @@ import simpleeval
 
 from hive_agents.errors import closest
 from hive_agents.judging import functions, operations
-from hive_agents.judging.operations import Budget, ExpressionError, plain
+from hive_agents.judging.operations import Budget, ExpressionError, plain_data
 
 NAMES = ("result", "goal", "attempt")
 MAX_SOURCE = 4_000
@@ -63,7 +63,7 @@ class Expression:
         Raises: `ExpressionError` for data that is not plain, a bound that would be passed, and every fault inside.
         """
         budget = Budget()
-        return self.evaluate_plain({name: plain(names.get(name), name, budget) for name in self.names})
+        return self.evaluate_plain({name: plain_data(names.get(name), name, budget) for name in self.names})
 
     def evaluate_plain(self, names: Mapping[str, Any]) -> Any:
         """As `evaluate`, over data that went through `plain` before: for many conditions on one result."""

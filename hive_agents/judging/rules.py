@@ -14,7 +14,7 @@ from hive_agents.formats import AnyCase, FileFormat, Name, diagnostics_of
 from hive_agents.goals import NamedGoalType, goal_type_of, json_files
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.expressions import Expression, parse
-from hive_agents.judging.operations import Budget, ExpressionError, plain
+from hive_agents.judging.operations import Budget, ExpressionError, plain_data
 from hive_agents.judging.verdict import Action
 
 if TYPE_CHECKING:
@@ -112,7 +112,11 @@ def names_of(result: Any, goal: Goal | dict[str, Any] | None, attempt: int = 1) 
     if isinstance(described.get("goal_type"), str):
         described["goal_type"] = goal_type_of(described["goal_type"])
     budget = Budget()
-    return {"result": plain(result, "result", budget), "goal": plain(described, "goal", budget), "attempt": attempt}
+    return {
+        "result": plain_data(result, "result", budget),
+        "goal": plain_data(described, "goal", budget),
+        "attempt": attempt,
+    }
 
 
 def in_order(rules: Iterable[EvaluationRule]) -> list[EvaluationRule]:

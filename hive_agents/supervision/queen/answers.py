@@ -13,8 +13,9 @@ from hive_agents.supervision.queen.colony import MOST, Colony
 from hive_agents.supervision.queen.reply import Reply, done_line
 from hive_agents.supervision.queen.targets import is_plain, names_one, target
 from hive_agents.supervision.queen.understanding import Intent, understand
-from hive_agents.supervision.queen.wording import counted, listed, one_line
+from hive_agents.supervision.queen.wording import counted, listed
 from hive_agents.supervision.queen.workers import Worker, pick
+from hive_agents.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionLog, Entry
 from hive_agents.supervision.queen.colony import QUEEN, Colony
 from hive_agents.supervision.queen.policy import actions_for, grade, rises
-from hive_agents.supervision.queen.wording import one_line
+from hive_agents.text import one_line
 
 EVIDENCE = 8
 _ANSWERS = {

@@ -9,7 +9,7 @@ from hive_agents.errors import NotFound, WrongUsage
 from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionLog, Entry
 from hive_agents.supervision.queen.colony import QUEEN, Colony
-from hive_agents.supervision.queen.wording import one_line
+from hive_agents.text import one_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest

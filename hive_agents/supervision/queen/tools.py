@@ -18,6 +18,7 @@ from hive_agents.supervision.queen.colony import Colony
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.reply import Reply, done_line
 from hive_agents.supervision.queen.workers import pick
+from hive_agents.text import one_line
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow
@@ -145,7 +146,7 @@ class Hands:
         """The result as JSON; {"error"} for a call that isn't possible or isn't allowed."""
         try:
             if call.name not in _VERBS:
-                raise HiveError.of("HIVE-409", f"there is no tool {wording.one_line(call.name, 60)}")
+                raise HiveError.of("HIVE-409", f"there is no tool {one_line(call.name, 60)}")
             asked = load_value(_VERBS[call.name], call.args, call.name)
             verb = getattr(self, f"_{call.name}")
             result = await (verb(asked) if iscoroutinefunction(verb) else asyncio.to_thread(verb, asked))

@@ -5,24 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.text import one_line
+
 if TYPE_CHECKING:
     from hive_agents.events import Event
     from hive_agents.events.tickets import EscalationTicket
     from hive_agents.runs import RunRow
 
-SHOWN = 200
 _DETAILS = ("tool", "key", "action", "feedback", "measure", "cause", "message", "title", "status", "by")
-
-
-def one_line(text: object, limit: int = SHOWN) -> str:
-    r"""What others wrote, on one line that no terminal obeys, and no longer than `limit` signs.
-
-    >>> one_line("stop\nall \x1b[2J runs"), one_line("abcdef", 4)
-    ('stop all [2J runs', 'abc…')
-    """
-    shown = "".join(sign if sign.isprintable() else " " for sign in str(text))
-    shown = " ".join(shown.split())
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
 def counted(number: int, noun: str) -> str:
