@@ -1,5 +1,6 @@
 """The event bus: typed events, subscribers with bounded queues, a durable log."""
 
+from hive_agents.events.bell import Bell
 from hive_agents.events.bus import EventBus
 from hive_agents.events.consumer import Consumer
 from hive_agents.events.log import EventLog
@@ -11,6 +12,7 @@ from hive_agents.events.types import DURABLE, Event, EventType
 __all__ = [
     "DURABLE",
     "TICKET_EVENTS",
+    "Bell",
     "Bus",
     "Cause",
     "Consumer",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import AuditFault, Busy, Damaged, HiveError, NoModel, Unwritable, WorkerFault
-from hive_agents.events import EventType
+from hive_agents.events import Bell, EventType
 from hive_agents.llm import Chain, Role
 from hive_agents.runs import AGENT_GRAPH, DueRun, LeaseLost, RunQueue, RunStore
 from hive_agents.runtime.agent_run import leases_of
@@ -81,7 +81,7 @@ class Dispatcher:
         self._left: dict[str, _Left] = {}
         self._brought: set[str] = set()
         self._cleared: set[str] = set()
-        self._woken = asyncio.Event()
+        self._bell = Bell(bus, _WAKE)
         self.looked = asyncio.Event()
         """Set when the queue was looked at once: what dead workers left has been seen."""
         self._draining = False
@@ -93,14 +93,12 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Look at the queue now."""
-        self._woken.set()
+        self._bell.ring()
 
     async def run(self) -> None:
         """Take runs until cancelled; those that were taken go on, see `drain`."""
-        sub = self.bus.subscribe(lambda _: self.wake(), types=_WAKE, overflow="drop_oldest", max_queue=1)
-        try:
+        with self._bell:
             while True:
-                self._woken.clear()
                 try:
                     found = await asyncio.to_thread(self._queue.due)
                     await asyncio.to_thread(self._clear, found)
@@ -109,13 +107,7 @@ class Dispatcher:
                         await self._consider(due)
                 except HiveError as error:
                     _log.warning("the queue can't be read: %s", error.diagnostics[0].message)
-                try:
-                    async with asyncio.timeout(POLL_SECONDS):
-                        await self._woken.wait()
-                except TimeoutError:
-                    continue
-        finally:
-            self.bus.unsubscribe(sub)
+                await self._bell.wait(POLL_SECONDS)
 
     async def drain(self, grace: float) -> bool:
         """Let every run rest after its present step and go back into the queue; whether all did within `grace` seconds.
