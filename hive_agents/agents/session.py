@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +13,7 @@ from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
-from hive_agents.events import Event, EventType
+from hive_agents.events import Event, EventType, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging.verdict import FeedbackContext, Judgment
 from hive_agents.llm import Chain, Role
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 PARALLEL_CALLS = 8
 PARALLEL_SUB_AGENTS = 4
-_IDS = uuid.UUID("0d2a1f6e-6a57-5c2b-9a53-8f8d5f0f4c11")
 
 Publish = Callable[[Event], Awaitable[Any]]
 
@@ -102,7 +100,7 @@ class AgentSession:
 
     def event(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> Event:
         """What `emit` publishes."""
-        id = str(uuid.uuid5(_IDS, f"{self.run_id}/{at}/{type}"))
+        id = derived_id("agent", self.run_id, at, type)
         return Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _jsonable(payload), id=id)
 
     async def ask(self, filing: Filing) -> ApprovalRequest:

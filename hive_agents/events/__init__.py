@@ -3,6 +3,7 @@
 from hive_agents.events.bell import Bell
 from hive_agents.events.bus import EventBus
 from hive_agents.events.consumer import Consumer
+from hive_agents.events.ids import derived_id
 from hive_agents.events.log import EventLog
 from hive_agents.events.protocols import Bus, EventLogProtocol, Handler, Overflow, SubscriptionProtocol
 from hive_agents.events.subscription import Subscription
@@ -27,6 +28,7 @@ __all__ = [
     "Severity",
     "Subscription",
     "SubscriptionProtocol",
+    "derived_id",
     "tickets_of",
     "worst",
 ]

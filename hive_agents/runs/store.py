@@ -13,15 +13,13 @@ from hive_agents import audit
 from hive_agents.approvals import ApprovalStore
 from hive_agents.database import connected, transaction
 from hive_agents.errors import HiveError, NotFound, closest
-from hive_agents.events import Event, EventLog, EventType
+from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.runs.row import ENDED, RunRow
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.runs.leases import Lease
     from hive_agents.workspace import Workspace
-
-_IDS = uuid.UUID("9b6d0c52-4a0e-5f43-8d2c-1f0a7f6f3f5e")
 
 
 _NEW: dict[str, Any] = {
@@ -241,7 +239,7 @@ class RunStore:
 
 def _moved(row: RunRow, to: str, by: str, at: str) -> Event:
     kind = {"queued": EventType.RUN_QUEUED, "paused": EventType.RUN_PAUSED, "stopped": EventType.RUN_STOPPED}[to]
-    id = str(uuid.uuid5(_IDS, f"{row.run_id}/{to}/{at}/{by}"))
+    id = derived_id("run_moved", row.run_id, to, at, by)
     told = {"agent": row.agent, "by": by}
     return Event(kind, row.run_id, row.thread_id, stream_id=row.thread_id, tenant=row.tenant, payload=told, id=id)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError, WorkerFault
-from hive_agents.events import Event, EventType
+from hive_agents.events import Event, EventType, derived_id
 from hive_agents.llm import Chain, Role
 from hive_agents.runs import AGENT_GRAPH, DueRun, RunStore, taken
 from hive_agents.runtime.agent_drive import result_of
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry
     from hive_agents.events import Bus
     from hive_agents.workspace import Workspace
-
-_IDS = uuid.UUID("f0c1b9d6-2d0e-5d38-9b0c-6f0f6a3f9d02")
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ async def give_up(workspace: Workspace, due: DueRun, bus: Bus, status: str, faul
         failed = status == "failed"
         told: dict[str, Any] = {"agent": row.agent, "approval_ids": [], "error": error}
         kind = EventType.RUN_FAILED if failed else EventType.RUN_STOPPED
-        id = str(uuid.uuid5(_IDS, f"{due.run_id}/{status}/{lease.fence}"))
+        id = derived_id("given_up", due.run_id, status, lease.fence)
         event = Event(kind, due.run_id, due.thread_id, None, due.thread_id, row.tenant, told, id=id)
         end = result_of(row) | {"status": status, "stopped_by": stopped_by, "error": error} if failed else None
         how: dict[str, Any] = {"result": end, "stopped_by": stopped_by, "error": error, "told": event}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,14 +10,13 @@ from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.database import connected, transaction
-from hive_agents.events import Event, EventLog, EventType
+from hive_agents.events import Event, EventLog, EventType, derived_id
 
 if TYPE_CHECKING:
     from hive_agents.triggers.schedule import Ticks
     from hive_agents.triggers.spec import TriggerSpec
     from hive_agents.workspace import Workspace
 
-_IDS = uuid.UUID("6f6f0a37-0f5e-5d0c-9a57-7f3c2b1c9e44")
 ID_DAY = dt.timedelta(hours=24)
 
 
@@ -142,6 +140,6 @@ def _told(state: TriggerState, missed: Ticks, policy: str, tenant: str) -> Event
     assert missed.first is not None
     assert missed.last is not None
     span = {"first": iso(missed.first), "last": iso(missed.last)}
-    id = str(uuid.uuid5(_IDS, f"missed/{state.id}/{span['first']}/{span['last']}"))
+    id = derived_id("ticks_missed", state.id, *span.values())
     payload = {"trigger": state.id, "count": missed.count, **span, "policy": policy}
     return Event(EventType.TRIGGER_MISSED, tenant=tenant, payload=payload, id=id)
