@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import NotFound, closest
 from hive_agents.resources import bundled
 
 _SECTION = re.compile(r"^## (?P<code>HIVE-\d{3})\b(?P<title>.*)$", re.M)
@@ -28,7 +28,5 @@ def documented(code: str) -> tuple[str, str]:
     name = f"HIVE-{number}"
     if name not in known:
         guess = closest(name, known)
-        raise HiveError.of(
-            "HIVE-409", f"there is no diagnostic {code}", fix=f"did you mean {guess}?" if guess else None
-        )
+        raise NotFound.of("HIVE-409", f"there is no diagnostic {code}", fix=f"did you mean {guess}?" if guess else None)
     return name, known[name]

@@ -6,9 +6,9 @@ the surface that shows them. Codes are stable and never reused; `docs/diagnostic
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 Severity = Literal["error", "warning", "info"]
 
@@ -69,10 +69,25 @@ class HiveError(Exception):
     """A failure with diagnostics and the exit code that a command ends with.
 
     `exit_code` is 1 for a check that failed, 2 for wrong usage, 3 for the environment; when it is not
-    given, the first diagnostic's code decides.
+    given, the first diagnostic's code decides. That code also decides the class, where it has one: what
+    callers handle apart from other failures they catch by its class, and never by its code.
+
+    >>> type(HiveError.of("HIVE-402", "the database is locked")).__name__
+    'Busy'
     """
 
-    def __init__(self, diagnostics: Iterable[Diagnostic], exit_code: int | None = None) -> None:
+    _classes: ClassVar[dict[str, type[HiveError]]] = {}
+
+    def __init_subclass__(cls, code: str | None = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            HiveError._classes[code] = cls
+
+    def __new__(cls, diagnostics: Sequence[Diagnostic], exit_code: int | None = None) -> Self:  # noqa: ARG004 - for __init__
+        chosen = HiveError._classes.get(diagnostics[0].code, cls) if cls is HiveError else cls
+        return super().__new__(cast("type[Self]", chosen))
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], exit_code: int | None = None) -> None:
         self.diagnostics = list(diagnostics)
         first = self.diagnostics[0].code
         self.exit_code = exit_code or (3 if first in _ENVIRONMENT else 2 if first in _USAGE else 1)
@@ -91,6 +106,54 @@ class HiveError(Exception):
         exit_code: int | None = None,
     ) -> Self:
         return cls([Diagnostic(code, message, file, path, fix, line)], exit_code)
+
+
+class Stale(HiveError, code="HIVE-307"):
+    """What was measured, or proposed, has changed since."""
+
+
+class NoModel(HiveError, code="HIVE-401"):
+    """There is no model, or none that can be used."""
+
+
+class Busy(HiveError, code="HIVE-402"):
+    """Somebody else holds what is needed; the same may work in a while."""
+
+
+class Unwritable(HiveError, code="HIVE-403"):
+    """A file or folder can't be read or written, or the disk is full."""
+
+
+class Damaged(HiveError, code="HIVE-407"):
+    """A database, or what is recorded in it, can't be read."""
+
+
+class NewerRelease(Damaged):
+    """The database is sound, and of a newer release."""
+
+
+class WrongUsage(HiveError, code="HIVE-409"):
+    """What was asked for can't be done, now or with these arguments."""
+
+
+class NotFound(WrongUsage):
+    """There is nothing of that id or name."""
+
+
+class RefusedInput(HiveError):
+    """An agent doesn't take this input, and wouldn't take it later."""
+
+
+class AuditFault(HiveError, code="HIVE-413"):
+    """The audit log is damaged, or doesn't bear out what is recorded elsewhere."""
+
+
+class NoSecret(HiveError, code="HIVE-421"):
+    """A credential doesn't exist or can't be read."""
+
+
+class WorkerFault(HiveError, code="HIVE-422"):
+    """A run, or a node of it, broke off."""
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import NotFound, closest
 
 KINDS = {
     "config": ("hive_agents.retrieval.config", "RetrievalConfig"),
@@ -25,7 +25,7 @@ def json_schema(kind: str) -> dict[str, Any]:
     if kind not in KINDS:
         guess = closest(kind, KINDS)
         fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(KINDS)}"
-        raise HiveError.of("HIVE-409", f'there is no schema "{kind}"', fix=fix)
+        raise NotFound.of("HIVE-409", f'there is no schema "{kind}"', fix=fix)
     module, name = KINDS[kind]
     schema: dict[str, Any] = getattr(import_module(module), name).model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

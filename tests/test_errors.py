@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hive_agents.diagnostics import documentation, documented
-from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
+from hive_agents.errors import Busy, Diagnostic, HiveError, NotFound, WrongUsage, closest, has_errors
 
 ROOT = Path(__file__).parents[1]
 CODE = re.compile(r"HIVE-\d{3}")
@@ -117,3 +117,24 @@ def test_closest_word_is_proposed_only_where_it_is_close() -> None:
     assert closest("statu", ["status", "owner"]) == "status"
     assert closest("xyz", ["status", "owner"]) is None
     assert closest("xyz", []) is None
+
+
+def test_the_first_code_decides_the_class_where_it_has_one() -> None:
+    busy, plain = Diagnostic("HIVE-402", "the database is locked"), Diagnostic("HIVE-105", "top_k is 0")
+    assert type(HiveError([busy, plain])) is Busy
+    assert type(HiveError([plain, busy])) is HiveError
+    with pytest.raises(Busy):
+        raise HiveError([busy], exit_code=1)
+
+
+def test_what_is_not_found_is_wrong_usage_and_not_every_wrong_usage_is_not_found() -> None:
+    missing = NotFound.of("HIVE-409", "there is no run r1")
+    assert (type(missing), missing.exit_code) == (NotFound, 2)
+    assert isinstance(missing, WrongUsage)
+    assert type(HiveError.of("HIVE-409", "the run is over")) is WrongUsage
+
+
+def test_no_code_tells_failures_apart_by_their_codes() -> None:
+    compared = re.compile(r"diagnostics\[0\]\.code (==|!=|in|not in) ")
+    files = [*(ROOT / "hive_agents").rglob("*.py"), *(ROOT / "graphs").rglob("*.py")]
+    assert [path.name for path in files if compared.search(path.read_text(encoding="utf-8"))] == []

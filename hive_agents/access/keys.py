@@ -10,7 +10,7 @@ from typing import Any, Literal
 from hive_agents import credentials
 from hive_agents.access.local_key import local_key
 from hive_agents.credentials import Secret
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NoSecret, WrongUsage
 from hive_agents.workspace import Workspace
 
 MIN_SECRET = 32
@@ -84,16 +84,12 @@ def resolve(workspace: Workspace, kid: str, ref: str) -> bytes:
     """
     try:
         secret = _kept(workspace, ref) if ref.startswith("aws:") else credentials.resolve(workspace, ref)
-    except HiveError as error:
+    except NoSecret as error:
         found = error.diagnostics[0]
-        if found.code == "HIVE-421":
-            raise unfit(kid, found.message, found.fix or "") from None
-        if found.code != "HIVE-409":
-            raise
-        message = f'the key "{kid}" has no secret_ref that works'
-        raise HiveError.of(
-            found.code, message, file="hive.toml", path="access.keys", fix=found.fix, exit_code=2
-        ) from None
+        raise unfit(kid, found.message, found.fix or "") from None
+    except WrongUsage as error:
+        message, fix = f'the key "{kid}" has no secret_ref that works', error.diagnostics[0].fix
+        raise WrongUsage.of("HIVE-409", message, file="hive.toml", path="access.keys", fix=fix) from None
     return secret.reveal().encode()
 
 

@@ -9,7 +9,7 @@ from hive_agents.agents.synthetic import synthetic_tools
 from hive_agents.agents.telling import summariser
 from hive_agents.agents.work import NodeWork
 from hive_agents.memory import ContextHandoff, transition_marker
-from hive_agents.memory.values import cut
+from hive_agents.text import cut
 
 
 async def why_here(work: NodeWork) -> str:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.agents.guards import Budget, Spent
 from hive_agents.llm import Usage
-from hive_agents.memory.values import clean
 from hive_agents.store import audit, connected, transaction
+from hive_agents.text import encodable
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -120,7 +120,7 @@ class Effects:
     def _end(self, key: str, done: Done, seconds: float) -> None:
         usage = done.usage
         tokens = usage.input_tokens + usage.output_tokens
-        text = clean(json.dumps(done.result, ensure_ascii=False, allow_nan=False))
+        text = encodable(json.dumps(done.result, ensure_ascii=False, allow_nan=False))
         with self._lock, connected(self._workspace.database) as connection:
             with transaction(connection):
                 self._require_lease(connection)

@@ -16,7 +16,7 @@ from hive_agents.goals import Goal
 from hive_agents.judging.attempts import Attempts
 from hive_agents.judging.verdict import FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
 from hive_agents.llm import Usage
-from hive_agents.memory.values import cut
+from hive_agents.text import cut
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 

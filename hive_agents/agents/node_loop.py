@@ -24,11 +24,11 @@ from hive_agents.agents.stuck import stuck
 from hive_agents.agents.synthetic import synthetic_tools
 from hive_agents.agents.telling import hear, missed, turn_messages
 from hive_agents.agents.work import NodeWork
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NoModel
 from hive_agents.events import EventType
 from hive_agents.llm import Message, ModelError, ToolCall
 from hive_agents.memory import Entry
-from hive_agents.memory.values import cut
+from hive_agents.text import cut
 
 State = Mapping[str, Any]
 Step = Callable[[NodeWork, State], Awaitable[Update]]
@@ -85,7 +85,7 @@ async def think(work: NodeWork, state: State) -> Update:
     except BudgetExhausted as error:
         return await _exhausted(work, key, error)
     except HiveError as error:
-        if error.exit_code == 3 and error.diagnostics[0].code != "HIVE-401":
+        if error.exit_code == 3 and not isinstance(error, NoModel):
             raise
         return _fail("prompt", error.diagnostics[0].message, error.diagnostics[0].code)
     if "error" in found:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from hive_agents import prompts
 from hive_agents.agents.spec import AgentSpec, NodeSpec
 from hive_agents.errors import HiveError, closest
-from hive_agents.memory.values import cut
 from hive_agents.resources import bundled
+from hive_agents.text import cut
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

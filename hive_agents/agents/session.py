@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,13 +13,13 @@ from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
-from hive_agents.events import Event, EventType
+from hive_agents.events import Event, EventType, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging.verdict import FeedbackContext, Judgment
 from hive_agents.llm import Chain, Role
 from hive_agents.memory import AgentMemory, ConversationStore, DataBuffer, run_folder
-from hive_agents.memory.values import clean
 from hive_agents.runs import RunStore
+from hive_agents.text import encodable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 PARALLEL_CALLS = 8
 PARALLEL_SUB_AGENTS = 4
-_IDS = uuid.UUID("0d2a1f6e-6a57-5c2b-9a53-8f8d5f0f4c11")
 
 Publish = Callable[[Event], Awaitable[Any]]
 
@@ -102,8 +100,8 @@ class AgentSession:
 
     def event(self, type: EventType, at: str, node: str | None = None, /, **payload: Any) -> Event:
         """What `emit` publishes."""
-        id = str(uuid.uuid5(_IDS, f"{self.run_id}/{at}/{type}"))
-        return Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _plain(payload), id=id)
+        id = derived_id("agent", self.run_id, at, type)
+        return Event(type, self.run_id, self.thread_id, node, self.thread_id, self.tenant, _jsonable(payload), id=id)
 
     async def ask(self, filing: Filing) -> ApprovalRequest:
         """The request that a filing became, pending or answered; filed once."""
@@ -123,6 +121,6 @@ class AgentSession:
         RunStore(self.workspace).withdraw(self.run_id, why)
 
 
-def _plain(value: Any) -> Any:
+def _jsonable(value: Any) -> Any:
     """Plain JSON of what is nearly that; texts are UTF-8."""
-    return json.loads(clean(json.dumps(value, ensure_ascii=False, default=str)))
+    return json.loads(encodable(json.dumps(value, ensure_ascii=False, default=str)))

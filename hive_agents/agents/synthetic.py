@@ -15,7 +15,7 @@ from hive_agents.errors import HiveError
 from hive_agents.llm.json_schema import faults
 from hive_agents.memory import ToolResult
 from hive_agents.memory.data_files import replace_once
-from hive_agents.memory.values import clean
+from hive_agents.text import encodable
 
 DELEGATE, ASK, REPORT, SET = "delegate_to_sub_agent", "ask_user", "report_to_parent", "set_output"
 WRITING = ("save_data", "edit_data")
@@ -83,7 +83,7 @@ def file_tool(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> ToolRe
 def planned_edit(work: NodeWork, filename: str, old: str, new: str) -> dict[str, str]:
     """Digests of the file {before, after} an edit. Raises: HiveError where there is nothing to edit."""
     text = work.files.read(filename)
-    return {"before": _digest(text), "after": _digest(clean(replace_once(text, old, new, filename)))}
+    return {"before": _digest(text), "after": _digest(encodable(replace_once(text, old, new, filename)))}
 
 
 def edit(work: NodeWork, filename: str, old: str, new: str, *, plan: Mapping[str, str], again: bool) -> ToolResult:

@@ -28,7 +28,7 @@ from hive_agents.memory import (
     narrative,
 )
 from hive_agents.memory.names import folder_name
-from hive_agents.memory.values import one_line
+from hive_agents.memory.values import value_line
 
 
 @dataclass
@@ -159,7 +159,7 @@ class NodeWork:
         """Values of the buffer go into a prompt up to the length that a tool's result may have."""
         limit = self.session.workspace.settings.agents.spillover_chars
         return (
-            one_line(value, limit) if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)[:limit]
+            value_line(value, limit) if isinstance(value, str | None) else json.dumps(value, ensure_ascii=False)[:limit]
         )
 
 

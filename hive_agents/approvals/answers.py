@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hive_agents.access import same_person
 from hive_agents.approvals.args_schema import faults
 from hive_agents.approvals.changes import content
 from hive_agents.approvals.patch import PatchError, patched
-from hive_agents.approvals.people import same_person
 from hive_agents.approvals.permission import refused
 from hive_agents.approvals.request import RESULT, ApprovalRequest, Verb
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hive_agents.approvals.people import same_person
+from hive_agents.access import require_proof, same_person
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest, Verb
 from hive_agents.errors import HiveError
 
@@ -22,21 +22,11 @@ def require_open(request: ApprovalRequest, now: str) -> None:
         raise refused("HIVE-414", f"{request.id} expired at {request.due_at}", show)
 
 
-def require_known(authn: str, *, require_token: bool) -> None:
-    """Raises: HIVE-415 for a plain local name where the workspace wants tokens."""
-    if require_token and authn == "local":
-        raise refused(
-            "HIVE-415",
-            "this workspace wants a signed token (approvals.require_token), and a plain local name is none",
-            "put an approver's token into HIVE_TOKEN: `hive token --user NAME --tenant TENANT --roles approver`",
-        )
-
-
 def require_permitted(
     request: ApprovalRequest, verb: Verb, by: str, authn: str, tenant: str | None = None, *, require_token: bool
 ) -> None:
     """`tenant` is the person's, None for a local name. Raises: HIVE-415."""
-    require_known(authn, require_token=require_token)
+    require_proof(authn, require_token=require_token)
     if tenant is not None and request.tenant not in (OWN_TENANT, tenant):
         raise refused(
             "HIVE-415",

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from hive_agents.access import asked_by, person, same_person
 from hive_agents.approvals.args_schema import check_schema
-from hive_agents.approvals.people import asked_by, person, same_person
 from hive_agents.files import AnyCase, Format
 
 Kind = Literal["judgment", "deploy", "tool_call", "rule", "threshold", "question", "ticket", "audit"]
@@ -190,15 +190,15 @@ def needs_four_eyes(filing: Filing) -> bool:
         return True
     if filing.kind == "rule":
         types = context.get("goal_types") or ([context["goal_type"]] if context.get("goal_type") else [])
-        return not types or not isinstance(types, list) or "security" in map(_plain, types)
+        return not types or not isinstance(types, list) or "security" in map(_folded, types)
     if filing.kind == "threshold":
         before, after = context.get("previous"), context.get("threshold")
         return not (isinstance(before, int | float) and isinstance(after, int | float) and after >= before)
     file = context.get("file") or ""
-    parts = re.split(r"[\\/]", _plain(file))
-    return bool(context.get("golden")) or not isinstance(file, str) or GOLDEN in map(_plain, parts)
+    parts = re.split(r"[\\/]", _folded(file))
+    return bool(context.get("golden")) or not isinstance(file, str) or GOLDEN in map(_folded, parts)
 
 
-def _plain(text: Any) -> str:
+def _folded(text: Any) -> str:
     """Without case, form of Unicode, and spaces or dots at the ends, none of which make it another name."""
     return unicodedata.normalize("NFKC", str(text)).casefold().strip(" \t\r\n.")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import sqlite3
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from hive_agents.access import person, same_person
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.answers import Recheck, edited_args, repeats
 from hive_agents.approvals.changes import content, effect, later, overdue
 from hive_agents.approvals.inbox import Inbox, inbox
 from hive_agents.approvals.notify import Occasion, notify
-from hive_agents.approvals.people import person, same_person
 from hive_agents.approvals.permission import refused, require_current, require_open, require_permitted
 from hive_agents.approvals.request import (
     ApprovalRequest,
@@ -26,7 +27,7 @@ from hive_agents.approvals.request import (
     needs_four_eyes,
 )
 from hive_agents.approvals.telling import record
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import AuditFault, Diagnostic, HiveError, NotFound
 from hive_agents.events import EventType
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
@@ -221,11 +222,8 @@ class ApprovalStore:
         with connected(self.workspace.database) as connection:
             due = [str(row[0]) for row in rows.select(connection, where, [now, now])]
         for request_id in due:
-            try:
+            with suppress(AuditFault):  # what is damaged waits, and nothing else waits for it
                 self._sweep(request_id, now)
-            except HiveError as error:
-                if error.diagnostics[0].code != "HIVE-413":  # what is damaged waits, and nothing else waits for it
-                    raise
 
     def _sweep(self, request_id: str, now: str) -> None:
         with connected(self.workspace.database) as connection, transaction(connection):
@@ -278,7 +276,7 @@ class ApprovalStore:
         found = rows.select(connection, "id = ?", [request_id])
         if not found:
             fix = "`hive approvals list` shows all of them"
-            raise HiveError.of("HIVE-409", f"there is no approval request {request_id}", fix=fix)
+            raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix=fix)
         return found[0]
 
     def _inbox(self) -> Inbox:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-import uuid
 
 from hive_agents.approvals.request import ApprovalRequest
-from hive_agents.events import Event, EventLog, EventType
-
-_IDS = uuid.UUID("6d1f3a0c-8e0b-5b0e-9c57-2f7f0c1e9d44")
+from hive_agents.events import Event, EventLog, EventType, derived_id
 
 
 def record(connection: sqlite3.Connection, type: EventType, request: ApprovalRequest) -> None:
@@ -22,6 +19,6 @@ def record(connection: sqlite3.Connection, type: EventType, request: ApprovalReq
         "by": last.by if last is not None else None,
         "decision": last.verb if last is not None else None,
     }
-    id = str(uuid.uuid5(_IDS, f"{request.id}/{type}"))
+    id = derived_id("approval", request.id, type)
     event = Event(type, request.run_id, request.thread_id, tenant=request.tenant, payload=told, id=id)
     EventLog.record(connection, [event])

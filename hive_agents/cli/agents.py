@@ -8,7 +8,7 @@ import typer
 
 from hive_agents.cli import agents_versions
 from hive_agents.cli.agents_versions import AgentArgument, require_known
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace
+from hive_agents.cli.surface import Surface, count, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.agents import AgentSpec
@@ -27,12 +27,13 @@ for _command in (
 
 
 @app.command("list")
-def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@with_surface()
+def list_(surface: Surface) -> None:
     """The agents of the workspace."""
     from hive_agents.agents import versions
     from hive_agents.agents.topology import sub_agent_nodes
 
-    place, surface = open_workspace(workspace), Surface(json, quiet)
+    place = surface.workspace
     rows, lines = [], []
     for id in versions.known_agents(place):
         agent, deployed, found = _serving(place, id)
@@ -61,13 +62,12 @@ def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: Qu
 
 
 @app.command("show")
-def show(
-    agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def show(surface: Surface, agent: AgentArgument) -> None:
     """An agent as it serves: its nodes, what they take and make, and where the work goes."""
     from hive_agents.agents import versions
 
-    place, surface = open_workspace(workspace), Surface(json, quiet)
+    place = surface.workspace
     require_known(place, agent)
     spec, row = versions.serving_agent(place, agent)
     told = versions.warnings(place, agent)
@@ -85,18 +85,16 @@ def show(
 
 
 @app.command("validate")
-def validate(
-    agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def validate(surface: Surface, agent: AgentArgument) -> None:
     """Check an agent's file: syntax, and whether every name leads somewhere and every input has a source."""
     from hive_agents.errors import has_errors
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     require_known(place, agent)
     _, found = _checked(place, agent)
     ok = not has_errors(found)
-    if not json:
+    if not surface.as_json:
         surface.warn(found)
     value = {"ok": ok, "diagnostics": [one.to_json() for one in found]}
     surface.show(value, f"{agent}: {'no errors' if ok else 'not valid'}")

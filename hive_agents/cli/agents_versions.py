@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
+    WHO_ASKS,
     Surface,
-    WorkspaceOption,
     count,
-    one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
+    from hive_agents.access import Asker, Principal
     from hive_agents.runtime.agent_deploy import AgentDeployment
     from hive_agents.workspace import Workspace
 
 AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
 ReasonOption = Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")]
-AsOption = Annotated[str | None, typer.Option("--as", metavar="USER", help="Who asks (default: the local user).")]
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
 
+@with_surface(as_user=WHO_ASKS)
 def propose(
+    surface: Surface,
     agent: AgentArgument,
     patch: Annotated[
         str | None,
@@ -40,10 +40,6 @@ def propose(
         Path | None, typer.Option("--file", metavar="NEW.json", help="The whole new agent in place of a patch.")
     ] = None,
     reason: ReasonOption = None,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Propose a new version: it is checked and written down, and serves nobody until it is deployed."""
     from hive_agents.agents.evolution import proposals
@@ -54,77 +50,66 @@ def propose(
         raise HiveError.of("HIVE-409", "say what changes", fix="give --patch FILE, or --file NEW.json", exit_code=2)
     if not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "a proposal needs a reason", fix='add --reason "…"', exit_code=2)
-    place = open_workspace(workspace)
+    place = surface.workspace
     require_known(place, agent)
     change = read_patch(patch) if patch is not None else _whole(file)
-    who = _asker(place, by)
-    made = proposals.propose(place, agent, change, by=who, reason=reason)
+    made = proposals.propose(place, agent, change, by=_asker(surface.asker), reason=reason)
     value = {"agent": agent, "version": made.version, "file": made.file, "diagnostics": [], "diff": made.patch}
     lines = [f"version {made.version} of {agent} is proposed: {made.file}"]
-    lines += [one_line(f"  {step['op']} {step['path']}") for step in made.patch]
-    Surface(json, quiet).show(value, *lines, f"hive agents deploy {agent} --version {made.version} measures it")
+    lines += [safe_line(f"  {step['op']} {step['path']}") for step in made.patch]
+    surface.show(value, *lines, f"hive agents deploy {agent} --version {made.version} measures it")
 
 
+@with_surface(as_user=WHO_ASKS)
 def deploy(
+    surface: Surface,
     agent: AgentArgument,
     version: Annotated[
         int | None, typer.Option("--version", min=1, help="A proposed version (default: the agent's file).")
     ] = None,
     reason: ReasonOption = None,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Run its goal's eval cases beside what serves, and ask another person to let it serve, unless it is blocked."""
     from hive_agents.runtime import agent_deploy
 
-    place, surface = open_workspace(workspace), Surface(json, quiet)
+    place = surface.workspace
     require_known(place, agent)
-    who = _asker(place, by)
+    by = _asker(surface.asker)
     with surface.progress() as progress:
         outcome = agent_deploy.deploy(
             place,
             agent,
-            by=who,
+            by=by,
             version=version,
             reason=reason,
-            principal=_principal(place, by),
+            principal=_reader(surface.asker),
             progress=progress,
         )
     surface.show(outcome.to_json(), *_parts(agent, outcome))
     raise typer.Exit(1 if outcome.verdict.decision == "blocked" else 0)
 
 
-def rollback(
-    agent: AgentArgument,
-    reason: ReasonOption = None,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def rollback(surface: Surface, agent: AgentArgument, reason: ReasonOption = None) -> None:
     """Serve the version before again; run it again to go further back."""
     from hive_agents.agents import versions
-    from hive_agents.runtime.decider import holds_token
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     require_known(place, agent)
-    authn = "token" if holds_token() else "local"
-    row, before = versions.rollback(place, agent, _asker(place, by), reason=reason, authn=authn)
+    asker = surface.asker
+    row, before = versions.rollback(place, agent, _asker(asker), reason=reason, authn=asker.authn)
     value = {"agent": agent, "deployed": row.version, "previous": before.version}
-    Surface(json, quiet).show(value, f"version {row.version} of {agent} serves again (before: {before.version})")
+    surface.show(value, f"version {row.version} of {agent} serves again (before: {before.version})")
 
 
-def history(
-    agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def history(surface: Surface, agent: AgentArgument) -> None:
     """Every deployment of an agent, newest first, with what was measured."""
     from rich.table import Table
 
     from hive_agents.agents import versions
 
-    place, surface = open_workspace(workspace), Surface(json, quiet)
+    place = surface.workspace
     require_known(place, agent)
     rows = [row.to_json(active=n == 0) for n, row in enumerate(versions.versions(place, agent))]
     surface.warn(versions.warnings(place, agent))
@@ -135,21 +120,20 @@ def history(
         side = row["evaluation"].get("candidate")
         cases = f"{side['passed']}/{row['evaluation']['n']}" if side else "–"
         told = (row["id"], row["version"], row["at"][:16].replace("T", " "), row["by"], row["via"], row["decision"])
-        table.add_row("●" if row["active"] else "", *map(one_line, told), cases)
+        table.add_row("●" if row["active"] else "", *map(safe_line, told), cases)
     surface.show({"versions": rows}, table if rows else f"{agent} was never deployed: its file serves")
 
 
-def align(
-    agent: AgentArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def align(surface: Surface, agent: AgentArgument) -> None:
     """Derive anew what the health judge measures an agent by: its goal, its prompts, the queen's principles."""
     from hive_agents.agents.versions import deployed_text
     from hive_agents.supervision.health import align as aligned
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     criteria = aligned(place, agent, deployed_text)
     value = {"agent": agent, "criteria": criteria.model_dump(mode="json")}
-    Surface(json, quiet).show(value, f"{agent} is aligned with {count(len(criteria.sources), 'source')}")
+    surface.show(value, f"{agent} is aligned with {count(len(criteria.sources), 'source')}")
 
 
 def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
@@ -157,7 +141,7 @@ def _parts(agent: str, outcome: AgentDeployment) -> list[Any]:
     verdict, figures = outcome.verdict, outcome.verdict.evaluation
     word = "PASSED" if verdict.decision == "first" else verdict.decision.upper()
     lines: list[Any] = [styled(word, f"bold {_STYLES[verdict.decision]}") + f" {agent}"]
-    lines += [one_line(f"  {reason['code']}: {reason['message']}") for reason in verdict.reasons]
+    lines += [safe_line(f"  {reason['code']}: {reason['message']}") for reason in verdict.reasons]
     new, old = figures.get("candidate"), figures.get("current")
     if new is not None and figures["n"]:
         told = f"{old['passed']} -> {new['passed']}" if old is not None else str(new["passed"])
@@ -188,33 +172,27 @@ def _whole(file: Path | None) -> Any:
         raise HiveError(error.diagnostics, exit_code=error.exit_code if error.exit_code == 2 else 1) from None
 
 
-def _asker(place: Workspace, by: str | None) -> str:
+def _asker(asker: Asker) -> str:
     """Who asks, as the queen lets them: a token takes the role operator or admin. Raises: HIVE-415, HIVE-417."""
-    import os
-
-    from hive_agents.access import verify
+    from hive_agents.access import TOKEN
     from hive_agents.errors import HiveError
-    from hive_agents.runs.scope import Scope
-    from hive_agents.runtime.decider import TOKEN, holds_token, requester_for
+    from hive_agents.runs import Scope
 
-    who = requester_for(place, as_user=by)
-    if holds_token() and not Scope(verify(place, os.environ[TOKEN].strip())).operates:
+    by = asker.requester()
+    if not Scope(asker.token_holder()).operates:
         fix = f"it takes an operator's token in {TOKEN}: `hive token --roles operator` makes one"
-        raise HiveError.of("HIVE-415", f"{who} changes no agents: the token lacks that role", fix=fix, exit_code=1)
-    return who
+        raise HiveError.of("HIVE-415", f"{by} changes no agents: the token lacks that role", fix=fix)
+    return by
 
 
-def _principal(place: Workspace, by: str | None) -> Any:
-    """For whom the cases are rehearsed; for nobody no documents are found."""
-    import os
+def _reader(asker: Asker) -> Principal | None:
+    """For whom the cases are rehearsed; one who may ask for a deployment need not be a reader of documents."""
     from contextlib import suppress
 
-    from hive_agents.access import principal_for
     from hive_agents.errors import HiveError
 
-    known = by or os.environ.get("HIVE_TOKEN", "").strip() or place.settings.access.mode == "open"
-    with suppress(HiveError):  # one who may ask for a deployment need not be a reader of documents
-        return principal_for(place, by, os.environ) if known else None
+    with suppress(HiveError):
+        return asker.reader_if_named()
     return None
 
 

@@ -9,31 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, one_line
+from hive_agents.cli.surface import Surface
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals.request import Verb
     from hive_agents.workspace import Workspace
 
 
-def give_answer(
-    surface: Surface,
-    place: Workspace,
-    requests: list[str],
-    rule: str | None,
-    verb: Verb,
-    by: str | None,
-    answer: dict[str, Any],
-) -> None:
-    """Decide `requests`, and whatever is pending for `rule`, as the person `by`; with several, each for itself.
+def give_answer(surface: Surface, requests: list[str], rule: str | None, verb: Verb, **answer: Any) -> None:
+    """Decide `requests`, and whatever is pending for `rule`; with several, each for itself.
 
     Raises: HIVE-409 without a request, for a single one as `runtime.decisions.decide`.
     """
     from hive_agents.approvals import ApprovalStore
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.decider import decider_for
 
-    answer |= asdict(decider_for(place, by))
+    place = surface.workspace
+    answer |= asdict(surface.asker.decider())
     if rule is not None:
         requests = [*requests, *(one.id for one in reversed(ApprovalStore(place).list("pending", rule)))]
     elif not requests:
@@ -48,10 +41,10 @@ def give_answer(
         except HiveError as error:
             code = max(code, error.exit_code)
             value = {"id": request, "ok": False, "diagnostics": [found.to_json() for found in error.diagnostics]}
-            line = one_line(f"{request}: {error.diagnostics[0].message}")
+            line = safe_line(f"{request}: {error.diagnostics[0].message}")
         items.append(value)
         lines.append(line)
-    surface.show({"items": items}, *(lines or [one_line(f"nothing is pending for {rule}")]))
+    surface.show({"items": items}, *(lines or [safe_line(f"nothing is pending for {rule}")]))
     raise typer.Exit(code)
 
 
@@ -75,7 +68,7 @@ def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any])
         line += f" ({_told(found.outcome)})"
     elif run is not None:
         line += f"; run {run['run_id']} is {run['status']}"
-    return value, one_line(line)
+    return value, safe_line(line)
 
 
 def _told(outcome: dict[str, Any]) -> str:

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, console, count, open_workspace
+from hive_agents.cli.surface import Surface, console, count, with_surface
+from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from hive_agents.runtime.chat import Chat
 
 
+@with_surface(as_user="Read as USER of access/*.json.", before="thread")
 def command(
+    surface: Surface,
     text: Annotated[str | None, typer.Argument(help="A question; without one the chat is interactive.")] = None,
-    as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="Read as USER of access/*.json.")] = None,
     thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="Go on with this thread.")] = None,
     doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Ask about this document only.")] = None,
     filters: Annotated[
@@ -28,25 +30,18 @@ def command(
     trace: Annotated[
         str | None, typer.Option("--trace", metavar="RUN", help="How a turn was made (operators).")
     ] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Ask the copilot: it answers from the documents that you may see."""
-    import os
-
-    from hive_agents.access import Identity
     from hive_agents.cli.configs import keep_fresh
     from hive_agents.errors import HiveError
     from hive_agents.runtime.chat import Chat
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     for given in filter(None, (text, doc, thread, cursor, rename, trace, *(filters or []))):
         given.encode()  # HIVE-112: a shell hands on any byte
     if doc is not None and not doc.strip():
         raise HiveError.of("HIVE-409", "--doc names no document", fix="name it, or leave --doc out", exit_code=2)
-    chat = Chat(place, Identity(place, as_user, os.environ).principal, thread)
+    chat = Chat(place, surface.asker.reader, thread)
     if trace is not None:
         _show_trace(chat, trace, surface)
         return
@@ -56,7 +51,7 @@ def command(
     if export or delete or rename is not None:
         _keep_thread(chat, surface, export=export, rename=rename, delete=delete)
         return
-    if text is None and (json or quiet):
+    if text is None and (surface.as_json or surface.quiet):
         raise HiveError.of("HIVE-409", "there is no question", fix='hive chat "…" --json', exit_code=2)
     keep_fresh(place, surface, told=False)
     if text is None:
@@ -81,20 +76,18 @@ def _asked(chat: Chat, text: str, *, doc: str | None, filters: list[str], cursor
 def _show_threads(chat: Chat, surface: Surface) -> None:
     from rich.table import Table
 
-    from hive_agents.cli.replies import plain
-
     found = chat.threads.threads()
     table = Table(box=None, pad_edge=False)
     for heading in ("thread", "questions", "last used", "title"):
         table.add_column(heading, overflow="fold")
     for one in found:
         last = one["updated_at"][:16].replace("T", " ")
-        table.add_row(one["thread_id"], str(one["turns"]), last, plain(one["title"]))
+        table.add_row(one["thread_id"], str(one["turns"]), last, safe_text(one["title"]))
     surface.show({"threads": found}, *([table] if found else []), count(len(found), "thread"))
 
 
 def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | None, delete: bool) -> None:
-    from hive_agents.cli.replies import plain, rendered
+    from hive_agents.cli.replies import rendered
     from hive_agents.errors import HiveError
 
     if chat.thread_id is None or export + delete + (rename is not None) != 1:
@@ -102,7 +95,7 @@ def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | No
         raise HiveError.of("HIVE-409", "which thread, and what is to become of it?", fix=fix, exit_code=2)
     if export:
         turns = chat.transcript()
-        parts = [part for turn in turns for part in (plain(f"> {turn['text']}"), *rendered(turn), "")]
+        parts = [part for turn in turns for part in (safe_text(f"> {turn['text']}"), *rendered(turn), "")]
         surface.show({"thread_id": chat.thread_id, "turns": turns}, *parts)
     elif rename is not None:
         chat.threads.rename(chat.thread_id, rename)
@@ -113,14 +106,13 @@ def _keep_thread(chat: Chat, surface: Surface, *, export: bool, rename: str | No
 
 
 def _show_trace(chat: Chat, run_id: str, surface: Surface) -> None:
-    from hive_agents.cli.replies import plain
 
     trace = chat.trace(run_id)
     lines = [f"{node['node']:<16} {node['ms']:>9.2f} ms" for node in trace["nodes"]]
     for name, value in trace.items():
         if name != "nodes" and value:
             lines.append(f"{name}: {_listed(value)}")
-    surface.show(trace, *map(plain, lines))
+    surface.show(trace, *map(safe_text, lines))
 
 
 def _listed(value: Any) -> str:

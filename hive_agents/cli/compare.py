@@ -7,34 +7,25 @@ from hive_agents.cli.evaluate import SplitOption
 from hive_agents.cli.surface import (
     ConfigArgument,
     GoldenOption,
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     figure,
-    open_workspace,
+    with_surface,
 )
 
 if TYPE_CHECKING:
     from hive_agents.evaluation import Comparison
 
 
+@with_surface()
 def command(
-    a: ConfigArgument,
-    b: ConfigArgument,
-    split: SplitOption = None,
-    golden: GoldenOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    surface: Surface, a: ConfigArgument, b: ConfigArgument, split: SplitOption = None, golden: GoldenOption = None
 ) -> None:
     """Measure two configs side by side; every difference is B minus A."""
     from hive_agents.cli.configs import chosen_config, refresh_index
     from hive_agents.evaluation import compare
     from hive_agents.verification.holdout import visible_part
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     refresh_index(place, surface)
     queries, hidden, warnings = visible_part(place, golden, split, purpose="compare")
     surface.warn(warnings)

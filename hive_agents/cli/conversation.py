@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import re
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import Identity
-from hive_agents.cli.replies import in_words, pinned_filters, plain, rendered
-from hive_agents.cli.surface import count, one_line
+from hive_agents.access import Asker
+from hive_agents.cli.replies import in_words, pinned_filters, rendered
+from hive_agents.cli.surface import count
 from hive_agents.copilot import Request
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
+from hive_agents.text import safe_line, safe_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,7 +73,7 @@ class Conversation:
                 self.take(line)
             except HiveError as error:
                 for diagnostic in error.diagnostics:
-                    told = "\n".join(map(one_line, str(diagnostic).split("\n")))
+                    told = "\n".join(map(safe_line, str(diagnostic).split("\n")))
                     self.out.print(told, style="red", soft_wrap=True)
 
     def line(self) -> str:
@@ -83,7 +83,7 @@ class Conversation:
             return input(f"\n{prompt}").strip()
         line = input().strip()
         if line:
-            self.out.print(f"\n{prompt}{plain(line)}", style="bold")
+            self.out.print(f"\n{prompt}{safe_text(line)}", style="bold")
         return line
 
     def take(self, line: str) -> None:
@@ -97,7 +97,7 @@ class Conversation:
         name, _, rest = line[1:].partition(" ")
         act = self.commands.get(name)
         if act is None:
-            self.out.print(f"there is no /{plain(name)}; /help lists the commands")
+            self.out.print(f"there is no /{safe_text(name)}; /help lists the commands")
         else:
             act(rest.strip())
 
@@ -139,18 +139,18 @@ class Conversation:
     def open(self, rest: str) -> None:
         document = self.chat.document(self.result(rest)["doc_id"])
         about = "\n".join(f"{name}: {value}" for name, value in document["metadata"].items())
-        self.out.print(plain(document["title"]), style="bold cyan")
-        self.out.print(plain(f"{document['doc_id']}\n{about}\n"), style="dim")
+        self.out.print(safe_text(document["title"]), style="bold cyan")
+        self.out.print(safe_text(f"{document['doc_id']}\n{about}\n"), style="dim")
         # As written: code that is wrapped here could not be copied.
-        self.out.print(re.sub(r"\n{3,}", "\n\n", plain(document["text"]).strip()), soft_wrap=True)
+        self.out.print(re.sub(r"\n{3,}", "\n\n", safe_text(document["text"]).strip()), soft_wrap=True)
 
     def why(self, rest: str) -> None:
         result = self.result(rest)
         assert self.reply is not None
         ranked = self.chat.why(self.reply["run_id"], result["doc_id"])
-        self.out.print(plain(result["reason"]))
+        self.out.print(safe_text(result["reason"]))
         for name, value in ranked.items():
-            self.out.print(plain(f"  {name}: {'–' if value is None else value}"), style="dim")
+            self.out.print(safe_text(f"  {name}: {'–' if value is None else value}"), style="dim")
 
     def narrow(self, rest: str) -> None:
         if rest == "clear":
@@ -159,12 +159,12 @@ class Conversation:
             pinned_filters(self.chat, [*self.filters, rest])
             self.filters.append(rest)
         now = [demand.model_dump() for demand in self.pinned()]
-        self.out.print(plain(f"filters: {in_words(now) or 'none'}"))
+        self.out.print(safe_text(f"filters: {in_words(now) or 'none'}"))
         if not rest:
             for field, values in self.chat.field_values().items():
                 # Dates and numbers are asked for by bounds: which ones there are is no list.
                 known = ", ".join(values) or f"{field}>=… and {field}<=…"
-                self.out.print(plain(f"  {field}: {known}"), style="dim")
+                self.out.print(safe_text(f"  {field}: {known}"), style="dim")
 
     def more(self, rest: str) -> None:
         if self.request is None or not self.reply or not self.reply["next_cursor"]:
@@ -180,7 +180,7 @@ class Conversation:
 
     def switch(self, rest: str) -> None:
         place = self.chat.workspace
-        self.chat = Chat(place, Identity(place, rest or None, os.environ).principal)
+        self.chat = Chat(place, Asker(place, rest or None).reader)
         self.reply = None
         self.out.print(f"You read as {self.chat.reader.user} of {self.chat.reader.tenant}, in a new thread.")
 
@@ -193,12 +193,12 @@ class Conversation:
             self.chat.threads.require(rest)
             self.chat.thread_id, self.reply = rest, None
             for turn in self.chat.transcript():
-                self.out.print(plain(f"\n> {turn['text']}"), style="bold")
+                self.out.print(safe_text(f"\n> {turn['text']}"), style="bold")
                 for part in rendered(turn):
                     self.out.print(part)
             return
         for one in self.chat.threads.threads():
-            self.out.print(plain(f"{one['thread_id']}  {count(one['turns'], 'question')}  {one['title']}"))
+            self.out.print(safe_text(f"{one['thread_id']}  {count(one['turns'], 'question')}  {one['title']}"))
 
 
 def _number(text: str) -> int:

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace
+from hive_agents.cli.surface import Surface, count, with_surface
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hive_agents.credentials import CredentialStore
 
 app = typer.Typer(help="Secrets by name, kept encrypted; tools and settings refer to them.", no_args_is_help=True)
@@ -18,46 +16,41 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The credentia
 
 
 @app.command("set")
+@with_surface()
 def set_(
+    surface: Surface,
     name: NameArgument,
     value_stdin: Annotated[
         bool, typer.Option("--value-stdin", help="Read the value from standard input (default: ask for it).")
     ] = False,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Store a secret; `credential:NAME` refers to it."""
-    store = _store(workspace)
+    store = _store(surface)
     store.set(name, _from_stdin() if value_stdin else _asked())
-    Surface(json, quiet).show({"name": name, "stored": True}, f"stored {name}: refer to it as credential:{name}")
+    surface.show({"name": name, "stored": True}, f"stored {name}: refer to it as credential:{name}")
 
 
 @app.command("list")
-def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@with_surface()
+def list_(surface: Surface) -> None:
     """List the names; values are never shown."""
-    names = _store(workspace).names()
-    Surface(json, quiet).show(
-        {"credentials": [{"name": name} for name in names]}, *names, count(len(names), "credential")
-    )
+    names = _store(surface).names()
+    surface.show({"credentials": [{"name": name} for name in names]}, *names, count(len(names), "credential"))
 
 
 @app.command("delete")
-def delete(
-    name: NameArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def delete(surface: Surface, name: NameArgument) -> None:
     """Delete a secret."""
-    _store(workspace).delete(name)
-    Surface(json, quiet).show({"name": name, "deleted": True}, f"deleted {name}")
+    _store(surface).delete(name)
+    surface.show({"name": name, "deleted": True}, f"deleted {name}")
 
 
-def _store(workspace: Path | None) -> CredentialStore:
+def _store(surface: Surface) -> CredentialStore:
     from hive_agents.credentials import CredentialStore
-    from hive_agents.runtime.decider import require_role
 
-    place = open_workspace(workspace)
-    require_role(place, "use the credential store", "admin")
-    return CredentialStore(place)
+    surface.asker.require_role("use the credential store", "admin")
+    return CredentialStore(surface.workspace)
 
 
 def _from_stdin() -> str:

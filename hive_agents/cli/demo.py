@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, console, figure, styled
+from hive_agents.cli.surface import Surface, console, figure, styled, with_surface
+from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
@@ -21,23 +22,22 @@ READERS = {
 }
 
 
+@with_surface(workspace=False)
 def command(
+    surface: Surface,
     keep: Annotated[Path | None, typer.Option("--keep", metavar="DIR", help="Keep the workspace here.")] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """The whole story on the sample workspace, in a temporary copy."""
     import tempfile
 
     from hive_agents import Workspace
-    from hive_agents.cli.surface import Surface
     from hive_agents.sample import init_workspace
 
     with tempfile.TemporaryDirectory(prefix="hive-demo-") as folder:
         place = Workspace(init_workspace(keep or Path(folder) / "workspace"))
-        story = Story(place, silent=json or quiet)
+        story = Story(place, silent=surface.as_json or surface.quiet)
         result = story.tell()
-    Surface(json, quiet).show(result)
+    surface.show(result)
 
 
 class Story:
@@ -182,7 +182,6 @@ class Story:
         import asyncio
 
         from hive_agents.access import known_principal
-        from hive_agents.cli.replies import plain
         from hive_agents.copilot import Request
         from hive_agents.runtime.chat import Chat
 
@@ -191,6 +190,6 @@ class Story:
         reply = asyncio.run(chat.ask(Request(text=ASKED)))
         found = [result["doc_id"] for result in reply["results"]]
         if reply["answer"]:
-            self.say(plain(reply["answer"]))
+            self.say(safe_text(reply["answer"]))
         self.say(*(styled(f"{rank:>3}  {doc_id}", "dim") for rank, doc_id in enumerate(found[:3], start=1)))
         return {"status": reply["status"], "answer": reply["answer"], "documents": found}

@@ -8,14 +8,11 @@ import typer
 from hive_agents.cli.surface import (
     ConfigArgument,
     GoldenOption,
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
-    one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.verification import GateResult
@@ -23,7 +20,9 @@ if TYPE_CHECKING:
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
 
+@with_surface()
 def command(
+    surface: Surface,
     config: ConfigArgument,
     allow_inconclusive: Annotated[
         bool, typer.Option("--allow-inconclusive", help="Deploy also what is equal, or better without proof.")
@@ -41,14 +40,10 @@ def command(
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")] = None,
     golden: GoldenOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Put a config through the gate, and switch to it if it passes."""
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import load_golden
-    from hive_agents.runtime.decider import requester_for, reviewer_for
     from hive_agents.runtime.decisions import ask_for_override
     from hive_agents.verification import deploy, named_config
 
@@ -57,11 +52,10 @@ def command(
     if override and accept_tag:
         why = "--override asks another person to overrule the gate, --accept-tag says that you answer for a tag's loss"
         raise HiveError.of("HIVE-409", why, fix="use one of the two")
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
-    requester = requester_for(place) if override else ""  # refused before the gate spends a use of the holdout
+    place = surface.workspace
+    requester = surface.asker.requester() if override else ""  # refused before the gate spends a use of the holdout
     stored = named_config(place, config)
-    who = reviewer_for(place, None) if accept_tag else None
+    who = surface.asker.reviewer() if accept_tag else None
     outcome = deploy(
         place,
         stored,
@@ -85,7 +79,7 @@ def command(
         lost, accepted = outcome.result.lost_tags, outcome.result.accepted_tags
         if len(lost) == len(outcome.result.reasons) > 0 and not override:  # nothing else stops it
             tags = " ".join(f"--accept-tag {shlex.quote(change.tag)}" for change in (*accepted, *lost))
-            parts.append(one_line(f'to answer for what loses: hive deploy {stored.name} {tags} --reason "…"'))
+            parts.append(safe_line(f'to answer for what loses: hive deploy {stored.name} {tags} --reason "…"'))
         if override:
             approval = ask_for_override(place, stored, outcome, str(reason), requester)
             value |= {"approval_id": approval, "override": {"reason": reason}}
@@ -99,9 +93,9 @@ def gate_parts(result: GateResult) -> list[Any]:
     style = _STYLES[result.decision]
     word = "PASSED" if result.decision == "first" else result.decision.upper()
     lines: list[Any] = [styled(word, f"bold {style}") + f" {result.candidate.config}"]
-    lines += [one_line(f"  {reason.code}: {reason.message}") for reason in result.reasons]
-    lines += [f"  watch: {one_line(str(change))}; not shown, so it stops nobody" for change in result.watch]
-    lines += [f"  accepted: {one_line(str(change))}" for change in result.accepted_tags]
+    lines += [safe_line(f"  {reason.code}: {reason.message}") for reason in result.reasons]
+    lines += [f"  watch: {safe_line(str(change))}; not shown, so it stops nobody" for change in result.watch]
+    lines += [f"  accepted: {safe_line(str(change))}" for change in result.accepted_tags]
     if result.difference is None or result.active is None:
         lines.append("  there is no active config: nothing to compare with")
         lines.append(f"  nUDCG {result.candidate.metrics['nudcg']:.3f} over {len(result.candidate.queries)} queries")

@@ -5,18 +5,19 @@ from typing import Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace, styled
+from hive_agents.cli.surface import Surface, styled, with_surface
 
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
-def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@with_surface()
+def command(surface: Surface) -> None:
     """Check everything: settings with their sources, model, index, active config, permissions, audit log, disk."""
     from hive_agents.doctor import examine
     from hive_agents.errors import HiveError
     from hive_agents.settings import describe_settings
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     checks = examine(place)
     try:
         settings = describe_settings(place.root, os.environ)
@@ -30,5 +31,5 @@ def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: 
             lines.append(f"     fix: {check.fix}")
     lines += [f"     {one.key} = {one.value} ({one.source})" for one in settings if one.source != "default"]
     value = {"ok": ok, "checks": [vars(check) for check in checks], "settings": [vars(one) for one in settings]}
-    Surface(json, quiet).show(value, *lines)
+    surface.show(value, *lines)
     raise typer.Exit(0 if ok else 1)

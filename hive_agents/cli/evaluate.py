@@ -6,13 +6,10 @@ import typer
 
 from hive_agents.cli.surface import (
     GoldenOption,
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     count,
     figure,
-    open_workspace,
+    with_surface,
 )
 
 if TYPE_CHECKING:
@@ -21,27 +18,25 @@ if TYPE_CHECKING:
 SplitOption = Annotated[str | None, typer.Option("--split", help="train, validation or holdout (spends a use).")]
 
 
+@with_surface()
 def command(
+    surface: Surface,
     config: Annotated[str | None, typer.Argument(help="Config (default: the active one).")] = None,
     split: SplitOption = None,
     accept_golden: Annotated[
         bool, typer.Option("--accept-golden", help="Stand behind the golden set as it is; agents may rely on it again.")
     ] = False,
     golden: GoldenOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Measure a config against the golden set."""
+    from hive_agents.access import local_user
     from hive_agents.cli.configs import chosen_config, refresh_index
     from hive_agents.evaluation import evaluate, load_golden
     from hive_agents.evaluation.records import record
-    from hive_agents.verification.deploy import local_user
     from hive_agents.verification.golden_trust import accept
     from hive_agents.verification.holdout import visible_part
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     refresh_index(place, surface)
     if accept_golden:
         accept(place, load_golden(place, golden), local_user(), "hive evaluate --accept-golden")

@@ -4,14 +4,12 @@ from typing import Annotated
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption
+from hive_agents.cli.surface import Surface, with_surface
 
 
+@with_surface()
 def command(
-    code: Annotated[str, typer.Argument(help="A diagnostic's code, for example HIVE-203.")],
-    workspace: WorkspaceOption = None,  # noqa: ARG001 - every command takes -w
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    surface: Surface, code: Annotated[str, typer.Argument(help="A diagnostic's code, for example HIVE-203.")]
 ) -> None:
     """The documentation of a diagnostic."""
     from rich.markdown import Markdown
@@ -19,4 +17,4 @@ def command(
     from hive_agents.diagnostics import documented
 
     name, text = documented(code)
-    Surface(json, quiet).show({"code": name, "text": text}, Markdown(f"## {name}\n\n{text}"))
+    surface.show({"code": name, "text": text}, Markdown(f"## {name}\n\n{text}"))

@@ -6,28 +6,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, one_line, open_workspace
+from hive_agents.cli.surface import Surface, count, with_surface
+from hive_agents.text import safe_line, safe_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from hive_agents.copilot import FeedbackQueue, Item
 
 app = typer.Typer(help="What readers say of results: a queue that another person reviews.", no_args_is_help=True)
-AsOption = Annotated[str | None, typer.Option("--as", metavar="USER", help="Act as USER (default: HIVE_TOKEN's).")]
+WHO_ACTS = "Act as USER (default: HIVE_TOKEN's)."
 
 
 @app.command("add")
+@with_surface(as_user=WHO_ACTS)
 def add(
+    surface: Surface,
     run: Annotated[str, typer.Option("--run", metavar="R", help="The turn, by its run_id.")],
     verdict: Annotated[str, typer.Option("--verdict", help="relevant, distractor, outdated or wrong_document.")],
     result: Annotated[int | None, typer.Option("--result", metavar="N", help="The result, by its rank.")] = None,
     doc: Annotated[str | None, typer.Option("--doc", metavar="DOC", help="Or the document, by its id.")] = None,
     comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
-    as_user: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Say something of a result of one of your turns."""
     from hive_agents.copilot import VERDICTS
@@ -37,18 +34,16 @@ def add(
     if chosen is None or (result is None) == (doc is None):
         fix = f"--verdict is one of {', '.join(VERDICTS)}; name the result with --result N or with --doc DOC"
         raise HiveError.of("HIVE-409", "say one thing of one result", fix=fix, exit_code=2)
-    item = _queue(workspace, as_user).add(run, result, chosen, doc_id=doc, comment=comment)
-    told = one_line(f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer")
-    Surface(json, quiet).show(item.to_json(), told)
+    item = _queue(surface).add(run, result, chosen, doc_id=doc, comment=comment)
+    told = safe_line(f"{item.id}: {item.doc_id} is {item.verdict}; waits for a reviewer")
+    surface.show(item.to_json(), told)
 
 
 @app.command("list")
+@with_surface(as_user=WHO_ACTS)
 def list_(
+    surface: Surface,
     status: Annotated[str | None, typer.Option("--status", help="pending, accepted or rejected.")] = None,
-    as_user: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """List what you may review, and what you said yourself."""
     from hive_agents.copilot import STATUSES
@@ -58,58 +53,50 @@ def list_(
     if wanted is not None and wanted not in STATUSES:
         fix = f"use one of {', '.join(STATUSES)}"
         raise HiveError.of("HIVE-409", f'there is no status "{status}"', fix=fix, exit_code=2)
-    items = _queue(workspace, as_user).items(wanted)
-    Surface(json, quiet).show(
-        {"items": [item.to_json() for item in items]}, _table(items), count(len(items), "opinion")
-    )
+    items = _queue(surface).items(wanted)
+    surface.show({"items": [item.to_json() for item in items]}, _table(items), count(len(items), "opinion"))
 
 
 @app.command("review")
+@with_surface(as_user=WHO_ACTS)
 def review(
+    surface: Surface,
     item_id: Annotated[str | None, typer.Argument(metavar="ID", help="Default: list what is pending.")] = None,
     accept: Annotated[bool, typer.Option("--accept", help="It is right: it becomes a training label.")] = False,
     reject: Annotated[bool, typer.Option("--reject", help="It is not.")] = False,
-    as_user: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Accept or reject an opinion that another person gave."""
     from hive_agents.errors import HiveError
 
-    queue = _queue(workspace, as_user)
+    queue = _queue(surface)
     if item_id is None:
         pending = queue.items("pending")
         value = {"items": [item.to_json() for item in pending]}
-        Surface(json, quiet).show(value, _table(pending), count(len(pending), "pending opinion"))
+        surface.show(value, _table(pending), count(len(pending), "pending opinion"))
         return
     if accept == reject:
         raise HiveError.of("HIVE-409", "say what becomes of it", fix="add --accept or --reject", exit_code=2)
     item = queue.review(item_id, accept=accept)
     taught = "; the golden set's training queries have the label" if accept else ""
-    Surface(json, quiet).show({"items": [item.to_json()]}, f"{item.id} is {item.status}{taught}")
+    surface.show({"items": [item.to_json()]}, f"{item.id} is {item.status}{taught}")
 
 
-def _queue(workspace: Path | None, as_user: str | None) -> FeedbackQueue:
-    import os
+def _queue(surface: Surface) -> FeedbackQueue:
+    from hive_agents.access import ViewGate, permissions_of
+    from hive_agents.copilot import FeedbackQueue
 
-    from hive_agents.access import permissions_of, principal_for
-    from hive_agents.copilot import FeedbackQueue, ViewGate
-
-    place = open_workspace(workspace)
-    person = principal_for(place, as_user, os.environ)
+    place = surface.workspace
+    person = surface.asker.reader()
     return FeedbackQueue(place, person, ViewGate(permissions_of(place), person))
 
 
 def _table(items: list[Item]) -> Any:
     from rich.table import Table
 
-    from hive_agents.cli.replies import plain
-
     table = Table(box=None, pad_edge=False)
     for heading in ("id", "status", "verdict", "by", "document, question and comment"):
         table.add_column(heading, overflow="fold")
     for item in items:
         about = "\n".join(filter(None, (item.doc_id, item.query, item.comment)))
-        table.add_row(item.id, item.status, item.verdict, item.by, plain(about))
+        table.add_row(item.id, item.status, item.verdict, item.by, safe_text(about))
     return table

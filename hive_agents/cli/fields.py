@@ -4,14 +4,13 @@ from typing import Annotated
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+from hive_agents.cli.surface import Surface, with_surface
 
 
+@with_surface()
 def command(
+    surface: Surface,
     collection: Annotated[str | None, typer.Argument(help="Collection (default: the only one).")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """What can be filtered, with the values in use."""
     from rich.table import Table
@@ -19,8 +18,7 @@ def command(
     from hive_agents.cli.configs import refresh_index
     from hive_agents.retrieval import load_collection
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     schema = load_collection(place, collection)
     refresh_index(place, surface)
     index = place.engine().index(schema.name)

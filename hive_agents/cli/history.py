@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, figure, one_line, open_workspace
+from hive_agents.cli.surface import Surface, figure, with_surface
+from hive_agents.text import safe_line
 
 
-def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@with_surface()
+def command(surface: Surface) -> None:
     """Every deployment, newest first, with what was measured."""
     from rich.table import Table
 
@@ -24,7 +26,7 @@ def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: 
             "evaluation": version.evaluation,
             "active": number == 0,
         }
-        for number, version in enumerate(versions(open_workspace(workspace)))
+        for number, version in enumerate(versions(surface.workspace))
     ]
     table, notes = Table(), []
     for name in ("", "id", "config", "at", "by", "via", "decision", "nUDCG"):
@@ -42,5 +44,5 @@ def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: 
         )
         for change in evaluation.get("accepted_tags", ()):
             told = f"falls {TagChange(**change, blocks=True).figures}: {row['reason']}"
-            notes.append(one_line(f"{row['id']} {row['config']}: {row['by']} accepted that {change['tag']} {told}"))
-    Surface(json, quiet).show({"versions": listed}, table if listed else "nothing was deployed yet", *notes)
+            notes.append(safe_line(f"{row['id']} {row['config']}: {row['by']} accepted that {change['tag']} {told}"))
+    surface.show({"versions": listed}, table if listed else "nothing was deployed yet", *notes)

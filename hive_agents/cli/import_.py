@@ -5,28 +5,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace, styled
+from hive_agents.cli.surface import Surface, count, styled, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 
+@with_surface()
 def command(
+    surface: Surface,
     sources: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders or globs.")],
     to: Annotated[str, typer.Option("--to", help="Where below documents/.")] = "documents",
     tenant: Annotated[list[str] | None, typer.Option("--tenant", help="Whose documents these are.")] = None,
     view: Annotated[list[str] | None, typer.Option("--view", help="Who may view: user:ID, group:ID, tenant.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the same files became before.")] = False,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Bring your own files in: Markdown, HTML, PDF, DOCX, PPTX, text, reStructuredText."""
     from hive_agents.errors import HiveError
     from hive_agents.importing import ImportFailure, import_files
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     paths = _expanded(sources)
     if to.startswith(("/", "~")):
         raise HiveError.of("HIVE-409", f"--to {to} is not below documents/", fix="name a folder such as documents/mine")

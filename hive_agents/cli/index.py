@@ -5,18 +5,17 @@ from typing import Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     count,
-    one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
+from hive_agents.text import safe_line
 
 
+@with_surface()
 def command(
+    surface: Surface,
     write_seed: Annotated[
         bool, typer.Option("--write-seed", help="Also write embeddings/*.npz, so that a fresh clone embeds nothing.")
     ] = False,
@@ -24,21 +23,17 @@ def command(
         bool, typer.Option("--accept", help="Let a change of chunking, fields or model serve unproved; needs --reason.")
     ] = False,
     reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the audit log.")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Build or update the index; what hasn't changed is not embedded again."""
+    from hive_agents.access import local_user
     from hive_agents.errors import HiveError
     from hive_agents.retrieval import build_index, collection_names
-    from hive_agents.verification.deploy import local_user
     from hive_agents.verification.generations import accept_generations, decide_generations
     from hive_agents.verification.tags import TagChange
 
     if accept and not reason:
         raise HiveError.of("HIVE-409", "--accept needs a reason", fix='add --reason "…"')
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     with surface.progress() as progress:
         report = build_index(place, progress, write_seed=write_seed, accept=accept)
     surface.warn(report.warnings)
@@ -55,7 +50,7 @@ def command(
         lines.append(f"new index of {decision.collection}: {decision.decision.upper()}")
         lines += [f"  {reason['code']}: {reason['message']}" for reason in decision.reasons]
         watched = (decision.evaluation or {}).get("watch", [])
-        lines += [f"  watch: {one_line(TagChange(**change, blocks=False))}" for change in watched]
+        lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in watched]
         if decision.decision != "passed":
             lines.append('  the old one goes on serving; hive index --accept --reason "…" switches all the same')
     for skipped in report.skipped:

@@ -5,18 +5,18 @@ from typing import Annotated
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface
+from hive_agents.cli.surface import Surface, with_surface
 
 
+@with_surface(workspace=False)
 def command(
+    surface: Surface,
     folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to make it; must be empty.")] = Path(),
     empty: Annotated[bool, typer.Option("--empty", help="No sample documents: a start for your own.")] = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Make a workspace: the sample one, or an empty one for your own documents."""
     from hive_agents.sample import init_workspace
 
     path = init_workspace(folder, empty=empty)
     step = "hive import PATH" if empty else "hive index"
-    Surface(json, quiet).show({"path": str(path)}, f"made a workspace in {path}", f"next: cd {folder} && {step}")
+    surface.show({"path": str(path)}, f"made a workspace in {path}", f"next: cd {folder} && {step}")

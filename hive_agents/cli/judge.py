@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli import judge_rules
-from hive_agents.cli.judge_rules import AsOption, short
+from hive_agents.cli.judge_rules import WHO_ACTS, short
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     figure,
-    one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,39 +26,35 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 @app.command("stats")
+@with_surface()
 def stats(
+    surface: Surface,
     since: Annotated[str | None, typer.Option("--since", help="From this ISO time on.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="Before this ISO time.")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Rates, agreement with people, cost, thresholds and weights."""
     from hive_agents.judging.stats import judge_stats
 
-    value = judge_stats(open_workspace(workspace), since=since, until=until)
-    Surface(json, quiet).show(value, *_stats_parts(value))
+    value = judge_stats(surface.workspace, since=since, until=until)
+    surface.show(value, *_stats_parts(value))
 
 
 @app.command("calibrate")
+@with_surface(as_user=WHO_ACTS)
 def calibrate(
+    surface: Surface,
     alpha: Annotated[
         float | None, typer.Option(min=0.0, max=0.5, help="Most disagreement let through (default: judge.alpha).")
     ] = None,
     delta: Annotated[
         float | None, typer.Option(min=0.001, max=0.5, help="Probability of missing that (default: judge.delta).")
     ] = None,
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Learn thresholds from audits; a lower one takes effect when a second person approves it (hive approvals)."""
     from hive_agents.judging import calibration
-    from hive_agents.runtime.decider import requester_for
 
-    surface, place = Surface(json, quiet), open_workspace(workspace)
-    by = requester_for(place, as_user=as_)
+    place = surface.workspace
+    by = surface.asker.requester()
     settings = place.settings.judge
     metrics = calibration.calibrate(
         place,
@@ -83,34 +76,33 @@ def calibrate(
 
 
 @app.command("audit")
+@with_surface(as_user=WHO_ACTS)
 def audit(
+    surface: Surface,
     decision: Annotated[int | None, typer.Argument(help="The decision to answer; without it, the queue.")] = None,
     action: Annotated[str | None, typer.Option("--action", help="accept, retry, replan or escalate.")] = None,
     comment: Annotated[str | None, typer.Option("--comment", help="Why.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Most items of the queue.")] = 20,
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """The auditor's queue: decisions drawn at random, shown without the judge's verdict."""
-    from hive_agents.approvals.people import person
+    from hive_agents.access import person
     from hive_agents.errors import HiveError
     from hive_agents.judging import audits
-    from hive_agents.runtime.decider import reviewer_for
 
-    surface, place = Surface(json, quiet), open_workspace(workspace)
+    place = surface.workspace
     if decision is None:
-        items = [item.to_json() for item in audits.queue(place, by=person(as_) if as_ else None)]
+        items = [
+            item.to_json() for item in audits.queue(place, by=person(surface.as_user) if surface.as_user else None)
+        ]
         lines = [
-            f"{item['id']:>6}  {one_line(item['goal_type']):<16} {short(item['result'])}" for item in items[:limit]
+            f"{item['id']:>6}  {safe_line(item['goal_type']):<16} {short(item['result'])}" for item in items[:limit]
         ]
         lines.append(f"{len(items)} wait; answer with `hive judge audit ID --action accept|retry|replan|escalate`")
         surface.show({"items": items[:limit], "waiting": len(items)}, *lines)
         return
     if action is None:
         raise HiveError.of("HIVE-409", "an audit needs --action", fix="add --action accept|retry|replan|escalate")
-    by = reviewer_for(place, as_).by
+    by = surface.asker.reviewer().by
     done = audits.answer(place, decision, action.lower(), by, comment)
     value: dict[str, Any] = {
         "id": done.id,
@@ -127,7 +119,7 @@ def audit(
         from hive_agents.runtime.judge_requests import open_drift_ticket
 
         value["ticket_id"] = open_drift_ticket(place, done.drift, by)
-        goal_type = one_line(done.drift.goal_type)
+        goal_type = safe_line(done.drift.goal_type)
         parts.append(f"drift: all of {goal_type} is escalated until it is calibrated again")
     surface.show(value, *parts)
 
@@ -138,12 +130,12 @@ def _stats_parts(value: dict[str, Any]) -> list[Any]:
         return ["no decision has been logged", *_warned(value)]
     lines: list[Any] = [
         styled(f"{overall['n']} decisions", "bold"),
-        one_line(f"  {value['window']['from']} to {value['window']['to']}"),
+        safe_line(f"  {value['window']['from']} to {value['window']['to']}"),
     ]
     for name, row in {"all": overall, **value["by_goal_type"]}.items():
         agreed = row["agreement"]
         lines.append(
-            f"  {one_line(name):<16} {row['n']:>6}  escalated {figure(row['escalation_rate'], 2)}"
+            f"  {safe_line(name):<16} {row['n']:>6}  escalated {figure(row['escalation_rate'], 2)}"
             f"  rules {figure(row['rule_match_rate'], 2)}"
             f"  agreement {figure(agreed['rate'], 2)} (at least {figure(agreed['lower95'], 2)}, n {agreed['n']})"
             f"  ${row['cost_usd']:.2f}"
@@ -153,7 +145,7 @@ def _stats_parts(value: dict[str, Any]) -> list[Any]:
     lines += [f"  {row['lo']:.1f}  {bar(row['n'], most)} {row['n']}" for row in overall["confidence_histogram"]]
     days = value["over_time"]
     lines.append(
-        f"escalations per day  {spark([day['escalation_rate'] for day in days])}  {one_line(days[0]['day'])} on"
+        f"escalations per day  {spark([day['escalation_rate'] for day in days])}  {safe_line(days[0]['day'])} on"
     )
     for name, row in value["thresholds"].items():
         lines.append(f"threshold {_type_name(name):<16} {row['value']:.2f}  {row['status']}")
@@ -161,7 +153,7 @@ def _stats_parts(value: dict[str, Any]) -> list[Any]:
 
 
 def _warned(value: dict[str, Any]) -> list[Any]:
-    return [styled(one_line(f"  {warning}"), "yellow") for warning in value["warnings"]]
+    return [styled(safe_line(f"  {warning}"), "yellow") for warning in value["warnings"]]
 
 
 def _calibration_parts(value: dict[str, Any]) -> list[Any]:
@@ -182,7 +174,7 @@ def _calibration_parts(value: dict[str, Any]) -> list[Any]:
             f"  {row['confidence']:.1f}  {bar(row['correct'], row['n'])} {row['correct']}/{row['n']},"
             f" at least {row['lower95']:.2f}"
         )
-    lines += [f"  {one_line(name)}: {threshold:.2f}" for name, threshold in value["threshold_by_goal_type"].items()]
+    lines += [f"  {safe_line(name)}: {threshold:.2f}" for name, threshold in value["threshold_by_goal_type"].items()]
     return lines + _warned(value)
 
 
@@ -207,4 +199,4 @@ def spark(values: Sequence[float | None]) -> str:
 
 
 def _type_name(name: str) -> str:
-    return "all types" if name == "*" else one_line(name)
+    return "all types" if name == "*" else safe_line(name)

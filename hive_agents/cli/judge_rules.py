@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace, styled
+from hive_agents.cli.surface import Surface, styled, with_surface
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.judging.learning import LearnedRule
@@ -14,26 +15,20 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Rules learned from what people decided.", no_args_is_help=True)
 
-AsOption = Annotated[str | None, typer.Option("--as", help="Who acts (default: the local user).")]
+WHO_ACTS = "Who acts (default: the local user)."
 RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 
 
 @app.command("mine")
-def mine(
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ACTS)
+def mine(surface: Surface) -> None:
     """Look for conditions under which people always decided the same, and ask people to approve them."""
     from hive_agents.judging.decision_log import DecisionLog
     from hive_agents.judging.learning import RuleBook, mine
-    from hive_agents.runtime.decider import holds_token, requester_for
     from hive_agents.runtime.judge_requests import ask_for_rule
 
-    place = open_workspace(workspace)
-    named = as_ is not None or holds_token()
-    author = requester_for(place, as_user=as_) if named else "service:miner"
+    place = surface.workspace
+    author = surface.asker.requester() if surface.asker.is_named else "service:miner"
     proposals, book = mine(DecisionLog(place).rows()), RuleBook(place)
     values, lines = [], []
     for p in proposals:
@@ -43,72 +38,63 @@ def mine(
         line = (
             f"{p.id}  {p.human_action:<9} {p.agreements}/{p.support}, at least {p.confidence:.0%}  {p.trigger_pattern}"
         )
-        lines.append(one_line(f"{line}  ({request or rule.stage})"))
-    Surface(json, quiet).show({"proposals": values}, *lines, f"{len(values)} proposals")
+        lines.append(safe_line(f"{line}  ({request or rule.stage})"))
+    surface.show({"proposals": values}, *lines, f"{len(values)} proposals")
 
 
 @app.command("list")
-def list_rules(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@with_surface()
+def list_rules(surface: Surface) -> None:
     """Every rule, by hand and learned, with what people said of its matches."""
-    place = open_workspace(workspace)
+    place = surface.workspace
     values = all_rules(place)
     lines = [
         f"{short(r['id']):<24} {r['source']:<8} {short(r['stage'] or r['mode']):<11} {short(r['action']):<9}"
         f" {short(r['condition'])}"
         for r in values
     ]
-    Surface(json, quiet).show({"rules": values}, *lines, f"{len(values)} rules")
+    surface.show({"rules": values}, *lines, f"{len(values)} rules")
 
 
 @app.command("show")
-def show(
-    rule: RuleArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def show(surface: Surface, rule: RuleArgument) -> None:
     """One learned rule: its condition, evidence, examples and history."""
     from hive_agents.judging.learning import RuleBook
 
-    _show(RuleBook(open_workspace(workspace)).get(rule), Surface(json, quiet))
+    _show(RuleBook(surface.workspace).get(rule), surface)
 
 
 @app.command("approve")
-def approve(
-    rule: RuleArgument,
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ACTS)
+def approve(surface: Surface, rule: RuleArgument) -> None:
     """Let a proposed rule into the shadow, where it logs and does not act; security rules take two people.
 
     The same as `hive approvals approve` of its request.
     """
     from hive_agents.judging.learning import RuleBook
-    from hive_agents.runtime.decider import decider_for
     from hive_agents.runtime.decisions import decide
     from hive_agents.runtime.judge_requests import ask_for_rule
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     request = ask_for_rule(place, RuleBook(place).get(rule))
-    who = decider_for(place, as_)
+    who = surface.asker.decider()
     decided, _ = decide(place, request.id, "approve", by=who.by, authn=who.authn, tenant=who.tenant)
-    _show(RuleBook(place).get(rule), Surface(json, quiet), decided.remaining_approvals)
+    _show(RuleBook(place).get(rule), surface, decided.remaining_approvals)
 
 
 @app.command("retire")
+@with_surface(as_user=WHO_ACTS)
 def retire(
+    surface: Surface,
     rule: RuleArgument,
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the history.")] = "",
-    as_: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """End a learned rule for good."""
     from hive_agents.judging.learning import RuleBook
-    from hive_agents.runtime.decider import reviewer_for
 
-    place = open_workspace(workspace)
-    _show(RuleBook(place).retire(rule, reviewer_for(place, as_).by, reason), Surface(json, quiet))
+    place = surface.workspace
+    _show(RuleBook(place).retire(rule, surface.asker.reviewer().by, reason), surface)
 
 
 def all_rules(workspace: Workspace) -> list[dict[str, Any]]:
@@ -168,8 +154,8 @@ def _show(rule: LearnedRule, surface: Surface, missing: int = 0) -> None:
         *(f"  look at: {case}" for case in proposal["edge_cases"]),
         *(f"  {step['at']}  {step['stage']:<11} {step['by']}  {step['reason']}" for step in rule.steps),
     ]
-    title = styled(one_line(f"{rule.id}  {rule.stage}  -> {rule.rule['action']}"), "bold")
-    parts: list[Any] = [title, *map(one_line, lines)]
+    title = styled(safe_line(f"{rule.id}  {rule.stage}  -> {rule.rule['action']}"), "bold")
+    parts: list[Any] = [title, *map(safe_line, lines)]
     if missing:
         value["remaining_approvals"] = missing
         parts.append(styled(f"  {missing} more approval needed, by another person", "yellow"))
@@ -180,5 +166,5 @@ def short(value: Any) -> str:
     """A value in one line of at most 80 characters."""
     import json
 
-    text = one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    text = safe_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= 80 else text[:79] + "…"

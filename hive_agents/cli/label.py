@@ -6,14 +6,11 @@ import typer
 
 from hive_agents.cli.surface import (
     GoldenOption,
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     console,
     count,
-    open_workspace,
     styled,
+    with_surface,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +25,9 @@ HELP = "r relevant: answers it · d distractor: looks right, misleads · i irrel
 KEYS = {"r": "relevant", "d": "distractors", "i": "irrelevant"}
 
 
+@with_surface()
 def command(
+    surface: Surface,
     query: Annotated[str, typer.Argument(help="The question, in a reader's words.")],
     relevant: Annotated[ListOption, typer.Option("--relevant", "-r", metavar="DOC", help="Answers it.")] = None,
     distractor: Annotated[ListOption, typer.Option("--distractor", "-d", metavar="DOC", help="Misleads.")] = None,
@@ -37,20 +36,16 @@ def command(
     split: Annotated[str | None, typer.Option("--split", help="train, validation or holdout.")] = None,
     collection: Annotated[str | None, typer.Option("--collection", help="Default: the only one.")] = None,
     golden: GoldenOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Label a query: shows what both lanes find, asks about each document, and writes the golden set."""
+    from hive_agents.access import local_user
     from hive_agents.cli.configs import refresh_index
     from hive_agents.evaluation.golden import FILE, load_golden
     from hive_agents.evaluation.labelling import pool, save_label
     from hive_agents.retrieval import load_collection
-    from hive_agents.verification.deploy import local_user
     from hive_agents.verification.golden_trust import accept, is_accepted
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     schema = load_collection(place, collection)
     refresh_index(place, surface)
     chosen: dict[str, list[str]] = {

@@ -6,13 +6,10 @@ import typer
 
 from hive_agents.cli.surface import (
     GoldenOption,
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     console,
     figure,
-    open_workspace,
+    with_surface,
 )
 
 if TYPE_CHECKING:
@@ -22,7 +19,9 @@ PositiveOption = int | None
 CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1}
 
 
+@with_surface()
 def command(
+    surface: Surface,
     iterations: Annotated[PositiveOption, typer.Option("--iterations", min=1, help="At most so many rounds.")] = None,
     patience: Annotated[PositiveOption, typer.Option("--patience", min=1, help="Rounds without gain.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0.001, help="Time for the search.")] = None,
@@ -35,16 +34,12 @@ def command(
     ] = False,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
     golden: GoldenOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Improve the active config: diagnose, try, measure, and deploy what is proved better on queries never seen."""
     from hive_agents.cli.configs import refresh_index
     from hive_agents.runtime.optimize import OptimizeRun
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     flags = {
         "iterations": iterations,
         "patience": patience,
@@ -60,7 +55,7 @@ def command(
         run = OptimizeRun.resume(place, resume)
     else:
         run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=given)
-    live = None if json or quiet else Live()
+    live = None if surface.as_json or surface.quiet else Live()
     if live:
         live.console.print(f"run {run.run.run_id}; if it dies: hive optimize --resume {run.run.run_id}")
     result = run.go(on_update=live.update if live else None)

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     console,
     count,
-    one_line,
-    open_workspace,
     styled,
+    with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,35 +23,23 @@ if TYPE_CHECKING:
     from hive_agents.runtime.queen import Queen
 
 
+@with_surface(as_user="Ask as USER of access/*.json.", before="chat")
 def command(
+    surface: Surface,
     text: Annotated[str | None, typer.Argument(help="A message; without one she shows how the colony stands.")] = None,
-    as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="Ask as USER of access/*.json.")] = None,
     chat: Annotated[bool, typer.Option("--chat", help="Talk with her, line by line.")] = False,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Ask the queen what runs, why it is stuck, or to stop it: you hear of what you may see."""
-    import os
-
-    from hive_agents.access import owner, principal_for
     from hive_agents.errors import HiveError
     from hive_agents.runtime.queen import Queen
 
-    surface, place = Surface(json, quiet), open_workspace(workspace)
-    if chat and (json or text is not None):
+    place = surface.workspace
+    if chat and (surface.as_json or text is not None):
         fix = 'hive queen --chat, or hive queen "…" --json'
         raise HiveError.of("HIVE-409", "--chat takes no message and prints no JSON", fix=fix, exit_code=2)
     if text is not None:
         text.encode()  # HIVE-112: a shell hands on any byte
-    queen = Queen(place)
-
-    def asker() -> Principal:
-        """Who speaks now; as for `hive runs`, that is the workspace's owner where nobody else is named."""
-        if as_user is None and not os.environ.get("HIVE_TOKEN", "").strip():
-            return owner()
-        return principal_for(place, as_user, os.environ)
-
+    queen, asker = Queen(place), surface.asker.reader_or_owner
     if chat:
         _talk(queen, asker)
     elif text is not None:
@@ -67,7 +52,7 @@ def command(
 
 def told(answer: str) -> list[str]:
     """Her answer, line by line, so that nothing in it can move the cursor."""
-    return [" " * (len(line) - len(line.lstrip())) + one_line(line.strip()) for line in answer.split("\n")]
+    return [" " * (len(line) - len(line.lstrip())) + safe_line(line.strip()) for line in answer.split("\n")]
 
 
 def _talk(queen: Queen, asker: Callable[[], Principal]) -> None:
@@ -79,7 +64,7 @@ def _talk(queen: Queen, asker: Callable[[], Principal]) -> None:
     out = console()
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
-    out.print(f"You ask as {one_line(asker().user)}. /quit, or the end of input, ends the talk.")
+    out.print(f"You ask as {safe_line(asker().user)}. /quit, or the end of input, ends the talk.")
     while True:
         try:
             line = (input("\n> ") if sys.stdin.isatty() else input()).strip()
@@ -90,25 +75,25 @@ def _talk(queen: Queen, asker: Callable[[], Principal]) -> None:
         if not line:
             continue
         if not sys.stdin.isatty():
-            out.print(f"\n> {one_line(line)}", style="bold")
+            out.print(f"\n> {safe_line(line)}", style="bold")
         try:
             for part in told(asyncio.run(queen.ask(line, asker()))["answer"]):
                 out.print(part, soft_wrap=True)
         except HiveError as error:
             for one in error.diagnostics:
-                out.print(one_line(one), style="red", soft_wrap=True)
+                out.print(safe_line(one), style="red", soft_wrap=True)
 
 
 def _overview(found: dict[str, Any]) -> Iterator[Any]:
     yield styled(f"{count(len(found['runs']), 'active run')}", "bold")
     for row in found["runs"]:
         where = f" at {row['node']}" if row["node"] else ""
-        yield one_line(f"  {row['run_id']}  {row['status']}{where}  {count(row['steps'], 'step')}  ${row['usd']:.4f}")
+        yield safe_line(f"  {row['run_id']}  {row['status']}{where}  {count(row['steps'], 'step')}  ${row['usd']:.4f}")
     yield styled(f"{count(len(found['tickets']), 'open ticket')}", "bold")
     for ticket in found["tickets"]:
         evidence = "; ".join(ticket["evidence"][:2])
-        yield one_line(f"  {ticket['run_id']}  {ticket['severity']}: {ticket['cause'].replace('_', ' ')}  {evidence}")
+        yield safe_line(f"  {ticket['run_id']}  {ticket['severity']}: {ticket['cause'].replace('_', ' ')}  {evidence}")
     yield styled("What I did", "bold")
     for entry in found["actions"]:
         asked = f", request {entry['approval_id']}" if entry["approval_id"] else ""
-        yield one_line(f"  {entry['at'][:16].replace('T', ' ')}  {entry['run_id']}  {entry['action']}{asked}")
+        yield safe_line(f"  {entry['at'][:16].replace('T', ' ')}  {entry['run_id']}  {entry['action']}{asked}")

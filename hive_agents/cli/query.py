@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, figure, open_workspace
+from hive_agents.cli.surface import Surface, count, figure, with_surface
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from hive_agents.retrieval import Ranking
 
 
+@with_surface()
 def command(
+    surface: Surface,
     text: Annotated[str, typer.Argument(help="What to search for.")],
     config: Annotated[str | None, typer.Option("--config", "-c", help="Config (default: the active one).")] = None,
     filters: Annotated[
@@ -22,9 +24,6 @@ def command(
         typer.Option("--filter", "-f", help="field=value, field=a,b, field!=value, field>=value, field<value."),
     ] = None,
     explain: Annotated[str | None, typer.Option("--explain", metavar="DOC", help="Say why DOC is where it is.")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Search once."""
     from hive_agents.cli.configs import chosen_config, keep_fresh
@@ -32,8 +31,7 @@ def command(
     from hive_agents.retrieval.explain import explain_hit, explain_text
     from hive_agents.retrieval.filters import parse_filters
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     keep_fresh(place, surface)
     program = chosen_config(place, config, surface)
     engine = place.engine()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.cli.surface import count, styled
+from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -19,19 +20,18 @@ _SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte":
 _PLANNERS = {"deterministic": "", "model": ", planned by a model", "fallback": ", planned without its model"}
 _SEARCHED = ("MetadataOnly", "ContentOnly", "Hybrid")
 # A terminal obeys these, or shows what follows in another order; a document must not speak to it.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[RenderableType]:
     """What was understood, the answer, the results, what limits them, and how to turn the page."""
     if reply["filters"]:
-        yield styled(plain(f"filtered by {in_words(reply['filters'])}"), "dim")
+        yield styled(safe_text(f"filtered by {in_words(reply['filters'])}"), "dim")
     if reply["question"]:
-        yield styled(plain(reply["question"]), "bold")
+        yield styled(safe_text(reply["question"]), "bold")
     for number, option in enumerate(reply["options"], start=1):
-        yield styled(plain(f"  {number}. {option}"), "")
+        yield styled(safe_text(f"  {number}. {option}"), "")
     if reply["answer"]:
-        yield styled(plain(reply["answer"]), "")
+        yield styled(safe_text(reply["answer"]), "")
     if reply["results"]:
         yield from _results(reply)
     if reply["notice"]:
@@ -69,7 +69,7 @@ def _results(reply: dict[str, Any]) -> Iterator[RenderableType]:
         parts = [] if one_document else [_heading(result)]
         parts.append(marked(result["excerpt"]))
         if result["relevance_source"] != "filter":  # the filters are the reason, and stand above
-            parts.append(styled(plain(result["reason"]), "dim italic"))
+            parts.append(styled(safe_text(result["reason"]), "dim italic"))
         table.add_row(str(result["rank"]), Group(*parts))
     yield ""
     yield table
@@ -79,12 +79,12 @@ def _results(reply: dict[str, Any]) -> Iterator[RenderableType]:
 def _heading(result: dict[str, Any]) -> Text:
     from rich.text import Text
 
-    told = [plain(result["doc_id"])]
+    told = [safe_text(result["doc_id"])]
     if (status := result["metadata"].get("status")) is not None:  # what is retired must not pass for what holds
-        told.append(plain(str(status)))
+        told.append(safe_text(str(status)))
     if result["relevance"] is not None:
         told.append(f"{result['relevance_source']} {result['relevance']:.2f}")
-    return Text.assemble((plain(result["title"]), "bold cyan"), "\n", (" · ".join(told), "dim"))
+    return Text.assemble((safe_text(result["title"]), "bold cyan"), "\n", (" · ".join(told), "dim"))
 
 
 def _counted(reply: dict[str, Any]) -> str:
@@ -99,18 +99,9 @@ def marked(excerpt: str) -> Text:
     from rich.text import Text
 
     text = Text()
-    for number, part in enumerate(re.split(r"</?mark>", plain(excerpt))):
+    for number, part in enumerate(re.split(r"</?mark>", safe_text(excerpt))):
         text.append(part, style="bold yellow" if number % 2 else "")
     return text
-
-
-def plain(text: str) -> str:
-    r"""Text that a terminal shows and doesn't obey.
-
-    >>> plain("red: \x1b[31m, tab:\t, line:\n.")
-    'red: �[31m, tab:\t, line:\n.'
-    """
-    return _CONTROLS.sub("�", text)
 
 
 def in_words(filters: Sequence[dict[str, Any]]) -> str:

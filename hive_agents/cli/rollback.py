@@ -4,29 +4,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, figure, open_workspace
+from hive_agents.cli.surface import Surface, figure, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 
+@with_surface()
 def command(
-    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    surface: Surface, reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")] = None
 ) -> None:
     """Serve the config that was active before; run it again to go further back."""
     from hive_agents.verification import rollback
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     version, before = rollback(place, reason=reason)
     value: dict[str, Any] = {"deployed": version.name, "previous": before, "metrics": _measured(place)}
     lines = [f"{version.name} is active again (before: {before})"]
     if value["metrics"]:
         shown = (f"{name} {figure(value['metrics'][name])}" for name in ("nudcg", "ndcg", "distractors"))
         lines.append(f"  as measured now: {', '.join(shown)}")
-    Surface(json, quiet).show(value, *lines)
+    surface.show(value, *lines)
 
 
 def _measured(workspace: Workspace) -> dict[str, float | None] | None:

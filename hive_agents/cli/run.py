@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     console,
     input_object,
-    one_line,
-    open_workspace,
+    with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
-    from hive_agents.workspace import Workspace
 
 RESTS = ("done", "waiting", "paused", "queued")
 CHAT = (
@@ -28,24 +24,21 @@ CHAT = (
 )
 
 
+@with_surface(as_user="Run as USER of access/*.json.")
 def command(
+    surface: Surface,
     agent: Annotated[str | None, typer.Argument(help="An agent of agents/*.json.")] = None,
     input: Annotated[str, typer.Option("--input", metavar="JSON", help="An object with the agent's inputs.")] = "{}",
     chat: Annotated[bool, typer.Option("--chat", help=CHAT)] = False,
     queue: Annotated[bool, typer.Option("--queue", help="Leave it for `hive serve` to run.")] = False,
     resume: Annotated[str | None, typer.Option("--resume", metavar="RUN", help="Go on with a run.")] = None,
-    as_user: Annotated[str | None, typer.Option("--as", metavar="USER", help="Run as USER of access/*.json.")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Run an agent to the end, or until it waits for a person (hive approvals)."""
     from hive_agents.errors import HiveError
     from hive_agents.runtime.agent_drive import result_of
     from hive_agents.runtime.agent_run import AgentRun
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     if (agent is None) == (resume is None):
         raise HiveError.of(
             "HIVE-409", "name an agent, or a run to go on with", fix="hive run AGENT, or hive run --resume RUN"
@@ -57,19 +50,19 @@ def command(
         run = AgentRun.resume(place, resume)
     else:
         given = input_object(input)
-        run = AgentRun.start(place, agent or "", given, principal=_principal(place, as_user), hold=not queue)
+        run = AgentRun.start(place, agent or "", given, principal=surface.asker.reader_if_named(), hold=not queue)
     if queue:
         result = result_of(run.row)
         surface.show(result, *parts(result), f"  hive runs logs {run.run_id} --follow")
         return
-    if not json and not quiet:
+    if not surface.as_json and not surface.quiet:
         shown = Shown({node.id for node in run.agent.nodes if node.client_facing})
         shown.out.print(f"run {run.run_id}; if it dies: hive run --resume {run.run_id}")
         run.on_event, run.on_text = shown.event, shown.text
     if chat:
         from hive_agents.cli.run_chat import talk
 
-        result = talk(run, stderr=json)
+        result = talk(run, stderr=surface.as_json)
     else:
         result = run.go()
     surface.show(result, *parts(result))
@@ -85,16 +78,6 @@ def code_of(result: dict[str, Any]) -> int:
     if result["status"] == "stopped" and result["stopped_by"] == "interrupted":
         return 130
     return 0 if result["status"] in RESTS else 1
-
-
-def _principal(place: Workspace, as_user: str | None) -> Any:
-    """Whom the run works for; nobody's run sees no documents."""
-    import os
-
-    from hive_agents.access import principal_for
-
-    known = as_user or os.environ.get("HIVE_TOKEN", "").strip() or place.settings.access.mode == "open"
-    return principal_for(place, as_user, os.environ) if known else None
 
 
 class Shown:
@@ -113,7 +96,7 @@ class Shown:
 
     def text(self, node: str, text: str) -> None:
         if node in self._speak and text:
-            self.out.print("\n".join(map(one_line, text.split("\n"))), end="", soft_wrap=True)
+            self.out.print("\n".join(map(safe_line, text.split("\n"))), end="", soft_wrap=True)
             self._open = not text.endswith("\n")
 
 
@@ -124,14 +107,14 @@ def parts(result: dict[str, Any]) -> list[str]:
 
     run_id, status, by = result["run_id"], result["status"], result["stopped_by"]
     told = next_step(run_id) if status == "queued" else status
-    lines = [one_line(f"{run_id} is {told}" + (f" by {by}" if by and status == "stopped" else ""))]
+    lines = [safe_line(f"{run_id} is {told}" + (f" by {by}" if by and status == "stopped" else ""))]
     if status in ("paused", "stopped"):
         lines.append(f"  go on with it: hive run --resume {run_id}, or leave it to a host: hive runs resume {run_id}")
     if result["error"]:
-        lines.append(one_line(f"{result['error']['code']}: {result['error']['message']}"))
+        lines.append(safe_line(f"{result['error']['code']}: {result['error']['message']}"))
     for key, value in result["outputs"].items():
         text = value if isinstance(value, str) else dumps(value, ensure_ascii=False)
-        first, *more = map(one_line, text.rstrip().split("\n"))
+        first, *more = map(safe_line, text.rstrip().split("\n"))
         lines += [f"{key}: {first}"] if not more else [f"{key}:", *(f"  {line}" for line in (first, *more))]
     if result["approval_ids"]:
         lines.append("it waits for a person, and goes on with the answer:")

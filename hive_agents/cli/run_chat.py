@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from hive_agents.cli.surface import one_line
 from hive_agents.errors import HiveError
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
@@ -68,7 +68,7 @@ class Listener:
 
     def tell(self, *lines: str) -> None:
         for line in lines:
-            typer.echo(one_line(line), err=self._stderr)
+            typer.echo(safe_line(line), err=self._stderr)
 
     def tell_unheard(self) -> None:
         """What was typed too late; left there, a shell would take it for a command."""
@@ -144,8 +144,8 @@ def questions(run: AgentRun) -> list[ApprovalRequest]:
 
 def _answered(run: AgentRun, listener: Listener) -> bool:
     """Ask whoever sits here what the agent asks; whether a question was answered. The rest needs `hive approvals`."""
+    from hive_agents.access import Asker
     from hive_agents.approvals import ApprovalStore
-    from hive_agents.runtime.decider import decider_for
 
     store, answered = ApprovalStore(run.workspace), False
     for request in questions(run):
@@ -155,7 +155,7 @@ def _answered(run: AgentRun, listener: Listener) -> bool:
         words = listener.line()
         if not words:
             return answered
-        who = decider_for(run.workspace, None)
+        who = Asker(run.workspace).decider()
         try:
             store.decide(request.id, "respond", by=who.by, authn=who.authn, tenant=who.tenant, message=words)
         except HiveError:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli import runs_control, runs_logs
-from hive_agents.cli.runs_who import Caller
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace
+from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,51 +22,50 @@ StatusOption = Annotated[str | None, typer.Option("--status", help=f"{', '.join(
 
 
 @app.callback()
-def runs(
-    context: typer.Context, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def runs(surface: Surface, context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        list_(None, None, LISTED, workspace, json, quiet)
+        _list(surface, None, None, LISTED)
 
 
 @app.command("list")
+@with_surface()
 def list_(
+    surface: Surface,
     status: StatusOption = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only what concerns this tenant.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = LISTED,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """The runs that you may see, newest first."""
+    _list(surface, status, tenant, limit)
+
+
+def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) -> None:
     from hive_agents.errors import HiveError
-    from hive_agents.runs import RunStore
+    from hive_agents.runs import RunStore, Scope
 
     wanted = status.lower() if status is not None else None
     if wanted is not None and wanted not in STATUSES:
         raise HiveError.of(
-            "HIVE-409", f'there is no status "{one_line(status)}"', fix=f"use one of {', '.join(STATUSES)}"
+            "HIVE-409", f'there is no status "{safe_line(status)}"', fix=f"use one of {', '.join(STATUSES)}"
         )
-    place = open_workspace(workspace)
-    scope = Caller.of(place).scope
+    place = surface.workspace
+    scope = Scope(surface.asker.caller().principal)
     every = RunStore(place).list(status=wanted, tenant=tenant or scope.tenant, user=scope.user, limit=limit)
     found = [row for row in every if scope.sees(row)]
-    Surface(json, quiet).show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
+    surface.show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
 
 
 @app.command("show")
-def show(
-    run: Annotated[str, typer.Argument(help="A run's id.")],
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface()
+def show(surface: Surface, run: Annotated[str, typer.Argument(help="A run's id.")]) -> None:
     """One run: how it stands, and its nodes and verdicts in order."""
     from hive_agents.cli.timeline import line_of
     from hive_agents.events import EventLog
+    from hive_agents.runs import Scope
 
-    place = open_workspace(workspace)
-    row = Caller.of(place).get(place, run)
+    place = surface.workspace
+    row = Scope(surface.asker.caller().principal).run(place, run)
     events = EventLog(place).replay(run_id=run)
     lines = [(event.time, line_of(event)) for event in events]
     result = row.result or {}
@@ -79,7 +78,7 @@ def show(
         "timeline": [event.to_json() for event in events],
     }
     told = [f"{time[11:19]}  {line}" for time, line in lines if line is not None]
-    Surface(json, quiet).show(value, _table([row]), *told)
+    surface.show(value, _table([row]), *told)
 
 
 for verb in (runs_control.stop, runs_control.pause, runs_control.resume, runs_control.delete, runs_control.say):

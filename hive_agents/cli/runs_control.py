@@ -7,77 +7,54 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hive_agents.cli.runs_who import Caller
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace
+from hive_agents.cli.surface import WHO_ASKS, Surface, with_surface
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow
     from hive_agents.workspace import Workspace
 
-    Act = Callable[[Workspace, RunRow, Caller], tuple[RunRow, str]]
+    Act = Callable[[Workspace, RunRow, str], tuple[RunRow, str]]
     """Gives the run as it is afterwards, and what happens next."""
 
 RunsArgument = Annotated[list[str], typer.Argument(metavar="RUN", help="Runs, as `hive runs` lists them.")]
-AsOption = Annotated[str | None, typer.Option("--as", metavar="USER", help="Who asks (default: the local user).")]
 
 
-def stop(
-    runs: RunsArgument,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def stop(surface: Surface, runs: RunsArgument) -> None:
     """End runs before their time: at once, or after their present step. They can be resumed."""
-    _each(runs, by, workspace, Surface(json, quiet), _stopped)
+    _each(surface, runs, _stopped)
 
 
-def pause(
-    runs: RunsArgument,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def pause(surface: Surface, runs: RunsArgument) -> None:
     """Let runs rest until they are resumed: at once, or after their present step."""
-    _each(runs, by, workspace, Surface(json, quiet), _paused)
+    _each(surface, runs, _paused)
 
 
-def resume(
-    runs: RunsArgument,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def resume(surface: Surface, runs: RunsArgument) -> None:
     """Put runs that were paused or stopped back into the queue; `hive run --resume RUN` goes on with one here."""
-    _each(runs, by, workspace, Surface(json, quiet), _resumed)
+    _each(surface, runs, _resumed)
 
 
-def delete(
-    runs: RunsArgument,
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
+@with_surface(as_user=WHO_ASKS)
+def delete(surface: Surface, runs: RunsArgument) -> None:
     """Forget runs that don't go on: their conversations, files and checkpoints, too. Events and the audit log stay."""
-    _each(runs, by, workspace, Surface(json, quiet), _deleted)
+    _each(surface, runs, _deleted)
 
 
+@with_surface(as_user=WHO_ASKS)
 def say(
+    surface: Surface,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run of an agent.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What its agent is told.")],
-    by: AsOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Tell a run's agent something; it reads it before its next turn."""
     text.encode()  # HIVE-112: a shell hands on any byte
 
-    def said(place: Workspace, row: RunRow, _: Caller) -> tuple[RunRow, str]:
+    def said(place: Workspace, row: RunRow, _: str) -> tuple[RunRow, str]:
         from hive_agents import runs
 
         runs.say(place, row.run_id, text)
@@ -86,23 +63,23 @@ def say(
             return row, f"read when it goes on; first it waits for an answer: hive approvals show {asked[0]}"
         return row, "read before its next turn" if row.status == "running" else f"{row.status}; read when it goes on"
 
-    _each([run], by, workspace, Surface(json, quiet), said)
+    _each(surface, [run], said)
 
 
 def next_step(run_id: str) -> str:
     return f"queued; `hive serve --headless` takes it, or `hive run --resume {run_id}` here"
 
 
-def _stopped(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
+def _stopped(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
     from hive_agents import runs
 
-    return _rests(runs.stop(place, row.run_id, caller.by))
+    return _rests(runs.stop(place, row.run_id, by))
 
 
-def _paused(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
+def _paused(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
     from hive_agents import runs
 
-    return _rests(runs.pause(place, row.run_id, caller.by))
+    return _rests(runs.pause(place, row.run_id, by))
 
 
 def _rests(row: RunRow) -> tuple[RunRow, str]:
@@ -111,40 +88,43 @@ def _rests(row: RunRow) -> tuple[RunRow, str]:
     return row, f"{RESTS[row.control]} after its present step" if row.control is not None else row.status
 
 
-def _resumed(place: Workspace, row: RunRow, caller: Caller) -> tuple[RunRow, str]:
+def _resumed(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
     from hive_agents import runs
 
-    row = runs.resume(place, row.run_id, caller.by)
+    row = runs.resume(place, row.run_id, by)
     return row, next_step(row.run_id) if row.status == "queued" else f"{row.status} already"
 
 
-def _deleted(place: Workspace, row: RunRow, _: Caller) -> tuple[RunRow, str]:
+def _deleted(place: Workspace, row: RunRow, _: str) -> tuple[RunRow, str]:
     from hive_agents.runtime.housekeeping import delete_run
 
     delete_run(place, row.run_id)
     return row, "deleted"
 
 
-def _each(run_ids: list[str], by: str | None, workspace: WorkspaceOption, surface: Surface, act: Act) -> None:
+def _each(surface: Surface, run_ids: list[str], act: Act) -> None:
     """Do it to each run for itself; what fails stops no other, and the highest exit code counts."""
-    place = open_workspace(workspace)
-    caller = Caller.of(place, by)
+    place = surface.workspace
+    from hive_agents.runs import Scope
+
+    caller = surface.asker.caller()
+    scope = Scope(caller.principal)
     rows: list[RunRow] = []
     lines: list[str] = []
     found: list[Diagnostic] = []
     code = 0
     for run_id in dict.fromkeys(run_ids):
         try:
-            row, told = act(place, caller.get(place, run_id), caller)
+            row, told = act(place, scope.run(place, run_id), caller.by)
         except HiveError as error:
             if len(run_ids) == 1:
                 raise
             code = max(code, error.exit_code)
             found += error.diagnostics
-            lines.append(one_line(f"{run_id}: {error.diagnostics[0].message}"))
+            lines.append(safe_line(f"{run_id}: {error.diagnostics[0].message}"))
         else:
             rows.append(row)
-            lines.append(one_line(f"{run_id}: {told}"))
+            lines.append(safe_line(f"{run_id}: {told}"))
     value = {"runs": [row.summary for row in rows]}
     surface.show(value | ({"ok": False, "diagnostics": [one.to_json() for one in found]} if found else {}), *lines)
     raise typer.Exit(code)

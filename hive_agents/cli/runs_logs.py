@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, one_line, open_workspace
+from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.text import cut, safe_line
 
 if TYPE_CHECKING:
     from hive_agents.memory import Entry
@@ -20,27 +21,25 @@ SHORT = 200
 _NODE = re.compile(r"([^/#]+)#\d+(?:/|$)")
 
 
+@with_surface()
 def logs(
+    surface: Surface,
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run of an agent.")],
     follow: Annotated[bool, typer.Option("--follow", help="Go on until the run rests.")] = False,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Who said what in a run. With --follow and --json, a line a message, then one for the run."""
     import time
     from json import dumps
 
-    from hive_agents.cli.runs_who import Caller
-    from hive_agents.runs import RunStore
+    from hive_agents.runs import RunStore, Scope
     from hive_agents.runtime.agent_run import leases_of
 
-    place = open_workspace(workspace)
-    row = Caller.of(place).get(place, run)
-    log, surface = Log(place, row), Surface(json, quiet)
+    place = surface.workspace
+    row = Scope(surface.asker.caller().principal).run(place, run)
+    log = Log(place, row)
     if not follow:
         found = log.new()
-        if json:
+        if surface.as_json:
             surface.show({"runs": [row.summary], "messages": found})
         else:
             _tell(surface, found)
@@ -51,13 +50,13 @@ def logs(
         _tell(surface, log.new())
         if row.status not in AT_WORK:
             break
-        if not (alone or quiet or leases_of(place).is_held(row.thread_id)):
+        if not (alone or surface.quiet or leases_of(place).is_held(row.thread_id)):
             typer.echo(f"{run} waits for a process: `hive serve --headless`, or `hive run --resume {run}`", err=True)
             alone = True
         time.sleep(POLL)
-    if json:
+    if surface.as_json:
         typer.echo(dumps({"runs": [row.summary]}))
-    elif not quiet:
+    elif not surface.quiet:
         typer.echo(f"{run} is {row.status}")
 
 
@@ -127,16 +126,16 @@ def lines_of(message: dict[str, Any]) -> list[str]:
         pointer = message["pointer"] or ""
         failed = " failed" if message["is_error"] else ""
         told = f"{_short(message['text'].removesuffix(pointer))} {pointer}".strip()
-        return [one_line(f"{at}    {message['tool']}{failed} → {told}")]
+        return [safe_line(f"{at}    {message['tool']}{failed} → {told}")]
     who = {"agent": node, "judge": f"judge to {node}", "task": f"to {node}"}.get(speaker, speaker)
     text = _short(message["text"]) if speaker == "task" else message["text"].rstrip()
-    first, *more = map(one_line, text.split("\n"))
-    said = [one_line(f"{at}  {who}: {first}"), *(f"          {line}" for line in more)] if text else []
+    first, *more = map(safe_line, text.split("\n"))
+    said = [safe_line(f"{at}  {who}: {first}"), *(f"          {line}" for line in more)] if text else []
     made = [
         f"{at}  {node} calls {call['name']} {_short(dumps(call['args'], ensure_ascii=False))}"
         for call in message["calls"]
     ]
-    return said + [one_line(line) for line in made]
+    return said + [safe_line(line) for line in made]
 
 
 def _speaker(entry: Entry) -> str:
@@ -148,7 +147,6 @@ def _speaker(entry: Entry) -> str:
 
 
 def _short(text: str) -> str:
-    from hive_agents.memory.values import cut
 
     return cut(" ".join(text.split()), SHORT)
 

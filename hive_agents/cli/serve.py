@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, WorkspaceOption, console, open_workspace
+from hive_agents.cli.surface import Surface, console, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
@@ -15,16 +15,15 @@ if TYPE_CHECKING:
     from hive_agents.server import Listener
 
 
+@with_surface()
 def command(
+    surface: Surface,
     headless: Annotated[bool, typer.Option("--headless", help="Without pages.")] = False,
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen at.")] = None,
     roles: Annotated[
         str | None, typer.Option("--roles", help="Parts to host, with commas: runs, judge, queen, triggers, http.")
     ] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Host the workspace until SIGTERM or Ctrl-C, which let the runs rest; a second one ends it at once."""
     import asyncio
@@ -33,7 +32,7 @@ def command(
 
     if not headless:
         raise HiveError.of("HIVE-409", "there are no pages yet", fix="add --headless")
-    place = open_workspace(workspace)
+    place = surface.workspace
     from hive_agents.runtime.host import ROLES, Host
 
     chosen = [name.strip() for name in roles.split(",")] if roles is not None else list(ROLES)
@@ -43,7 +42,7 @@ def command(
 
         listener = Listener(place, host, port)
     hosted = Host(place, roles=chosen, serve=listener.serve if listener is not None else None)
-    asyncio.run(_serve(hosted, listener, json, quiet))
+    asyncio.run(_serve(hosted, listener, surface.as_json, surface.quiet))
 
 
 async def _serve(host: Host, listener: Listener | None, json: bool, quiet: bool) -> None:

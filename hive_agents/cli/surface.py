@@ -8,38 +8,62 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.wording import count as count
+from hive_agents.text import count as count
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
     from hive_agents import Workspace
+    from hive_agents.access import Asker
 
-WorkspaceOption = Annotated[
+_WorkspaceOption = Annotated[
     Path | None,
     typer.Option("--workspace", "-w", help="Workspace folder (default: the nearest upwards, else ./workspace)."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no tables.")]
+_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+_QuietOption = Annotated[bool, typer.Option("--quiet", help="Print no progress and no tables.")]
 GoldenOption = Annotated[Path | None, typer.Option("--golden", help="Golden set (default: evals/golden.json).")]
 ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name or a path.")]
 
+WHO_ASKS = "Who asks (default: the local user)."
 PROGRESS_AFTER = 1.0
 
 
 class Surface:
-    """Where a command shows its result: JSON on stdout alone, or text; the rest goes to stderr."""
+    """What every command is given: the workspace, who is named with `--as`, and where the result is shown.
 
-    def __init__(self, as_json: bool, quiet: bool) -> None:
+    The result goes to stdout, as JSON alone or as text; all else goes to stderr.
+    """
+
+    def __init__(self, as_json: bool, quiet: bool, *, folder: Path | None = None, as_user: str | None = None) -> None:
         self.as_json = as_json
         self.quiet = quiet
+        self.as_user = as_user
+        self._folder = folder
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """The workspace of `--workspace`, else the nearest upwards. Raises: HIVE-410 where there is none."""
+        from hive_agents import Workspace
+
+        return Workspace(self._folder) if self._folder is not None else Workspace.find()
+
+    @cached_property
+    def asker(self) -> Asker:
+        """Who asks, by `--as` and the environment."""
+        from hive_agents.access import Asker
+
+        return Asker(self.workspace, self.as_user)
 
     def show(self, value: dict[str, Any], *parts: RenderableType) -> None:
         """The JSON value, or the renderables that tell the same to a person."""
@@ -56,7 +80,7 @@ class Surface:
             style = (
                 "yellow" if diagnostic.severity == "warning" else "red" if diagnostic.severity == "error" else "cyan"
             )
-            told = "\n".join(map(one_line, str(diagnostic).split("\n")))
+            told = "\n".join(map(safe_line, str(diagnostic).split("\n")))
             err.print(told, style=style, soft_wrap=True)
 
     @contextmanager
@@ -88,6 +112,47 @@ class Surface:
                 bars.stop()
 
 
+def with_surface(
+    *, as_user: str | None = None, before: str | None = None, workspace: bool = True
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options that all commands take; the command gets their values as its first argument, a `Surface`.
+
+    They stand after the command's own. `as_user` is the help text of `--as`, where the command has that option:
+    it stands first of these, or before the command's parameter `before`. `workspace=False` leaves `--workspace` out.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def command(**given: Any) -> None:
+            surface = Surface(
+                given.pop("json"),
+                given.pop("quiet"),
+                folder=given.pop("workspace", None),
+                as_user=given.pop("as_user", None),
+            )
+            function(surface, **given)
+
+        parameters = list(signature(function, eval_str=True).parameters.values())[1:]
+        parameters = [one for one in parameters if one.kind is not Parameter.VAR_KEYWORD]
+        if as_user is not None:
+            option = Annotated[str | None, typer.Option("--as", metavar="USER", help=as_user)]
+            at = next((n for n, one in enumerate(parameters) if one.name == before), len(parameters))
+            parameters.insert(at, _option("as_user", option, None))
+        if workspace:
+            parameters.append(_option("workspace", _WorkspaceOption, None))
+        parameters += [_option("json", _JsonOption, False), _option("quiet", _QuietOption, False)]
+        # Typer reads a command's parameters from both.
+        setattr(command, "__signature__", Signature(parameters))  # noqa: B010 - a function has no such attribute
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        return command
+
+    return decorate
+
+
+def _option(name: str, annotation: Any, default: object) -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
+
+
 def console(*, stderr: bool = False) -> Console:
     """Text is shown as it is: what a user wrote is never markup. Style comes from `styled`."""
     from rich.console import Console
@@ -105,15 +170,6 @@ def styled(text: str, style: str) -> Text:
     return Text(text, style=style)
 
 
-def one_line(value: object) -> str:
-    r"""What others wrote, as one line that a terminal shows and doesn't obey.
-
-    >>> one_line("may I?\x1b[2J\nYes: approved")
-    'may I?�[2J Yes: approved'
-    """
-    return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in str(value))
-
-
 _OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
 
@@ -127,12 +183,6 @@ def json_text(value: object) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def open_workspace(path: Path | None) -> Workspace:
-    from hive_agents import Workspace
-
-    return Workspace(path) if path is not None else Workspace.find()
 
 
 def input_object(text: str) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.cli.surface import count, one_line
+from hive_agents.cli.surface import count
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
@@ -19,7 +20,7 @@ def line_of(event: Event) -> str | None:
     'write: RETRY (level 2): Too long.'
     """
     told = _told(event)
-    return None if told is None else one_line(told)
+    return None if told is None else safe_line(told)
 
 
 def _told(event: Event) -> str | None:

@@ -5,10 +5,12 @@ from typing import Annotated
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, open_workspace
+from hive_agents.cli.surface import Surface, with_surface
 
 
+@with_surface()
 def command(
+    surface: Surface,
     user: Annotated[str | None, typer.Option("--user", help="Whom the token names.")] = None,
     tenant: Annotated[
         str | None, typer.Option("--tenant", help="Their tenant (default: as access/*.json says).")
@@ -19,17 +21,13 @@ def command(
     ] = None,
     ttl: Annotated[int, typer.Option("--ttl", help="Seconds until it expires.")] = 3600,
     revoke: Annotated[str | None, typer.Option("--revoke", metavar="JTI", help="End a token by its id.")] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Sign a token that says who asks; or end one with --revoke."""
     from hive_agents.access import Principal, known_principal, mint
     from hive_agents.access import revoke as end
     from hive_agents.errors import HiveError
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     if revoke is not None:
         end(place, revoke)
         surface.show({"revoked": revoke}, f"revoked {revoke}: it is refused from now on")
@@ -57,7 +55,7 @@ def command(
         f"end it before: hive token --revoke {token.jti}",
         f"expires at {token.expires_at}",
     )
-    if not json:
+    if not surface.as_json:
         sys.stdout.write(token.token + "\n")  # never wrapped: a script takes the last line
 
 

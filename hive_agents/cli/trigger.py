@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import (
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
     count,
     input_object,
-    one_line,
-    open_workspace,
+    with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -33,7 +30,9 @@ SHOWN = ("id", "type", "agent", "enabled", "next_at", "last_at", "missed", "last
 
 
 @app.command("add")
+@with_surface()
 def add(
+    surface: Surface,
     id: Annotated[str, typer.Argument(metavar="ID|FILE.json", help="A new id, or a file with the whole trigger.")],
     agent: Annotated[str | None, typer.Option("--agent", help="The agent to start.")] = None,
     cron: Annotated[str | None, typer.Option("--cron", metavar='"0 2 * * *"', help="A schedule.")] = None,
@@ -48,14 +47,11 @@ def add(
     missed: Annotated[str | None, typer.Option("--missed", help="skip or once (default: skip).")] = None,
     run_as: Annotated[str | None, typer.Option("--run-as", metavar="SERVICE", help="Default: service:ID.")] = None,
     disabled: Annotated[bool, typer.Option("--disabled", help="Write it down, and start nothing yet.")] = False,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Add a trigger: a schedule, an interval, a webhook or an event stream."""
     from hive_agents.triggers import TriggerStore, write_trigger
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     kinds = {"cron": cron is not None, "interval": every is not None, "webhook": webhook, "sse": sse is not None}
     options = {
         "agent": agent,
@@ -77,7 +73,6 @@ def add(
     TriggerStore(place).begin(spec, _now())
     row = _row(place, spec)
     told = f"wrote {file}" + (f"; it ticks next at {row['next_at']}" if row["next_at"] else "")
-    surface = Surface(json, quiet)
     surface.warn(_input_faults(place, spec))
     surface.show({"file": file, "trigger": row}, told)
 
@@ -100,45 +95,44 @@ def _input_faults(place: Workspace, spec: TriggerSpec) -> list[Diagnostic]:
 
 
 @app.command("list")
-def list_(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@with_surface()
+def list_(surface: Surface) -> None:
     """The triggers, and what is wrong with those that aren't sound."""
     from hive_agents.triggers import all_triggers
 
-    surface, place = Surface(json, quiet), open_workspace(workspace)
+    place = surface.workspace
     sound, faulty = all_triggers(place)
     rows = [_row(place, spec) for spec in sound]
     found = [diagnostic for error in faulty.values() for diagnostic in error.diagnostics]
     value: dict[str, Any] = {"triggers": rows}
     if found:
         value["diagnostics"] = [diagnostic.to_json() for diagnostic in found]
-    if not json:
+    if not surface.as_json:
         surface.warn(found)
     empty = f"{count(len(faulty), 'faulty trigger')} only" if faulty else "no triggers yet: hive trigger add"
     surface.show(value, _table(rows) if rows else empty)
 
 
 @app.command("remove")
-def remove(
-    id: IdArgument, workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False
-) -> None:
+@with_surface()
+def remove(surface: Surface, id: IdArgument) -> None:
     """Remove a trigger and what is remembered of it; its runs stay."""
     from hive_agents.triggers import TriggerStore, remove_trigger
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     file = remove_trigger(place, id)
     TriggerStore(place).forget(id)
-    Surface(json, quiet).show({"id": id, "removed": True}, f"removed {file}")
+    surface.show({"id": id, "removed": True}, f"removed {file}")
 
 
 @app.command("fire")
+@with_surface()
 def fire(
+    surface: Surface,
     id: IdArgument,
     input: Annotated[
         str | None, typer.Option("--input", metavar="JSON", help="Inputs over the trigger's constant ones.")
     ] = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Start a trigger's run now, enabled or not; its schedule goes on as before."""
     import asyncio
@@ -147,7 +141,7 @@ def fire(
     from hive_agents.runtime.firing import fire as start
     from hive_agents.triggers import TriggerStore, key_of, sound_trigger
 
-    place = open_workspace(workspace)
+    place = surface.workspace
     spec, now = sound_trigger(place, id), _now()
     key = key_of(id, f"manual-{uuid.uuid4().hex}")
     inputs = {**spec.input, **(input_object(input) if input is not None else {})}
@@ -156,7 +150,7 @@ def fire(
     store.begin(spec, now)
     store.fired(id, run_id)
     told = f"{run_id} is queued; `hive serve --headless` or `hive run --resume {run_id}` runs it"
-    Surface(json, quiet).show({"run_id": run_id, "status": "queued", "trigger": id, "key": key}, told)
+    surface.show({"run_id": run_id, "status": "queued", "trigger": id, "key": key}, told)
 
 
 def _made(id: str, kinds: dict[str, bool], given: dict[str, Any]) -> TriggerSpec:
@@ -173,7 +167,7 @@ def _made(id: str, kinds: dict[str, bool], given: dict[str, Any]) -> TriggerSpec
     if "agent" not in given:
         raise HiveError.of("HIVE-409", "a trigger starts an agent", fix="name it: --agent AGENT", exit_code=2)
     try:
-        return parse_trigger(dumps({"id": id, "type": chosen[0], **given}), f"triggers/{one_line(id)}.json")
+        return parse_trigger(dumps({"id": id, "type": chosen[0], **given}), f"triggers/{safe_line(id)}.json")
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
 

@@ -7,21 +7,17 @@ import typer
 from hive_agents.cli.surface import (
     ConfigArgument,
     GoldenOption,
-    JsonOption,
-    QuietOption,
     Surface,
-    WorkspaceOption,
-    open_workspace,
+    with_surface,
 )
 
 
+@with_surface()
 def command(
+    surface: Surface,
     config: ConfigArgument,
     behavioral: Annotated[bool, typer.Option("--behavioral", help="Also run the deploy gate (level 3).")] = False,
     golden: GoldenOption = None,
-    workspace: WorkspaceOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Check a config: syntax, sense, and with --behavioral whether it is better than the active one."""
     from hive_agents.cli.configs import refresh_index
@@ -31,8 +27,7 @@ def command(
     from hive_agents.retrieval.deployed import find_active
     from hive_agents.verification import check_config, named_config, run_gate
 
-    surface = Surface(json, quiet)
-    place = open_workspace(workspace)
+    place = surface.workspace
     value: dict[str, Any] = {"ok": True}
     parts: list[Any] = []
     findings: list[Diagnostic] = []
@@ -58,7 +53,7 @@ def command(
         findings += error.diagnostics
     value["ok"] = not has_errors(findings)
     value["diagnostics"] = [finding.to_json() for finding in findings]
-    if not json:
+    if not surface.as_json:
         surface.warn(findings)
     surface.show(value, *parts, f"{config}: {'no errors' if value['ok'] else 'not valid'}")
     raise typer.Exit(0 if value["ok"] else 1)

@@ -2,7 +2,7 @@
 
 It stands on retrieval, access, judging and models, knows neither LangGraph nor the runtime, and is read from the top by
 `steps` and `conclusion` (the nodes), `session` (what a turn works with), `router` and `planner` (what will be done),
-`gate` (who may see it), `extract`, `answer` and `reply` (what is shown). New words go to `languages/`, one file a
+`scope` (who may see it), `extract`, `answer` and `reply` (what is shown). New words go to `languages/`, one file a
 language; a new rule of reading to `reading`, with labelled utterances in its tests; a new step to `steps`.
 """
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from hive_agents.copilot.conclusion import finalize
     from hive_agents.copilot.documents import RESERVED, declared, document_filters, require_known
     from hive_agents.copilot.feedback import STATUSES, VERDICTS, FeedbackQueue, Item
-    from hive_agents.copilot.gate import ViewGate, certain_scope, open_scope, vocabulary_of
     from hive_agents.copilot.outcome import Trace, TurnOutcome
     from hive_agents.copilot.plan import DocumentFilter, Plan, RouterDecision, SearchStrategy
     from hive_agents.copilot.reply import LIMITED, fresh_reply, render_reply
+    from hive_agents.copilot.scope import certain_scope, open_scope, vocabulary_of
     from hive_agents.copilot.session import Request, TurnSession
     from hive_agents.copilot.steps import permission_gate, rerank, retrieve, retrieves, rewrite, route
     from hive_agents.copilot.threads import ModelAnswer, ThreadStore, Turn, past_turns, trace_of
@@ -40,7 +40,6 @@ __all__ = [
     "Turn",
     "TurnOutcome",
     "TurnSession",
-    "ViewGate",
     "certain_scope",
     "declared",
     "document_filters",
@@ -67,7 +66,7 @@ if not TYPE_CHECKING:
             "conclusion": "finalize",
             "documents": "RESERVED declared document_filters require_known",
             "feedback": "STATUSES VERDICTS FeedbackQueue Item",
-            "gate": "ViewGate certain_scope open_scope vocabulary_of",
+            "scope": "certain_scope open_scope vocabulary_of",
             "outcome": "TurnOutcome Trace",
             "plan": "DocumentFilter Plan RouterDecision SearchStrategy",
             "reply": "LIMITED fresh_reply render_reply",

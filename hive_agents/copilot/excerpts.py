@@ -13,7 +13,7 @@ from hive_agents.copilot.prose import sentences, without_marks
 from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
 from hive_agents.retrieval.excerpts import LENGTH, excerpt
 from hive_agents.retrieval.lanes import ChunkRow
-from hive_agents.wording import one_line
+from hive_agents.text import one_line
 
 OPEN, CLOSE = "<mark>", "</mark>"
 MAX_LABEL = 80

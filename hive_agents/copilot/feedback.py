@@ -8,13 +8,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
-from hive_agents.access import Principal
-from hive_agents.approvals.people import same_person
-from hive_agents.copilot.gate import ViewGate
+from hive_agents.access import Principal, ViewGate, same_person
 from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, load_golden
-from hive_agents.evaluation.labelling import plain, save_label
+from hive_agents.evaluation.labelling import question_key, save_label
 from hive_agents.files import locked
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.store import audit, connected, transaction
@@ -171,8 +169,8 @@ class FeedbackQueue:
         collection = active_config(self.workspace).stored.config.collection
         exists = (self.workspace.root / FILE).exists()
         golden = load_golden(self.workspace) if exists else None
-        asked = plain(item.query)
-        known = next((query for query in golden or () if plain(query.query) == asked), None)
+        asked = question_key(item.query)
+        known = next((query for query in golden or () if question_key(query.query) == asked), None)
         if known is not None and known.split != "train":  # without a split of its own it may measure, too
             fix = "label it by hand with `hive label`, or reject the feedback"
             message = "this question is one of those that measure, and feedback only teaches"

@@ -25,7 +25,7 @@ from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, Message, ModelError
 from hive_agents.retrieval.documents import iso_date, keyword_text
-from hive_agents.wording import one_line
+from hive_agents.text import one_line
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hive_agents.access import ViewGate
 from hive_agents.copilot.answer import numbered
 from hive_agents.copilot.documents import RESERVED
 from hive_agents.copilot.excerpts import marked_excerpt, reason
 from hive_agents.copilot.extract import extractive
-from hive_agents.copilot.gate import ViewGate
 from hive_agents.copilot.outcome import Result, TurnOutcome
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.threads import ModelAnswer, Turn

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from hive_agents.access import Principal, permissions_of
+from hive_agents.access import Principal, TurnGate, permissions_of
 from hive_agents.access.local_key import local_key
 from hive_agents.copilot.answer import Answer
 from hive_agents.copilot.documents import Cursors, DatedRow
 from hive_agents.copilot.evidence import JudgeBuilder, Judged
-from hive_agents.copilot.gate import TurnGate, certain_scope, open_scope, vocabulary_of
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
+from hive_agents.copilot.scope import certain_scope, open_scope, vocabulary_of
 from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.files import Format

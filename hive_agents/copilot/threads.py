@@ -8,13 +8,12 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.access import Principal
-from hive_agents.copilot.gate import ViewGate
+from hive_agents.access import Principal, ViewGate
 from hive_agents.copilot.outcome import Trace, TurnOutcome
 from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import HiveError
-from hive_agents.events import Event, EventLog, EventType
+from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
@@ -22,7 +21,6 @@ from hive_agents.workspace import Workspace
 TITLE = 80
 REMEMBERED = 6
 """Turns that a follow-up may refer to."""
-_IDS = uuid.UUID("2d8f6a17-5b3c-5e90-9a44-c1e07b9d3f62")
 _TURN = "SELECT run_id, thread_id, n, at, text, outcome, trace FROM turns"
 _MINE = "WHERE tenant = ? AND user = ? AND thread_id = ?"
 
@@ -176,7 +174,7 @@ class ThreadStore:
 
     def _late(self, thread_id: str, run_id: str) -> Event:
         payload: dict[str, Any] = {"agent": None, "by": None, "approval_ids": [], "error": None}
-        id = str(uuid.uuid5(_IDS, run_id))
+        id = derived_id("chat", run_id)
         return Event(EventType.RUN_COMPLETED, run_id, thread_id, None, thread_id, self.reader.tenant, payload, id=id)
 
     def _require(self, connection: sqlite3.Connection, thread_id: str) -> None:

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from hive_agents.access import AccessRules
-from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
 from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext
 from hive_agents.retrieval.analysis import words
 from hive_agents.retrieval.collection import collection_names, load_collection, no_such_collection
@@ -138,9 +138,7 @@ def parse_golden(workspace: Workspace, text: str, file: str) -> GoldenSet:
         raise HiveError(faults)
     try:
         load_collection(workspace, golden.collection)
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-211":
-            raise
+    except NotFound:
         line = jsontext.line_of(text, ["collection"])
         raise no_such_collection(golden.collection, collection_names(workspace), file, line) from None
     digest = hashlib.sha256(golden.model_dump_json().encode()).hexdigest()

@@ -69,7 +69,7 @@ def save_label(
                 path="collection",
                 fix="name another file with --golden FILE",
             )
-        same = next((entry for entry in value["queries"] if plain(entry["query"]) == plain(query)), None)
+        same = next((entry for entry in value["queries"] if question_key(entry["query"]) == question_key(query)), None)
         entry = same or {"id": _new_id(entry["id"] for entry in value["queries"]), "query": query}
         named = {"relevant": relevant, "distractors": distractors, "irrelevant": irrelevant or ()}
         moved = {doc_id for labels in named.values() for doc_id in labels}
@@ -97,10 +97,10 @@ def golden_text(value: dict[str, Any]) -> str:
     return "\n".join(["{", *lines, ' "queries": [', queries, " ]", "}"]) + "\n"
 
 
-def plain(text: str) -> str:
+def question_key(text: str) -> str:
     """A question without case and punctuation: what makes two of them the same question.
 
-    >>> plain("How do I rotate a key?")
+    >>> question_key("How do I rotate a key?")
     'how do i rotate a key'
     """
     return " ".join(re.findall(r"\w+", text.lower()))

@@ -1,7 +1,9 @@
 """The event bus: typed events, subscribers with bounded queues, a durable log."""
 
+from hive_agents.events.bell import Bell
 from hive_agents.events.bus import EventBus
 from hive_agents.events.consumer import Consumer
+from hive_agents.events.ids import derived_id
 from hive_agents.events.log import EventLog
 from hive_agents.events.protocols import Bus, EventLogProtocol, Handler, Overflow, SubscriptionProtocol
 from hive_agents.events.subscription import Subscription
@@ -11,6 +13,7 @@ from hive_agents.events.types import DURABLE, Event, EventType
 __all__ = [
     "DURABLE",
     "TICKET_EVENTS",
+    "Bell",
     "Bus",
     "Cause",
     "Consumer",
@@ -25,6 +28,7 @@ __all__ = [
     "Severity",
     "Subscription",
     "SubscriptionProtocol",
+    "derived_id",
     "tickets_of",
     "worst",
 ]

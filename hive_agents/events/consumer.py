@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
+from hive_agents.events.bell import Bell
 from hive_agents.events.types import Event, EventType
 from hive_agents.store import connected
 
@@ -45,22 +46,10 @@ class Consumer:
 
     async def run(self, bus: Bus | None = None, *, poll: float = 1.0) -> None:
         """Read until cancelled: at once when the bus tells of an event, else every `poll` seconds."""
-        told = asyncio.Event()
-        sub = None
-        if bus is not None:
-            sub = bus.subscribe(lambda _: told.set(), types=self._types, overflow="drop_oldest", max_queue=1)
-        try:
+        with Bell(bus, self._types) as bell:
             while True:
-                told.clear()
                 await self.catch_up()
-                try:
-                    async with asyncio.timeout(poll):
-                        await told.wait()
-                except TimeoutError:
-                    continue
-        finally:
-            if bus is not None and sub is not None:
-                bus.unsubscribe(sub)
+                await bell.wait(poll)
 
     async def catch_up(self) -> int:
         """Handle what the log holds by now; how many events that were."""

@@ -46,7 +46,7 @@ class Allowance:
         self.work(items + text // SCAN)
 
 
-def plain(value: Any, where: str, allowance: Allowance, depth: int = 0) -> Any:
+def plain_data(value: Any, where: str, allowance: Allowance, depth: int = 0) -> Any:
     """Return a copy that holds dict, list, tuple, str, numbers, bool and None only: no object can bring code along.
 
     Raises: `ExpressionError` that names the place of anything else, or of what is too large.
@@ -68,10 +68,10 @@ def plain(value: Any, where: str, allowance: Allowance, depth: int = 0) -> Any:
         for key, inner in list(value.items()):
             if type(key) not in SCALARS:
                 raise ExpressionError(f"{where} has a key of type {type(key).__name__}; conditions see plain data only")
-            plain(key, where, allowance, depth + 1)
-            copied[key] = plain(inner, f"{where}.{str(key)[:20]}" if depth < 5 else where, allowance, depth + 1)
+            plain_data(key, where, allowance, depth + 1)
+            copied[key] = plain_data(inner, f"{where}.{str(key)[:20]}" if depth < 5 else where, allowance, depth + 1)
         return copied
-    return kind(plain(inner, f"{where}[]" if depth < 5 else where, allowance, depth + 1) for inner in list(value))
+    return kind(plain_data(inner, f"{where}[]" if depth < 5 else where, allowance, depth + 1) for inner in list(value))
 
 
 def size(allowance: Allowance, value: Any) -> int:

@@ -18,7 +18,7 @@ import simpleeval
 
 from hive_agents.errors import closest
 from hive_agents.expressions import functions, operations
-from hive_agents.expressions.operations import Allowance, ExpressionError, plain
+from hive_agents.expressions.operations import Allowance, ExpressionError, plain_data
 
 NAMES = ("result", "goal", "attempt")
 MAX_SOURCE = 4_000
@@ -78,7 +78,7 @@ def plain_names(names: Mapping[str, Any]) -> dict[str, Any]:
     Raises: `ExpressionError` that names the place of anything else, or of what is too large.
     """
     allowance = Allowance()
-    return {name: plain(value, name, allowance) for name, value in names.items()}
+    return {name: plain_data(value, name, allowance) for name, value in names.items()}
 
 
 @lru_cache(maxsize=1024)

@@ -88,7 +88,7 @@ def _diagnostic(model: type[BaseModel], fault: Any, value: Any, file: str, text:
         fix = f'did you mean "{guess}"?' if guess else f"remove it; known keys are {', '.join(sorted(known))}"
     elif kind == "missing":
         message, fix = f'"{path[-1]}" is missing', f'add "{path[-1]}"'
-    elif code == "HIVE-113":
+    elif kind in ("string_pattern_mismatch", "reserved_name"):
         message = f"{_show(fault['input'])} can't be a name"
         fix = 'use lower-case letters, digits, ".", "_" and "-", at most 64; "active" is reserved'
     else:

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.approvals.people import same_person
-from hive_agents.errors import HiveError
+from hive_agents.access import same_person
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import disk_errors
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, Decision, Label, decision_of, source_of
@@ -216,7 +216,7 @@ def now() -> str:
 
 
 def unknown_decision(decision_id: int) -> HiveError:
-    return HiveError.of("HIVE-409", f"there is no decision {decision_id}", fix="`hive judge audit` lists what waits")
+    return NotFound.of("HIVE-409", f"there is no decision {decision_id}", fix="`hive judge audit` lists what waits")
 
 
 def _bounded(result: Any) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sqlite3 import Row
 from typing import Any
 
-from hive_agents.approvals.people import same_person
+from hive_agents.access import same_person
 
 SECURITY = "security"
 UNTYPED = "untyped"

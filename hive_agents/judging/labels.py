@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hive_agents.approvals.people import person
+from hive_agents.access import person
 from hive_agents.judging import drift
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import Decision

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hive_agents.approvals.people import same_person
+from hive_agents.access import same_person
 from hive_agents.errors import HiveError
 from hive_agents.goals import goal_type_of
 from hive_agents.judging import drift

@@ -7,7 +7,7 @@ from typing import Any
 
 from hive_agents.errors import HiveError, closest
 from hive_agents.memory.conversation import ConversationStore
-from hive_agents.memory.values import one_line
+from hive_agents.memory.values import value_line
 
 
 class OutputAccumulator:
@@ -45,7 +45,7 @@ class OutputAccumulator:
             known = ", ".join(self.output_keys) or "none"
             raise HiveError.of(
                 "HIVE-103",
-                f'"{one_line(key, 80)}" is no declared output',
+                f'"{value_line(key, 80)}" is no declared output',
                 fix=f'did you mean "{guess}"?' if guess else f"the declared outputs are: {known}",
             )
         self.store.set_output(self.conversation_id, key, value)

@@ -10,7 +10,8 @@ from hive_agents.errors import HiveError
 from hive_agents.files import atomic_write, disk_errors, jsontext, locked
 from hive_agents.memory.data_files import replace_once
 from hive_agents.memory.names import memory_folder
-from hive_agents.memory.values import clean, cut, one_line
+from hive_agents.memory.values import value_line
+from hive_agents.text import cut, encodable
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -54,9 +55,9 @@ class AgentMemory:
 
     def seed(self, identity: str, accounts: Mapping[str, str] | None = None) -> None:
         """Write the first version, cut where it is too long; a file that is there stays as it is."""
-        lines = "\n".join(f"- {one_line(name, 100)}: {one_line(of, 200)}" for name, of in (accounts or {}).items())
+        lines = "\n".join(f"- {value_line(name, 100)}: {value_line(of, 200)}" for name, of in (accounts or {}).items())
         accounts_part = _cut_bytes(lines, WORDS_CAP // 4) or "none"
-        identity_part = _cut_bytes(clean(identity).strip(), WORDS_CAP // 2)
+        identity_part = _cut_bytes(encodable(identity).strip(), WORDS_CAP // 2)
         with locked(self.path.with_name(".lock"), "writing adapt.md"):
             if not self.path.exists():
                 self._write(f"## Identity\n{identity_part}\n\n## Accounts\n{accounts_part}\n\n{_HEADING}\n")
@@ -68,11 +69,11 @@ class AgentMemory:
 
     def add_output(self, key: str, value: Any) -> None:
         """Add the entry of an output or replace it: one line, the value cut at 500 characters."""
-        label = f"- {one_line(key, 100)}: "
+        label = f"- {value_line(key, 100)}: "
         with locked(self.path.with_name(".lock"), "writing adapt.md"):
             before, entries, after = _split(self.read())
             kept = [entry for entry in entries if not entry.startswith(label)]
-            self._write(_capped(before, [*kept, label + one_line(value, OUTPUT_CHARS)], after))
+            self._write(_capped(before, [*kept, label + value_line(value, OUTPUT_CHARS)], after))
 
     def save(self, text: str) -> None:
         """Replace the text. Raises: HIVE-105 for more than 12 KB outside of the outputs."""
@@ -85,7 +86,7 @@ class AgentMemory:
             self._save(replace_once(self.read(), old, new, FILE))
 
     def _save(self, text: str) -> None:
-        before, entries, after = _split(clean(text))
+        before, entries, after = _split(encodable(text))
         words = _bytes(before) + _bytes(after)
         if words > WORDS_CAP:
             why = f"adapt.md would take {words:,} bytes outside of its outputs; {WORDS_CAP:,} are allowed"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from weakref import WeakValueDictionary
 
 from hive_agents.errors import HiveError, closest
-from hive_agents.memory.values import clean, to_json
+from hive_agents.memory.values import to_json
 from hive_agents.store import audit, connected
+from hive_agents.text import encodable
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -161,7 +162,7 @@ class DataBuffer:
         return self._places[scope]
 
     def _permit(self, key: str, allowed: frozenset[str] | None, what: str) -> None:
-        if not isinstance(key, str) or not key or clean(key) != key:
+        if not isinstance(key, str) or not key or encodable(key) != key:
             raise HiveError.of("HIVE-104", f"{key!a} can't be a key", fix="use a text that names the value")
         if allowed is not None and key not in allowed:
             guess = closest(key, allowed)

@@ -22,7 +22,7 @@ from hive_agents.memory.tiers import (
     transcript,
 )
 from hive_agents.memory.timeline import Group, difference, tokens_of
-from hive_agents.memory.values import clean, cut
+from hive_agents.text import cut, encodable
 
 Summarise = Callable[[str], Awaitable[str]]
 """The summary of a transcript. Where it fails or says nothing, the next tier does without."""
@@ -149,4 +149,4 @@ async def _summary(view: _View, room: int, summarise: Summarise) -> str | None:
         return None
     except Exception:
         return None
-    return cut(clean(summary).strip(), min(_SUMMARY_CHARS, max(room, 1)))  # a quarter of the room at most
+    return cut(encodable(summary).strip(), min(_SUMMARY_CHARS, max(room, 1)))  # a quarter of the room at most

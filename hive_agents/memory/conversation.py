@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import NotFound
 from hive_agents.llm.model import Message
 from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, to_parts
 from hive_agents.memory.timeline import Timeline, sent
@@ -202,7 +202,7 @@ class ConversationStore:
             ).fetchone()
             if known is None:
                 why = f"there is no conversation {conversation_id}"
-                raise HiveError.of("HIVE-409", why, fix="`hive runs` lists the runs", exit_code=2)
+                raise NotFound.of("HIVE-409", why, fix="`hive runs` lists the runs")
             timeline = self._cache[conversation_id] = Timeline()
             if len(self._cache) > _CACHED:
                 self._cache.popitem(last=False)

@@ -14,7 +14,7 @@ from typing import Protocol
 from hive_agents.errors import HiveError, closest
 from hive_agents.files import atomic_write, disk_errors, locked
 from hive_agents.memory.names import file_name
-from hive_agents.memory.values import clean
+from hive_agents.text import encodable
 
 LINE = 2000
 _SEALED = 0o400
@@ -100,7 +100,7 @@ class DataFiles:
             self.elsewhere[filename].save(text)
             return
         with self.lock():
-            atomic_write(self._writable(filename), clean(text).encode(), mode=_OWNERS)
+            atomic_write(self._writable(filename), encodable(text).encode(), mode=_OWNERS)
 
     def edit(self, filename: str, old: str, new: str) -> None:
         """Replace the one place where `old` stands.
@@ -113,7 +113,7 @@ class DataFiles:
         with self.lock():
             path = self._writable(filename)
             text = replace_once(self.read(filename), old, new, filename)
-            atomic_write(path, clean(text).encode(), mode=_OWNERS)
+            atomic_write(path, encodable(text).encode(), mode=_OWNERS)
 
     def list(self) -> list[DataFile]:
         """By name, digits as numbers; sizes in bytes."""
@@ -135,7 +135,7 @@ class DataFiles:
     def seal(self, filename: str, text: str) -> None:
         """Write a file that neither `save` nor `edit` changes afterwards; under `lock`."""
         path = self._writable(filename)
-        atomic_write(path, clean(text).encode(), mode=_SEALED)
+        atomic_write(path, encodable(text).encode(), mode=_SEALED)
 
     def next_number(self, pattern: re.Pattern[str]) -> int:
         """One more than the highest number that `pattern`'s group finds in a name here; under `lock`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from hive_agents.llm.model import Message, ToolCall
-from hive_agents.memory.values import clean
+from hive_agents.text import encodable
 
 Change = dict[str, Any] | None
 """What is sent in place of a message: its `content`, and `args` of its calls where they changed; None leaves it out."""
@@ -58,7 +58,7 @@ def to_parts(message: Message, is_error: bool, pointer: str | None) -> str:
         parts.append({"type": "text", "text": message.content})
     for call in message.tool_calls:
         parts.append({"type": "tool_call", "id": call.id, "name": call.name, "args": call.args})
-    return clean(json.dumps(parts, ensure_ascii=False))
+    return encodable(json.dumps(parts, ensure_ascii=False))
 
 
 def from_parts(n: int, key: str, role: Any, parts: str, tokens: int, at: str) -> Entry:

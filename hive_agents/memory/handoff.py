@@ -11,7 +11,8 @@ from hive_agents.files import Format
 from hive_agents.memory.compaction import Summarise
 from hive_agents.memory.conversation import ConversationStore
 from hive_agents.memory.tiers import transcript
-from hive_agents.memory.values import clean, cut, one_line
+from hive_agents.memory.values import value_line
+from hive_agents.text import cut, encodable
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -107,7 +108,7 @@ class ContextHandoff(Format):
         return cls(
             source=source,
             target=target,
-            summary=cut(clean(summary), _SUMMARY),
+            summary=cut(encodable(summary), _SUMMARY),
             outputs=dict(outputs),
             files=list(files),
             messages=messages,
@@ -115,4 +116,7 @@ class ContextHandoff(Format):
 
 
 def _outputs(outputs: Mapping[str, Any]) -> str:
-    return "\n".join(f"- {one_line(key, 100)}: {one_line(value, _VALUE)}" for key, value in outputs.items()) or "(none)"
+    return (
+        "\n".join(f"- {value_line(key, 100)}: {value_line(value, _VALUE)}" for key, value in outputs.items())
+        or "(none)"
+    )

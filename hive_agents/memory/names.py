@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
-from hive_agents.memory.values import cut
+from hive_agents.text import cut
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

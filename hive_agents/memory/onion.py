@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents import prompts
 from hive_agents.memory.data_files import DataFile
-from hive_agents.memory.values import one_line
+from hive_agents.memory.values import value_line
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -86,7 +86,7 @@ def is_history(file: DataFile) -> bool:
 
 
 def _value(key: str, value: Any) -> str:
-    return f"   - {one_line(key, 100)}: {one_line(value, _VALUE)}"
+    return f"   - {value_line(key, 100)}: {value_line(value, _VALUE)}"
 
 
 def _listed(files: Sequence[DataFile]) -> str:

@@ -8,7 +8,7 @@ from hive_agents.errors import HiveError
 from hive_agents.memory.data_files import DataFiles
 from hive_agents.memory.pretty import pretty
 from hive_agents.memory.results import Delivery, ToolResult
-from hive_agents.memory.values import clean, cut
+from hive_agents.text import cut, encodable
 
 LIMIT = 30_000
 LOAD_DATA = "load_data"
@@ -36,7 +36,7 @@ class Spillover:
 
         Raises: HIVE-113 where the tool's name can't be part of a file's, HIVE-403 where the file can't be written.
         """
-        text = clean(result.content)
+        text = encodable(result.content)
         shown = text[: self.limit]
         if result.is_error:
             return Delivery(text, is_error=True)

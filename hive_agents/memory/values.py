@@ -6,42 +6,20 @@ import json
 from typing import Any
 
 from hive_agents.errors import HiveError
+from hive_agents.text import cut, encodable
 
 MAX_VALUE = 1_000_000
 """Characters of JSON that one output or one value of the data buffer may take."""
 
 
-def clean(text: str) -> str:
-    """`text` as UTF-8 can hold it: half a surrogate pair becomes the replacement character.
-
-    >>> clean("a\\ud800b")
-    'a�b'
-    """
-    # Nearly every text is fine, and encoding it is the cheapest way to know.
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "".join("�" if "\ud800" <= letter <= "\udfff" else letter for letter in text)
-    return text
-
-
-def cut(text: str, limit: int) -> str:
-    """At most `limit` characters, the last one an ellipsis where something was left out.
-
-    >>> cut("page 11 of 13", 8)
-    'page 11…'
-    """
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def one_line(value: Any, limit: int) -> str:
+def value_line(value: Any, limit: int) -> str:
     """A value as a line of at most `limit` characters: texts as they are, anything else as JSON.
 
-    >>> one_line("two\\nlines", 20), one_line({"n": [1, 2]}, 20)
+    >>> value_line("two\\nlines", 20), value_line({"n": [1, 2]}, 20)
     ('two lines', '{"n": [1, 2]}')
     """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return cut(" ".join(clean(text).split()), limit)
+    return cut(" ".join(encodable(text).split()), limit)
 
 
 def to_json(key: str, value: Any) -> str:
@@ -51,7 +29,7 @@ def to_json(key: str, value: Any) -> str:
     """
     try:
         _require_text_keys(value)
-        text = clean(json.dumps(value, ensure_ascii=False, allow_nan=False))
+        text = encodable(json.dumps(value, ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise HiveError.of(
             "HIVE-104",

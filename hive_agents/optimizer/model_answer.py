@@ -10,12 +10,13 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import Edit, apply, identity, parsed
 from hive_agents.retrieval import RetrievalConfig
+from hive_agents.text import one_line
 
 BLOCKS = ("retrieval", "bm25", "dynamic_k", "filters", "boosts", "abstain")
 """What a model may change: all else names a config, or changes nothing that a trial measures."""
 
 MAX_OPERATIONS = 20
-_REASON = 300
+REASON_LENGTH = 300
 _OPERATION = {
     "type": "object",
     "properties": {
@@ -53,7 +54,7 @@ def edit_of(proposed: Mapping[str, Any], situation: Situation, known: set[str], 
 
     `known` are the identities of configs that need no second trial; a sound edit's is added.
     """
-    config, reason = situation.config, plain(str(proposed["reason"])) or "the model gave no reason"
+    config, reason = situation.config, one_line(str(proposed["reason"]), REASON_LENGTH) or "the model gave no reason"
     try:
         values = _values(config, proposed["patch"])
         edit = Edit(values, "model", reason, "model")
@@ -67,7 +68,7 @@ def edit_of(proposed: Mapping[str, Any], situation: Situation, known: set[str], 
     except RecursionError:
         wrong = ["it is nested too deeply"]
     if wrong:
-        return Edit((), "model", reason, "model", tuple(plain(why) for why in wrong))
+        return Edit((), "model", reason, "model", tuple(one_line(why, REASON_LENGTH) for why in wrong))
     known.add(mark)
     return edit
 
@@ -79,16 +80,6 @@ def shown(config: RetrievalConfig) -> dict[str, Any]:
 
 def told(found: Diagnostic) -> str:
     return f"{found.code}: {found.path}: {found.message}" + (f"; {found.fix}" if found.fix else "")
-
-
-def plain(text: str, length: int = _REASON) -> str:
-    """One line of printable text: it goes into configs, pages and terminals.
-
-    >>> plain("end it" + chr(10) + "sooner" + chr(7))
-    'end it sooner'
-    """
-    line = " ".join("".join(sign if sign.isprintable() else " " for sign in text[: 4 * length]).split())
-    return line if len(line) <= length else line[: length - 1] + "…"
 
 
 def _values(config: RetrievalConfig, patch: list[dict[str, Any]]) -> tuple[tuple[str, Any], ...]:

@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, Message, ModelError, model_names, open_chain
 from hive_agents.optimizer.briefing import briefing
-from hive_agents.optimizer.model_answer import SCHEMA, Faults, edit_of, plain, told
+from hive_agents.optimizer.model_answer import REASON_LENGTH, SCHEMA, Faults, edit_of, told
 from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
 from hive_agents.optimizer.space import Edit, apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
 from hive_agents.settings import Optimizer
+from hive_agents.text import one_line
 from hive_agents.workspace import Workspace
 
 MOST = TARGETED // 2
@@ -124,8 +125,8 @@ class ModelProposer:
     def _failed(self, why: str, *, for_good: bool = False) -> NoAnswer:
         self._failures += 1
         if for_good or self._failures >= FAILURES:
-            self._dead = plain(why)
-        return NoAnswer(plain(why))
+            self._dead = one_line(why, REASON_LENGTH)
+        return NoAnswer(one_line(why, REASON_LENGTH))
 
     def _open(self) -> Chain:
         if self._chain is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from typing import Literal
 
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
+from hive_agents.evaluation.labelling import question_key
 
 Regime = Literal["named", "hashed", "cross_validated", "uncertified"]
 SIMILAR = 0.6
@@ -60,7 +60,9 @@ def _named(golden: GoldenSet) -> Splits:
 
 def _places(golden: GoldenSet) -> dict[str, float]:
     """A stable place in [0, 1) for each query, the same for near-duplicates; clusters are spread evenly."""
-    clusters = sorted(_clusters(list(golden)), key=lambda cluster: _hash(min(_plain(query) for query in cluster)))
+    clusters = sorted(
+        _clusters(list(golden)), key=lambda cluster: _hash(min(question_key(query.query) for query in cluster))
+    )
     places: dict[str, float] = {}
     before = 0
     for cluster in clusters:
@@ -71,7 +73,7 @@ def _places(golden: GoldenSet) -> dict[str, float]:
 
 def _clusters(queries: list[GoldenQuery]) -> list[list[GoldenQuery]]:
     """Queries linked by a word overlap (Jaccard) of at least `SIMILAR`."""
-    words = [set(_plain(query).split()) for query in queries]
+    words = [set(question_key(query.query).split()) for query in queries]
     home = list(range(len(queries)))
 
     def find(number: int) -> int:
@@ -87,10 +89,6 @@ def _clusters(queries: list[GoldenQuery]) -> list[list[GoldenQuery]]:
     for number, query in enumerate(queries):
         grouped.setdefault(find(number), []).append(query)
     return list(grouped.values())
-
-
-def _plain(query: GoldenQuery) -> str:
-    return " ".join(re.findall(r"\w+", query.query.lower()))
 
 
 def _hash(text: str) -> str:

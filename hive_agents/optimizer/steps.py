@@ -6,13 +6,12 @@ written once, a holdout is used once a run, a deployment or a request is found a
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
-from hive_agents.errors import HiveError
-from hive_agents.events import Event, EventLog, EventType
+from hive_agents.errors import Stale
+from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.optimizer.budget import BudgetExhausted
 from hive_agents.optimizer.proposal import merged
 from hive_agents.optimizer.session import UNNAMED, OptimizerSession, next_data
@@ -22,7 +21,6 @@ from hive_agents.runs import RunStore
 from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
-_IDS = uuid.UUID("f1d5c9a2-6f6e-5a0d-8f58-3a7f0f0f7b31")
 State = Mapping[str, Any]
 Update = dict[str, Any]
 
@@ -219,9 +217,7 @@ def _deploy_approved(workspace: Workspace, approval_id: str) -> Update:
         return {"status": "stopped", "stopped_by": request.status}
     try:
         deploy_approved(workspace, request.id, request.context, request.decisions[-1].model_dump())
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-307":
-            raise
+    except Stale as error:
         store.supersede(request.id, error.diagnostics[0].message)
         return {"status": "stopped", "stopped_by": "superseded"}
     return {"status": "deployed"}
@@ -266,7 +262,7 @@ def _tell(session: OptimizerSession, state: State, type: EventType, told: list[d
             stream_id=run.thread_id,
             tenant=run.tenant,
             payload=one,
-            id=str(uuid.uuid5(_IDS, f"{at}/{type}/{n}")),
+            id=derived_id("optimizer", at, type, n),
         )
         for n, one in enumerate(told)
     ]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, NotFound, closest
 from hive_agents.files import AnyCase, FileFormat, Format, Name, formats
 from hive_agents.workspace import Workspace
 
@@ -82,6 +82,4 @@ def load_collection(workspace: Workspace, name: str | None = None) -> Collection
 def no_such_collection(name: str, names: list[str], file: str | None = None, line: int | None = None) -> HiveError:
     guess = closest(name, names)
     fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(names) or 'none yet; add collections/'}"
-    return HiveError.of(
-        "HIVE-211", f'no collection is named "{name}"', file=file, path="collection", line=line, fix=fix
-    )
+    return NotFound.of("HIVE-211", f'no collection is named "{name}"', file=file, path="collection", line=line, fix=fix)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import Busy, Diagnostic, HiveError
 from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.bm25 import BM25, BM25Params, Board
 from hive_agents.retrieval.collection import Collection
@@ -33,7 +33,7 @@ _QUERY_VECTORS = 10_000
 _SCOPES = 32
 
 
-class StaleIndex(HiveError):
+class StaleIndex(Busy):
     """The generation was replaced since it was opened: open the index again."""
 
     def __init__(self) -> None:

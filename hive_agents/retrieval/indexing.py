@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.errors import Damaged, Diagnostic, HiveError, NewerRelease, closest
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import disk_errors
 from hive_agents.retrieval import generation as store
@@ -161,9 +161,9 @@ def _open_or_set_aside(workspace: Workspace, report: IndexReport) -> sqlite3.Con
                 connection.close()
                 raise sqlite3.DatabaseError("the integrity check failed")
         return connection
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-407" or "newer release" in str(error):
-            raise
+    except NewerRelease:
+        raise
+    except Damaged:
         aside = workspace.database.with_name(f"hive.db.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
         workspace.database.rename(aside)
         for suffix in ("-wal", "-shm"):

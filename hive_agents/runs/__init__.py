@@ -8,6 +8,7 @@ from hive_agents.runs.leases import Lease, LeaseLost, Leases
 from hive_agents.runs.protocols import LeasesProtocol, RunQueueProtocol, RunStoreProtocol
 from hive_agents.runs.queue import DueRun, RunQueue
 from hive_agents.runs.row import AGENT_GRAPH, ENDED, STATUSES, RunRow
+from hive_agents.runs.scope import Scope
 from hive_agents.runs.store import RunStore, new_run_id
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "RunRow",
     "RunStore",
     "RunStoreProtocol",
+    "Scope",
     "new_run_id",
     "pause",
     "resume",

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_agents.access.principal import LOCAL_TENANT, Principal
+from hive_agents.errors import NotFound
 
 if TYPE_CHECKING:
     from hive_agents.runs.row import RunRow
+    from hive_agents.workspace import Workspace
 
 OPERATORS = frozenset({"operator", "admin"})
 
@@ -51,6 +53,20 @@ class Scope:
     def user(self) -> str | None:
         """The only user whose runs they see; None for all of the tenant."""
         return None if self.operates or self.principal is None else self.principal.user
+
+    def run(self, workspace: Workspace, run_id: str) -> RunRow:
+        """The run of that id. Raises: HIVE-409 where there is none, and in the same words for one out of reach."""
+        from hive_agents.runs.store import RunStore
+
+        try:
+            row = RunStore(workspace).get(run_id)
+        except NotFound:
+            if self.tenant is None:
+                raise
+            row = None  # what it suggests may be somebody else's run
+        if row is None or not self.sees(row):
+            raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix="`hive runs` lists the runs")
+        return row
 
     def sees(self, row: RunRow) -> bool:
         return self.tenant in (None, row.tenant) and self.user in (None, row.user)

@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError, closest
-from hive_agents.events import Event, EventLog, EventType
+from hive_agents.errors import HiveError, NotFound, closest
+from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.runs.row import ENDED, RunRow
 from hive_agents.store import audit, connected, transaction
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.runs.leases import Lease
     from hive_agents.workspace import Workspace
-
-_IDS = uuid.UUID("9b6d0c52-4a0e-5f43-8d2c-1f0a7f6f3f5e")
 
 
 _NEW: dict[str, Any] = {
@@ -99,7 +97,7 @@ class RunStore:
             known = [row[0] for row in connection.execute(newest)]
         guess = closest(run_id, known)
         fix = f'did you mean "{guess}"?' if guess else "`hive runs` lists the runs"
-        raise HiveError.of("HIVE-409", f"there is no run {run_id}", fix=fix, exit_code=2)
+        raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix=fix)
 
     def list(
         self,
@@ -233,7 +231,7 @@ class RunStore:
 
 def _moved(row: RunRow, to: str, by: str, at: str) -> Event:
     kind = {"queued": EventType.RUN_QUEUED, "paused": EventType.RUN_PAUSED, "stopped": EventType.RUN_STOPPED}[to]
-    id = str(uuid.uuid5(_IDS, f"{row.run_id}/{to}/{at}/{by}"))
+    id = derived_id("run_moved", row.run_id, to, at, by)
     told = {"agent": row.agent, "by": by}
     return Event(kind, row.run_id, row.thread_id, stream_id=row.thread_id, tenant=row.tenant, payload=told, id=id)
 

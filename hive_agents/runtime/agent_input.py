@@ -12,7 +12,7 @@ from hive_agents.access import Principal
 from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, sound_agent
 from hive_agents.agents.guards import Limits
 from hive_agents.agents.versions import known_agents, serving_agent, versions
-from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
+from hive_agents.errors import Diagnostic, HiveError, RefusedInput, closest, has_errors
 from hive_agents.files import Format
 from hive_agents.goals import Goal
 from hive_agents.memory.values import to_json
@@ -69,7 +69,7 @@ def accepted_input(agent: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]
         except HiveError as error:
             wrong += error.diagnostics
     if wrong:
-        raise HiveError(wrong, exit_code=2)
+        raise RefusedInput(wrong, exit_code=2)
     return dict(given)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.runs import AGENT_GRAPH, RunRow, RunStore
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def _run_of(workspace: Workspace, request: ApprovalRequest) -> RunRow | None:
         return None
     try:
         row = RunStore(workspace).get(request.run_id)
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-409":
-            raise
+    except NotFound:
         return None
     return row if row.graph == AGENT_GRAPH else None
 

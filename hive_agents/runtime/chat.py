@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hive_agents.access import Principal, permissions_of
+from hive_agents.access import Principal, ViewGate, permissions_of
 from hive_agents.copilot import (
     RESERVED,
     DocumentFilter,
@@ -19,7 +19,6 @@ from hive_agents.copilot import (
     Turn,
     TurnOutcome,
     TurnSession,
-    ViewGate,
     certain_scope,
     declared,
     document_filters,

@@ -10,7 +10,7 @@ from typing import Any
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, json_patch
 from hive_agents.approvals.permission import refused
 from hive_agents.approvals.request import Verb
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import Busy, Diagnostic, HiveError, Stale
 from hive_agents.retrieval import StoredConfig
 from hive_agents.retrieval.deployed import find_active
 from hive_agents.runs import RunRow, RunStore
@@ -164,14 +164,15 @@ def finish(workspace: Workspace) -> list[Diagnostic]:
         if waits or _has_effect(request) or waits_for(workspace, request):
             try:
                 carry_out(workspace, request, wait=0.1)
+            except Busy:
+                pass  # somebody is at it right now
             except HiveError as error:
                 findings += _warnings(error)
     return findings
 
 
 def _warnings(error: HiveError) -> list[Diagnostic]:
-    # HIVE-402: somebody is at it right now.
-    return [replace(found, severity="warning") for found in error.diagnostics if found.code != "HIVE-402"]
+    return [replace(found, severity="warning") for found in error.diagnostics]
 
 
 def _has_effect(request: ApprovalRequest) -> bool:
@@ -199,9 +200,8 @@ def _require_current(store: ApprovalStore, request: ApprovalRequest) -> None:
 def _deployed(store: ApprovalStore, request: ApprovalRequest) -> dict[str, Any]:
     try:
         return _deployable(request).deploy(store.workspace, request)
-    except HiveError as error:
-        if error.diagnostics[0].code == "HIVE-307":
-            _close(store, request, error.diagnostics[0].message)
+    except Stale as error:
+        _close(store, request, error.diagnostics[0].message)
         raise
 
 

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.events import EventType
+from hive_agents.errors import AuditFault, Busy, Damaged, HiveError, NoModel, Unwritable, WorkerFault
+from hive_agents.events import Bell, EventType
 from hive_agents.llm import Chain, Role
-from hive_agents.runs import AGENT_GRAPH, DueRun, RunQueue, RunStore
+from hive_agents.runs import AGENT_GRAPH, DueRun, LeaseLost, RunQueue, RunStore
 from hive_agents.runtime.agent_run import leases_of
 from hive_agents.runtime.takes import Seams, Take, give_up, is_brought, take_up
 
@@ -33,7 +33,7 @@ ASIDE = dt.timedelta(seconds=10)
 CHAT_LIMIT = dt.timedelta(minutes=5)
 """Whoever asked the copilot that long ago, and has no answer, waits for none."""
 _WAKE = (EventType.RUN_QUEUED, EventType.TRIGGER_FIRED)
-_PASSES = ("HIVE-402", "HIVE-403", "HIVE-407", "HIVE-413", "HIVE-425")
+_PASSES = (Busy, Unwritable, Damaged, AuditFault, LeaseLost)
 """What isn't the run's fault and may be over in a while."""
 _log = logging.getLogger("hive_agents.host")
 
@@ -81,7 +81,7 @@ class Dispatcher:
         self._left: dict[str, _Left] = {}
         self._brought: set[str] = set()
         self._cleared: set[str] = set()
-        self._woken = asyncio.Event()
+        self._bell = Bell(bus, _WAKE)
         self.looked = asyncio.Event()
         """Set when the queue was looked at once: what dead workers left has been seen."""
         self._draining = False
@@ -93,14 +93,12 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Look at the queue now."""
-        self._woken.set()
+        self._bell.ring()
 
     async def run(self) -> None:
         """Take runs until cancelled; those that were taken go on, see `drain`."""
-        sub = self.bus.subscribe(lambda _: self.wake(), types=_WAKE, overflow="drop_oldest", max_queue=1)
-        try:
+        with self._bell:
             while True:
-                self._woken.clear()
                 try:
                     found = await asyncio.to_thread(self._queue.due)
                     await asyncio.to_thread(self._clear, found)
@@ -109,13 +107,7 @@ class Dispatcher:
                         await self._consider(due)
                 except HiveError as error:
                     _log.warning("the queue can't be read: %s", error.diagnostics[0].message)
-                try:
-                    async with asyncio.timeout(POLL_SECONDS):
-                        await self._woken.wait()
-                except TimeoutError:
-                    continue
-        finally:
-            self.bus.unsubscribe(sub)
+                await self._bell.wait(POLL_SECONDS)
 
     async def drain(self, grace: float) -> bool:
         """Let every run rest after its present step and go back into the queue; whether all did within `grace` seconds.
@@ -179,17 +171,17 @@ class Dispatcher:
         """Work on it. Raises: HiveError for what may be over in a while."""
         try:
             take = await asyncio.to_thread(take_up, self.workspace, due, self.bus, self._seams)
+        except (Busy, Unwritable):
+            raise
         except HiveError as error:
-            if error.diagnostics[0].code in ("HIVE-402", "HIVE-403"):
-                raise
-            await give_up(self.workspace, due, self.bus, "stopped", error.diagnostics[0])
+            await give_up(self.workspace, due, self.bus, "stopped", error)
             return
         if take is None:
             self._brought.add(due.run_id)
             return
         if await asyncio.to_thread(self._queue.attempts, due.run_id) >= DEATHS:
             told = f"its worker died or was cut off {DEATHS} times at the same step"
-            await give_up(self.workspace, due, self.bus, "failed", Diagnostic("HIVE-422", told))
+            await give_up(self.workspace, due, self.bus, "failed", WorkerFault.of("HIVE-422", told))
             return
         self._workers[due.run_id].take = take
         if self._draining:
@@ -200,26 +192,26 @@ class Dispatcher:
             self._left.pop(due.run_id, None)
             if due.status == "waiting" and before == await asyncio.to_thread(self._queue.progress, due.run_id):
                 self._pause(due, "no answer")  # the store doesn't bear out what the row says
+        except _PASSES:
+            raise
         except HiveError as error:
-            if error.diagnostics[0].code in _PASSES:
-                raise
-            await self._broke_off(due, error.diagnostics[0])
+            await self._broke_off(due, error)
         except Exception as error:
-            await self._broke_off(due, Diagnostic("HIVE-422", f"{type(error).__name__}: {error}"[:500]))
+            await self._broke_off(due, WorkerFault.of("HIVE-422", f"{type(error).__name__}: {error}"[:500]))
 
-    async def _broke_off(self, due: DueRun, why: Diagnostic) -> None:
+    async def _broke_off(self, due: DueRun, error: HiveError) -> None:
         """A run that breaks off again and again without getting on has failed; one without a model is stopped."""
+        why = error.diagnostics[0]
         left = self._pause(due, why.code)
         progress = await asyncio.to_thread(self._queue.progress, due.run_id)
         left.faults = left.faults + 1 if progress == left.progress else 1
         left.progress = progress
-        if why.code == "HIVE-401":
-            await give_up(self.workspace, due, self.bus, "stopped", why)
+        if isinstance(error, NoModel):
+            await give_up(self.workspace, due, self.bus, "stopped", error)
         elif left.faults >= TAKES:
-            told = f"its worker broke off {TAKES} times without getting on: {why.code}: {why.message}"
-            if why.code == "HIVE-422":
-                told = f"its worker broke off {TAKES} times without getting on: {why.message}"
-            await give_up(self.workspace, due, self.bus, "failed", Diagnostic("HIVE-422", told))
+            fault = why.message if isinstance(error, WorkerFault) else f"{why.code}: {why.message}"
+            told = f"its worker broke off {TAKES} times without getting on: {fault}"
+            await give_up(self.workspace, due, self.bus, "failed", WorkerFault.of("HIVE-422", told))
         else:
             return
         self._left.pop(due.run_id, None)

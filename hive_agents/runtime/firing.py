@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.events import Event, EventLog, EventType
-from hive_agents.triggers import TriggerSpec, acting_principal
+from hive_agents.access import service_principal
+from hive_agents.events import Event, EventLog, EventType, derived_id
+from hive_agents.triggers import TriggerSpec
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
-
-_IDS = uuid.UUID("0d6f1f0e-54f5-5b1c-8a43-3a1f2f7a9c55")
 
 
 async def fire(
@@ -37,7 +35,7 @@ async def fire(
     run_id, tenant = await asyncio.to_thread(_started, workspace, spec, input, key, brought)
     payload = {"trigger": spec.id, "run_id": run_id, "key": key, "scheduled": scheduled}
     # The key and no moment: a process that dies in between tells the same again, and the log takes it once.
-    id = str(uuid.uuid5(_IDS, f"{tenant}/{key}"))
+    id = derived_id("trigger", tenant, key)
     event = Event(EventType.TRIGGER_FIRED, run_id, tenant=tenant, payload=payload, id=id)
     if publish is not None:
         await publish(event)
@@ -56,6 +54,6 @@ def _started(
 ) -> tuple[str, str]:
     from hive_agents.runtime.agent_run import AgentRun
 
-    principal = acting_principal(workspace, spec)
+    principal = service_principal(workspace, spec.service)
     run = AgentRun.start(workspace, spec.agent, input, principal=principal, key=key, hold=False, **brought)
     return run.run_id, principal.tenant

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.agents.versions import deployed_text
 from hive_agents.errors import HiveError
-from hive_agents.events import Bus, Event, EventType
+from hive_agents.events import Bell, Bus, EventType
 from hive_agents.llm import Chain, model_names, open_chain
 from hive_agents.memory import ConversationStore
 from hive_agents.supervision.health import JudgeContext, OpenModels, TicketBook, looked_back, watched_tenants
@@ -39,7 +39,6 @@ class HealthJudge:
         self._models = models or self._configured
         self._book = TicketBook(workspace)
         self._stores: dict[str, ConversationStore] = {}
-        self._woken = asyncio.Event()
         self._turn = asyncio.Lock()
         self._chain: Chain | None = None
 
@@ -61,19 +60,11 @@ class HealthJudge:
 
     async def run(self) -> None:
         """Tick until cancelled."""
-        sub = self.bus.subscribe(self._on_failed, types={EventType.RUN_FAILED}, overflow="drop_oldest")
-        try:
+        with Bell(self.bus, {EventType.RUN_FAILED}) as bell:
             while True:
-                self._woken.clear()
                 await self.tick()
                 await asyncio.sleep(min(PAUSE, self.seconds))
-                try:
-                    async with asyncio.timeout(self.seconds):
-                        await self._woken.wait()
-                except TimeoutError:
-                    pass
-        finally:
-            self.bus.unsubscribe(sub)
+                await bell.wait(self.seconds)
 
     async def _judge(self, tenant: str, context: JudgeContext) -> None:
         from importlib import import_module
@@ -93,9 +84,6 @@ class HealthJudge:
             return set()
         self._book.catch_up()
         return watched_tenants(self.workspace, looked_back(context)) | {one.tenant for one in self._book.open()}
-
-    def _on_failed(self, _: Event) -> None:
-        self._woken.set()
 
     def _configured(self) -> Chain | None:
         settings = self.workspace.settings

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from hive_agents.access import same_person
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing
-from hive_agents.approvals.people import same_person
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, WrongUsage
 from hive_agents.judging import labels
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import Decision
@@ -216,7 +216,5 @@ def carried_out(workspace: Workspace, request: ApprovalRequest) -> dict[str, Any
     """What a decided request of these kinds did; what its subject refuses is told and not tried again."""
     try:
         return EFFECTS[request.kind].carry_out(workspace, request)
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-409":
-            raise
+    except WrongUsage as error:
         return {"refused": error.diagnostics[0].message}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
-from hive_agents.events import Event, EventType
+from hive_agents.events import Event, EventType, derived_id
 from hive_agents.files import atomic_write
 from hive_agents.optimizer.page import page, restate
 from hive_agents.optimizer.report import result_of
@@ -24,7 +23,6 @@ from hive_agents.workspace import Workspace
 
 OnUpdate = Callable[[dict[str, Any]], None]
 
-_IDS = uuid.UUID("7c1f4b0e-93a5-5d21-8e64-0b5d2f6a9c17")
 _TOLD = {
     "queued": EventType.RUN_QUEUED,
     "waiting": EventType.RUN_WAITING,
@@ -197,7 +195,7 @@ class OptimizeRun:
             self._record(status, lease, result=self.run.result, error=why)
 
     def _event(self, kind: EventType, at: str, **told: Any) -> Event:
-        run, id = self.run, str(uuid.uuid5(_IDS, f"{self.run.run_id}/{kind}/{at}"))
+        run, id = self.run, derived_id("optimizer_run", self.run.run_id, kind, at)
         return Event(kind, run.run_id, run.thread_id, None, run.thread_id, run.tenant, told, id=id)
 
     def _answer(self, known: Any) -> Any:

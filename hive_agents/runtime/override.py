@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hive_agents.access import same_person
 from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.approvals.people import same_person
 from hive_agents.workspace import Workspace
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import TYPE_CHECKING
 
-from hive_agents.events import DURABLE, EventLog
+from hive_agents.events import DURABLE, Bell, EventLog
 
 if TYPE_CHECKING:
     from hive_agents.events import Bus, Event, EventType
@@ -18,22 +18,12 @@ async def tail(
     log: EventLog, after_seq: int, bus: Bus, *, types: Iterable[EventType] = DURABLE, poll: float = 1.0
 ) -> AsyncIterator[Event]:
     """Each logged event after `after_seq`, in order: at once where the bus tells of it, else within `poll` seconds."""
-    told = asyncio.Event()
     wanted = list(types)
-    sub = bus.subscribe(lambda _: told.set(), types=wanted, overflow="drop_oldest", max_queue=1)
-    try:
+    with Bell(bus, wanted) as bell:
         while True:
-            told.clear()
             found = await asyncio.to_thread(log.replay, after_seq, types=wanted, limit=BATCH)
             for event in found:
                 yield event
                 after_seq = event.seq or after_seq
-            if len(found) == BATCH:
-                continue
-            try:
-                async with asyncio.timeout(poll):
-                    await told.wait()
-            except TimeoutError:
-                continue
-    finally:
-        bus.unsubscribe(sub)
+            if len(found) < BATCH:
+                await bell.wait(poll)

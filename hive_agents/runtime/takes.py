@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.events import Event, EventType
+from hive_agents.errors import HiveError, WorkerFault
+from hive_agents.events import Event, EventType, derived_id
 from hive_agents.llm import Chain, Role
 from hive_agents.runs import AGENT_GRAPH, DueRun, RunStore, taken
 from hive_agents.runtime.agent_drive import result_of
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry
     from hive_agents.events import Bus
     from hive_agents.workspace import Workspace
-
-_IDS = uuid.UUID("f0c1b9d6-2d0e-5d38-9b0c-6f0f6a3f9d02")
 
 
 @dataclass(frozen=True)
@@ -107,7 +104,7 @@ def take_up(workspace: Workspace, due: DueRun, bus: Bus, seams: Seams) -> Take |
     return AgentTake(AgentRun.resume(workspace, due.run_id, bus=bus, hosted=True, **given))
 
 
-async def give_up(workspace: Workspace, due: DueRun, bus: Bus, status: str, why: Diagnostic) -> None:
+async def give_up(workspace: Workspace, due: DueRun, bus: Bus, status: str, fault: HiveError) -> None:
     """Record that a run is `failed` or `stopped` because it can't be worked on, unless somebody has it by now.
 
     Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
@@ -120,12 +117,13 @@ async def give_up(workspace: Workspace, due: DueRun, bus: Bus, status: str, why:
         row = await asyncio.to_thread(store.get, due.run_id)
         if row.status not in ("queued", "running", "waiting"):
             return
+        why = fault.diagnostics[0]
         error = {"code": why.code, "message": why.message}
-        stopped_by = "fault" if why.code == "HIVE-422" else why.code
+        stopped_by = "fault" if isinstance(fault, WorkerFault) else why.code
         failed = status == "failed"
         told: dict[str, Any] = {"agent": row.agent, "approval_ids": [], "error": error}
         kind = EventType.RUN_FAILED if failed else EventType.RUN_STOPPED
-        id = str(uuid.uuid5(_IDS, f"{due.run_id}/{status}/{lease.fence}"))
+        id = derived_id("given_up", due.run_id, status, lease.fence)
         event = Event(kind, due.run_id, due.thread_id, None, due.thread_id, row.tenant, told, id=id)
         end = result_of(row) | {"status": status, "stopped_by": stopped_by, "error": error} if failed else None
         how: dict[str, Any] = {"result": end, "stopped_by": stopped_by, "error": error, "told": event}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NewerRelease
 from hive_agents.files import locked
 from hive_agents.store.schema import MIGRATIONS
 
@@ -32,7 +32,7 @@ def connect(path: Path) -> sqlite3.Connection:
             if version < len(MIGRATIONS):
                 _migrate(connection, path)
             elif version > len(MIGRATIONS):
-                raise HiveError.of(
+                raise NewerRelease.of(
                     "HIVE-407",
                     f"{path.name} was written by a newer release (schema {version})",
                     file=f".hive/{path.name}",

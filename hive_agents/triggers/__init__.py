@@ -1,6 +1,5 @@
 """What starts runs by itself: schedules, webhooks and event streams."""
 
-from hive_agents.triggers.acting import acting_principal
 from hive_agents.triggers.files import (
     all_triggers,
     check_trigger,
@@ -45,7 +44,6 @@ __all__ = [
     "TriggerStore",
     "WebhookTrigger",
     "accept",
-    "acting_principal",
     "all_triggers",
     "check_trigger",
     "is_refusal",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, RefusedInput, WrongUsage
 
 if TYPE_CHECKING:
     from hive_agents.triggers.spec import TriggerSpec
-
-_OF_INPUT = {"HIVE-103", "HIVE-104", "HIVE-105", "HIVE-106"}
 
 
 class Fire(Protocol):
@@ -33,11 +31,7 @@ def key_of(trigger: str, occasion: str) -> str:
 
 def is_refusal(error: HiveError) -> bool:
     """Whether the same input would be refused again: it doesn't fit the agent, or its key has another run."""
-    # A value that is too large is known by its key alone, and by the exit code for wrong usage.
-    files = ("input", "body", "data", *((None,) if error.exit_code == 2 else ()))
-    return all(
-        found.code == "HIVE-409" or (found.code in _OF_INPUT and found.file in files) for found in error.diagnostics
-    )
+    return isinstance(error, RefusedInput | WrongUsage)
 
 
 def kind_of(error: BaseException) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import RefusedInput, closest
 from hive_agents.files import jsontext
 
 _STEP = re.compile(r"\.([^.\[\]\s]+)|\[([0-9]{1,6})\]")
@@ -52,12 +52,12 @@ def input_of(
             shown = jsontext.show_path(steps[: number + 1])
             guess = closest(str(step), map(str, known)) if isinstance(value, dict) else None
             fix = f'did you mean "{guess}"?' if guess else f"the trigger reads {path}"
-            raise HiveError.of("HIVE-106", f"there is no {shown}", file=file, path=shown, fix=fix, exit_code=2)
+            raise RefusedInput.of("HIVE-106", f"there is no {shown}", file=file, path=shown, fix=fix, exit_code=2)
         value = value[step]
     if key is not None:
         return {**constants, key: value}
     if not isinstance(value, dict):
         fix = 'send an object with the agent\'s inputs, or give the trigger an "input_key"'
         told = f"{path} is no object"
-        raise HiveError.of("HIVE-104", told, file=file, path=jsontext.show_path(steps), fix=fix, exit_code=2)
+        raise RefusedInput.of("HIVE-104", told, file=file, path=jsontext.show_path(steps), fix=fix, exit_code=2)
     return {**constants, **value}

@@ -89,7 +89,7 @@ def next_tick(spec: ScheduledSpec, after: dt.datetime, *, since: dt.datetime) ->
     first = after.astimezone(place).date() - _DAY
     for number in range(HORIZON_DAYS):
         day = first + number * _DAY
-        if cron.fits(day) or not _plain(place, day):
+        if cron.fits(day) or not _has_one_offset(place, day):
             found = next((tick for tick in _of_day(cron, place, day, after) if tick > after), None)
             if found is not None:
                 return found
@@ -108,7 +108,7 @@ def ticks_between(spec: ScheduledSpec, after: dt.datetime, until: dt.datetime, *
     count, first, last = 0, None, None
     day, final = after.astimezone(place).date() - _DAY, until.astimezone(place).date() + _DAY
     while day <= final:
-        if not _plain(place, day) or not after < _midnight(place, day) <= until - _DAY:
+        if not _has_one_offset(place, day) or not after < _midnight(place, day) <= until - _DAY:
             for tick in _of_day(cron, place, day, after):
                 if tick > until:
                     break
@@ -116,13 +116,13 @@ def ticks_between(spec: ScheduledSpec, after: dt.datetime, until: dt.datetime, *
                 if tick > after and tick != last:
                     count, first, last = count + 1, first or tick, tick
         elif cron.fits(day):
-            whole = _of_plain_day(cron, place, day)
+            whole = _of_whole_day(cron, place, day)
             count, first, last = count + whole.count, first or whole.first, whole.last
         day += _DAY
     return Ticks(count, first, last)
 
 
-def _of_plain_day(cron: Cron, place: ZoneInfo, day: dt.date) -> Ticks:
+def _of_whole_day(cron: Cron, place: ZoneInfo, day: dt.date) -> Ticks:
     midnight = _midnight(place, day)
     first = midnight + dt.timedelta(hours=cron.hours[0], minutes=cron.minutes[0])
     last = midnight + dt.timedelta(hours=cron.hours[-1], minutes=cron.minutes[-1])
@@ -135,7 +135,7 @@ def _of_day(cron: Cron, place: ZoneInfo, day: dt.date, after: dt.datetime) -> It
     With a change of clocks near the day one may be that of the next day, too.
     """
     start = _midnight(place, day)
-    if _plain(place, day):
+    if _has_one_offset(place, day):
         for hour in cron.hours if cron.fits(day) else ():
             begin = start + dt.timedelta(hours=hour)
             if after < begin + _HOUR:
@@ -174,7 +174,7 @@ def _midnight(place: ZoneInfo, day: dt.date) -> dt.datetime:
     return dt.datetime.combine(day, dt.time(), place).astimezone(dt.UTC)
 
 
-def _plain(place: ZoneInfo, day: dt.date) -> bool:
+def _has_one_offset(place: ZoneInfo, day: dt.date) -> bool:
     """Whether no clock changes on that day or on the one before."""
     ends = [_midnight(place, day + number * _DAY) for number in (-1, 0, 1)]
     return ends[1] - ends[0] == ends[2] - ends[1] == _DAY

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from hive_agents.access.principal import LOCAL_TENANT
+from hive_agents.access import LOCAL_TENANT, service_principal
 from hive_agents.errors import HiveError
-from hive_agents.triggers.acting import acting_principal
 from hive_agents.triggers.files import all_triggers
 from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.schedule import Ticks, ticks_between
@@ -149,6 +148,6 @@ class Scheduler:
 
     def _tenant(self, spec: ScheduledSpec) -> str:
         try:
-            return acting_principal(self.workspace, spec).tenant
+            return service_principal(self.workspace, spec.service).tenant
         except HiveError:
             return LOCAL_TENANT

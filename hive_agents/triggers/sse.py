@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal
 
+from hive_agents.access import service_principal
 from hive_agents.credentials import resolve
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.triggers.acting import acting_principal
 from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.payload import input_of
 from hive_agents.triggers.spec import SseTrigger
@@ -137,7 +137,7 @@ class Subscription:
         name = own if own.isprintable() and len(own) <= LONGEST_ID else hashlib.sha256(own.encode()).hexdigest()
         run_id, now = None, self._now()
         try:
-            principal = await asyncio.to_thread(acting_principal, self.workspace, self.spec)
+            principal = await asyncio.to_thread(service_principal, self.workspace, self.spec.service)
             key = key_of(self.spec.id, f"{name}/{content}" if own else content)
             key, run_id = await asyncio.to_thread(self._store.key_of, principal.tenant, key, now)
             if run_id is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from dataclasses import dataclass
 from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.events import Event, EventLog, EventType
+from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.store import connected, transaction
 
 if TYPE_CHECKING:
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from hive_agents.triggers.spec import TriggerSpec
     from hive_agents.workspace import Workspace
 
-_IDS = uuid.UUID("6f6f0a37-0f5e-5d0c-9a57-7f3c2b1c9e44")
 ID_DAY = dt.timedelta(hours=24)
 
 
@@ -134,6 +132,6 @@ def _told(state: TriggerState, missed: Ticks, policy: str, tenant: str) -> Event
     assert missed.first is not None
     assert missed.last is not None
     span = {"first": iso(missed.first), "last": iso(missed.last)}
-    id = str(uuid.uuid5(_IDS, f"missed/{state.id}/{span['first']}/{span['last']}"))
+    id = derived_id("ticks_missed", state.id, *span.values())
     payload = {"trigger": state.id, "count": missed.count, **span, "policy": policy}
     return Event(EventType.TRIGGER_MISSED, tenant=tenant, payload=payload, id=id)

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hive_agents.access import service_principal
 from hive_agents.credentials import Secret, resolve
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import jsontext
-from hive_agents.triggers.acting import acting_principal
 from hive_agents.triggers.files import sound_trigger, trigger_ids
 from hive_agents.triggers.firing import Fire, is_refusal, key_of, kind_of
 from hive_agents.triggers.payload import input_of
@@ -101,7 +101,7 @@ async def _taken(
 ) -> Accepted | Refused:
     store = TriggerStore(workspace)
     try:
-        principal = await asyncio.to_thread(acting_principal, workspace, spec)
+        principal = await asyncio.to_thread(service_principal, workspace, spec.service)
     except HiveError as error:
         return _later(spec, error)
     wanted = (principal.tenant, key_of(spec.id, event_id), now)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from sqlite3 import Connection
 from typing import Any
 
+from hive_agents.access import local_user
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.events import Event, EventLog, EventType
@@ -53,12 +52,6 @@ class Deployment:
             "approval_id": None,
             "override": None,
         }
-
-
-def local_user() -> str:
-    with suppress(Exception):  # no user database in a minimal container
-        return f"user:{getpass.getuser()}"
-    return "user:local"
 
 
 def deploy(

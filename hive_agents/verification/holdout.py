@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
+from hive_agents.evaluation.golden import GoldenSet, load_golden
+from hive_agents.evaluation.labelling import question_key
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.files import locked
 from hive_agents.store import audit
@@ -34,7 +34,7 @@ class HoldoutUse:
 
 def query_hashes(golden: GoldenSet) -> list[str]:
     """Identity of a holdout: its set of query texts, without case, punctuation and spacing."""
-    texts = {_plain(query) for query in golden}
+    texts = {question_key(query.query) for query in golden}
     return sorted(hashlib.sha256(text.encode()).hexdigest()[:16] for text in texts)
 
 
@@ -42,7 +42,7 @@ def distinct(golden: GoldenSet) -> tuple[GoldenSet, list[Diagnostic]]:
     """Each text once, with a warning if one stands there again: a copied query would be counted as more evidence."""
     first: dict[tuple[str, str | None], str] = {}
     for query in golden:
-        first.setdefault((_plain(query), query.principal), query.id)
+        first.setdefault((question_key(query.query), query.principal), query.id)
     again = len(golden) - len(first)
     if not again:
         return golden, []
@@ -57,10 +57,6 @@ def was_held_out(workspace: Workspace, golden: GoldenSet) -> bool:
     """Whether these queries were used as a named holdout before: taking the mark away doesn't make them fresh."""
     # Where nobody names a holdout an optimizer's run makes one, and the gate goes on measuring all queries.
     return any(entry["purpose"] != "optimize" for entry in uses(workspace, golden))
-
-
-def _plain(query: GoldenQuery) -> str:
-    return " ".join(re.findall(r"\w+", query.query.lower()))
 
 
 def uses(workspace: Workspace, holdout: GoldenSet) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import Diagnostic, HiveError, NotFound
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.retrieval.collection import collection_names, load_collection, no_such_collection
 from hive_agents.retrieval.config import StoredConfig
@@ -31,9 +31,7 @@ def check_semantics(
     name = stored.config.collection
     try:
         collection = load_collection(workspace, name)
-    except HiveError as error:
-        if error.diagnostics[0].code != "HIVE-211":
-            raise
+    except NotFound:
         return no_such_collection(name, names, stored.file, stored.line_of(["collection"])).diagnostics
     findings = [*_retrieval(stored), *_blocks(stored, reranker)]
     if stored.config.filters or stored.config.boosts:

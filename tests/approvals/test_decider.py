@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, mint
+from hive_agents.access import Asker, Decider, Principal, mint
 from hive_agents.approvals import ApprovalStore
-from hive_agents.runtime.decider import Decider, decider_for, requester_for
 from tests.approvals.asking import filing, refused
 from tests.sample import Ran, hive
 
@@ -25,33 +24,33 @@ def approve(place: Workspace, request: str, *arguments: str) -> Ran:
 
 
 def test_a_token_says_who_decides(place: Workspace) -> None:
-    assert decider_for(place, None, token(place, "dana")) == Decider("user:dana", "token", "acme")
-    assert decider_for(place, "Dana", token(place, "dana", "reader", "admin")).by == "user:dana"
-    assert decider_for(place, "dana", {"HIVE_TOKEN": " "}) == Decider("user:dana", "local")
+    assert Asker(place, None, token(place, "dana")).decider() == Decider("user:dana", "token", "acme")
+    assert Asker(place, "Dana", token(place, "dana", "reader", "admin")).decider().by == "user:dana"
+    assert Asker(place, "dana", {"HIVE_TOKEN": " "}).decider() == Decider("user:dana", "local")
 
 
 def test_who_asks_is_who_the_token_names(place: Workspace) -> None:
-    assert requester_for(place, token(place, "dana", "reader"), as_user="Dana") == "user:dana"
-    assert requester_for(place, {}, as_user="bob") == "user:bob"
+    assert Asker(place, "Dana", token(place, "dana", "reader")).requester() == "user:dana"
+    assert Asker(place, "bob", {}).requester() == "user:bob"
     with refused("HIVE-415"):
-        requester_for(place, token(place, "dana"), as_user="bob")
+        Asker(place, "bob", token(place, "dana")).requester()
     with refused("HIVE-409", 2):
-        requester_for(place, {}, as_user="agent:queen")
+        Asker(place, "agent:queen", {}).requester()
 
 
 @pytest.mark.parametrize("roles", [("reader",), ("operator", "reader")])
 def test_a_token_without_the_role_decides_nothing(place: Workspace, roles: tuple[str, ...]) -> None:
     with refused("HIVE-415"):
-        decider_for(place, None, token(place, "dana", *roles))
+        Asker(place, None, token(place, "dana", *roles)).decider()
 
 
 def test_a_token_is_no_cover_for_another_name(place: Workspace) -> None:
     with refused("HIVE-415"):
-        decider_for(place, "eve", token(place, "dana"))
+        Asker(place, "eve", token(place, "dana")).decider()
     with refused("HIVE-417", 2):
-        decider_for(place, "dana", {"HIVE_TOKEN": "dana"})
+        Asker(place, "dana", {"HIVE_TOKEN": "dana"}).decider()
     with refused("HIVE-409", 2):
-        decider_for(place, None, token(place, "service:nightly"))
+        Asker(place, None, token(place, "service:nightly")).decider()
 
 
 def test_where_tokens_are_wanted_a_name_is_not_enough(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,12 +63,12 @@ def test_where_tokens_are_wanted_a_name_is_not_enough(place: Workspace, monkeypa
     assert (ran.code, ran.codes) == (1, {"HIVE-415"})
     assert all(word in ran.json["diagnostics"][0]["fix"] for word in ("HIVE_TOKEN", "`hive token"))
     with refused("HIVE-415"):
-        requester_for(place, {})
+        Asker(place, None, {}).requester()
     monkeypatch.setenv("HIVE_TOKEN", token(place, "dana")["HIVE_TOKEN"])
     assert approve(place, request, "--as", "eve").codes == {"HIVE-415"}
     ran = approve(place, request)
     assert (ran.code, ran.json["by"], ran.json["authn"]) == (0, "user:dana", "token")
-    assert requester_for(place) == "user:dana"
+    assert Asker(place).requester() == "user:dana"
 
 
 def test_requests_of_a_tenant_are_decided_in_it(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

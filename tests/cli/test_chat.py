@@ -11,7 +11,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import known_principal, mint, revoke
 from hive_agents.cli.main import run
-from hive_agents.cli.replies import marked, plain
+from hive_agents.cli.replies import marked
+from hive_agents.text import safe_text
 from tests.conftest import write_document
 from tests.copilot.chats import as_bytes, copied_knowledge_base, knowledge_base, use_models
 from tests.sample import Ran, hive
@@ -216,4 +217,4 @@ def test_diagnostics_do_not_speak_to_the_terminal_either(monkeypatch: pytest.Mon
 
 
 def test_text_keeps_its_order_on_a_terminal() -> None:
-    assert plain("a\u202eb\u2066c\td") == "a�b�c\td"
+    assert safe_text("a\u202eb\u2066c\td") == "a�b�c\td"

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal
-from hive_agents.cli.runs_who import Caller
-from hive_agents.runs import RunStore
+from hive_agents.access import Asker, Principal
+from hive_agents.runs import RunStore, Scope
 from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.cli.test_run import ASK, INPUT, command, running, script, sets
@@ -244,7 +243,7 @@ def test_hive_runs_and_the_queen_have_one_rule(shared: tuple[Workspace, str], wh
     place, run = shared
     own = queued(place)
     by_queen = command(place, "queen", "--as", who, "--json").json["runs"]
-    scope = Caller.of(place, who, {}).scope
+    scope = Scope(Asker(place, who, {}).caller().principal)
     seen = [row.run_id for row in RunStore(place).list() if scope.sees(row)]
     assert seen == [row["run_id"] for row in by_queen] == ([run] if who in ("dana", "kim") else [])
     assert (command(place, "runs", "stop", own, "--as", who).code, status(place, own)) == (2, "queued")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.access import Identity, Principal, known_principal, mint, revoke
+from hive_agents.access import Asker, Principal, known_principal, mint, revoke
 from hive_agents.approvals import ApprovalStore
 from hive_agents.cli.configs import keep_fresh
 from hive_agents.cli.surface import Surface
@@ -416,7 +416,7 @@ def ways_in(chat: Chat, run_id: str) -> list[Callable[[], Any]]:
 
 def test_a_revoked_token_ends_an_open_chat(place: Workspace) -> None:
     token = mint(place, known_principal(place, "root"))
-    chat = Chat(place, Identity(place, None, {"HIVE_TOKEN": token.token}).principal)
+    chat = Chat(place, Asker(place, None, {"HIVE_TOKEN": token.token}).reader)
     run_id = asyncio.run(chat.ask(Request(text="how do I rotate a key?")))["run_id"]
     ways = ways_in(chat, run_id)
     for way in ways:
@@ -429,7 +429,7 @@ def test_a_revoked_token_ends_an_open_chat(place: Workspace) -> None:
 
 
 def test_who_leaves_a_group_reads_its_documents_no_more(place: Workspace) -> None:
-    chat = Chat(place, Identity(place, "dana", {}).principal)
+    chat = Chat(place, Asker(place, "dana", {}).reader)
     assert chat.document("sops/recall.md")["text"]
     file = place.root / "access" / "principals.json"
     file.write_text(file.read_text().replace('"groups": ["qa"], ', ""))

@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.access import Principal, permissions_of
-from hive_agents.copilot import VERDICTS, FeedbackQueue, ViewGate, past_turns, vocabulary_of
+from hive_agents.access import Principal, ViewGate, permissions_of
+from hive_agents.copilot import VERDICTS, FeedbackQueue, past_turns, vocabulary_of
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
 from hive_agents.runtime.context import HiveContext

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, permissions_of
-from hive_agents.copilot import FeedbackQueue, Request, ViewGate, past_turns, vocabulary_of
+from hive_agents.access import Principal, ViewGate, permissions_of
+from hive_agents.copilot import FeedbackQueue, Request, past_turns, vocabulary_of
 from hive_agents.copilot.feedback import A_HOUR
 from hive_agents.copilot.reply import GONE
 from hive_agents.errors import HiveError

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import service_principal
 from hive_agents.runs import RunStore
-from hive_agents.triggers import TriggerSpec, acting_principal
+from hive_agents.triggers import TriggerSpec
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
 
@@ -41,7 +42,7 @@ class Fired:
     async def __call__(self, spec: TriggerSpec, input: dict[str, Any], *, key: str, scheduled: str) -> str:
         if self.before:
             raise self.before.pop(0)
-        owner = acting_principal(self.workspace, spec)
+        owner = service_principal(self.workspace, spec.service)
         row, new = RunStore(self.workspace).insert(
             "event_loop", {"input": input}, agent=spec.agent, owner=owner, key=key
         )

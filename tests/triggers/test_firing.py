@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import service_principal
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.firing import fire
-from hive_agents.triggers import Accepted, Scheduler, accept, acting_principal, load_trigger, sign
+from hive_agents.triggers import Accepted, Scheduler, accept, load_trigger, sign
 from tests.agents.conftest import write_json
 from tests.sample import Ran, hive
 from tests.triggers.conftest import NIGHTLY, TICKET, at, trigger
@@ -91,17 +92,17 @@ async def test_a_webhook_that_the_agent_refuses_starts_nothing(
 
 def test_a_service_is_whom_the_access_files_say(place: Workspace) -> None:
     spec = load_trigger(place, trigger(place, NIGHTLY))
-    alone = acting_principal(place, spec)
+    alone = service_principal(place, spec.service)
     assert (alone.tenant, alone.user, alone.roles) == ("local", "service:nightly", frozenset())
     entries: dict[str, Any] = {"nightly": {"tenant": "acme", "groups": ["qa"]}}
     write_json(place, "access/principals.json", {"tenants": {"acme": {"admins": []}}, "principals": entries})
-    assert acting_principal(place, spec).tenant == "acme"
+    assert service_principal(place, spec.service).tenant == "acme"
     entries["service:nightly"] = {"tenant": "acme", "roles": []}
     write_json(place, "access/principals.json", {"tenants": {"acme": {"admins": []}}, "principals": entries})
-    assert acting_principal(place, spec).user == "service:nightly"
+    assert service_principal(place, spec.service).user == "service:nightly"
     write_json(place, "access/broken.json", "{")
     with pytest.raises(HiveError):
-        acting_principal(place, spec)
+        service_principal(place, spec.service)
 
 
 def test_add_list_fire_and_remove(place: Workspace) -> None:

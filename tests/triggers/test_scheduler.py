@@ -10,7 +10,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.agents import load_agent
 from hive_agents.agents.versions import record
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, RefusedInput
 from hive_agents.events import EventLog, EventType
 from hive_agents.runs import RunStore
 from hive_agents.triggers import Outcome, Scheduler, TriggerStore, all_triggers, load_trigger
@@ -131,7 +131,7 @@ async def test_an_input_that_the_agent_refuses_is_over(place: Workspace, fired: 
     trigger(place, NIGHTLY)
     scheduler = Scheduler(place, fired)
     await scheduler.tick(at("2026-06-01"))
-    fired.before = [HiveError.of("HIVE-106", 'digest needs the input "topic"', file="input", path="topic")]
+    fired.before = [RefusedInput.of("HIVE-106", 'digest needs the input "topic"', file="input", path="topic")]
     assert told(await scheduler.tick(at("2026-06-01 02:00:05"))) == [("refused", 0)]
     assert await scheduler.tick(at("2026-06-01 02:00:10")) == []
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, RefusedInput
 from hive_agents.runs import RunStore
 from hive_agents.triggers import SseTrigger, Subscription, Subscriptions, TriggerStore
 from tests.triggers.conftest import Fired, trigger
@@ -180,7 +180,7 @@ async def test_what_cannot_be_started_is_tried_again_and_what_is_refused_is_left
     place: Workspace, fired: Fired
 ) -> None:
     locked = HiveError.of("HIVE-402", "the database is locked")
-    fired.before = [locked, locked, HiveError.of("HIVE-103", "no input", file="input", path="topic")]
+    fired.before = [locked, locked, RefusedInput.of("HIVE-103", "no input", file="input", path="topic")]
     async with served(Streams([event("a", "1") + "id: 2\ndata: []\n\n" + event("b", "3")])) as streams:
         async with running(subscription(place, fired, streams.url, Pauses())):
             await until(lambda: fired.keys)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, RefusedInput
 from hive_agents.runs import RunStore
 from hive_agents.store import connected
 from hive_agents.triggers import Accepted, Refused, TriggerStore, accept, sign
@@ -224,7 +224,7 @@ async def test_faults_of_the_agent_and_of_the_workspace_differ(
 ) -> None:
     """The sender hears what is wrong with the input; what is wrong here is the owner's to know."""
     fired.before = [
-        HiveError.of("HIVE-103", '"topik" is no input of digest', file="input", path="topik"),
+        RefusedInput.of("HIVE-103", '"topik" is no input of digest', file="input", path="topik"),
         HiveError.of("HIVE-402", "the database is locked", file=".hive/hive.db"),
     ]
     assert (await post(place, fired, signed())).status == 422

@@ -25,7 +25,7 @@ def fingerprint(calls: Sequence[ToolCall]) -> str:
     """
     if not calls:
         return ""
-    text = json.dumps([[call.name, _plain(call.args)] for call in calls], sort_keys=True, default=repr)
+    text = json.dumps([[call.name, _with_whole_numbers(call.args)] for call in calls], sort_keys=True, default=repr)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -45,10 +45,10 @@ def doom_loop(fingerprints: Sequence[str]) -> int | None:
     return None
 
 
-def _plain(value: Any) -> Any:
+def _with_whole_numbers(value: Any) -> Any:
     """1.0 is 1: models write either."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
-        return {str(key): _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {str(key): _with_whole_numbers(inner) for key, inner in value.items()}
+    return [_with_whole_numbers(inner) for inner in value] if isinstance(value, list | tuple) else value

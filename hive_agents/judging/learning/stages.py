@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from sqlite3 import Connection
 from typing import Any
 
-from hive_agents.approvals.people import same_person
-from hive_agents.errors import HiveError
+from hive_agents.access import same_person
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decision_log import now
 from hive_agents.judging.decisions import SECURITY
@@ -190,7 +190,7 @@ def _find(connection: Connection, rule_id: str) -> LearnedRule | None:
 def _known(connection: Connection, rule_id: str) -> LearnedRule:
     rule = _find(connection, rule_id)
     if rule is None:
-        raise HiveError.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
+        raise NotFound.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
     return rule
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +14,7 @@ from hive_agents.events import (
     EventLog,
     EventType,
     Severity,
+    derived_id,
     tickets_of,
     worst,
 )
@@ -30,7 +30,6 @@ Publish = Callable[[Event], Awaitable[Any]]
 TOLD_AGAIN = 10
 """A ticket on which nothing changes is told again every so many ticks."""
 
-_IDS = uuid.UUID("5c0a4d0e-8d0f-5b1c-9d7e-2f6f0a9b4c33")
 _TYPES = {
     "opened": EventType.ESCALATION_OPENED,
     "updated": EventType.ESCALATION_UPDATED,
@@ -131,7 +130,7 @@ async def emit_escalation_ticket(publish: Publish, change: TicketChange) -> None
             change.thread_id,
             ticket.tenant,
             ticket.model_dump(mode="json"),
-            id=str(uuid.uuid5(_IDS, f"{ticket.id}/{change.kind}/{at}")),
+            id=derived_id("health", ticket.id, change.kind, at),
             time=ticket.last_seen,
         )
     )
@@ -145,7 +144,7 @@ async def emit_tick(
     counts = {kind: sum(change.kind == kind for change in changes) for kind in ("opened", "resolved")}
     findings = sum(change.kind != "resolved" for change in changes)
     payload = {"runs": runs, "findings": findings, **counts, "tickets": seen}
-    id = str(uuid.uuid5(_IDS, f"{tenant}/{stamp(now)}"))
+    id = derived_id("health", tenant, stamp(now))
     await publish(Event(EventType.HEALTH_TICKED, tenant=tenant, payload=payload, id=id, time=stamp(now)))
 
 
@@ -192,7 +191,7 @@ def _opened(finding: Finding, run: WorkerHealth, n: int, at: str) -> TicketChang
 
 def ticket_id(run_id: str, cause: Cause, n: int) -> str:
     """Return the id of the `n`th ticket, from 1, of a run and cause."""
-    return str(uuid.uuid5(_IDS, f"{run_id}/{cause}/{n}"))
+    return derived_id("health", run_id, cause, n)
 
 
 def _resolved(ticket: EscalationTicket, reason: str, at: str, thread_id: str | None = None) -> TicketChange:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hive_agents import runs
+from hive_agents.access import asked_by
 from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.approvals.people import asked_by
 from hive_agents.credentials import CredentialStore
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.events.tickets import ESCALATIONS, SEVERITIES, EscalationTicket, tickets_of
 from hive_agents.memory import DataBuffer
-from hive_agents.runs.scope import Scope
+from hive_agents.runs import Scope
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.workers import Worker
 
@@ -83,9 +83,8 @@ class Colony:
         """Return a run; one that exists elsewhere is as unknown as one that never was."""
         try:
             row = self._store.get(run_id)
-        except HiveError as error:
-            if error.diagnostics[0].code != "HIVE-409":
-                raise
+        except NotFound:
+            pass
         else:
             if self.scope.sees(row):
                 return self._clean(row)

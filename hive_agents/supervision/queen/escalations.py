@@ -6,14 +6,14 @@ from contextlib import suppress
 from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, WrongUsage
 from hive_agents.events import EventLog
 from hive_agents.events.tickets import ESCALATIONS, EscalationTicket, tickets_of
 from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
 from hive_agents.supervision.queen.policy import actions_for, grade, rises
-from hive_agents.wording import one_line
+from hive_agents.text import one_line
 
 EVIDENCE = 8
 _ANSWERS = {
@@ -82,7 +82,7 @@ class Escalations:
         lines = [f"From the queen: the health judge sees {cause}.", *(f"- {one}" for one in ticket["evidence"])]
         lines += [f"Suggested: {ticket['suggested_action']}"] if ticket["suggested_action"] else []
         lines += [entry.detail["words"]] if entry.detail["words"] else []
-        with _over():
+        with suppress(WrongUsage):  # it is over or gone
             self.colony.steer(entry.run_id or "", "\n".join(lines), key=f"queen/{entry.key}")
         return entry
 
@@ -93,7 +93,7 @@ class Escalations:
         return self._rest(entry, "stop")
 
     def _rest(self, entry: ActionEntry, verb: str) -> ActionEntry:
-        with _over():
+        with suppress(WrongUsage):  # it is over or gone
             row = getattr(self.colony, verb)(entry.run_id or "")
             # A pause takes no stop back that somebody asked for.
             return self.log.note(entry, state="stopped" if "stop" in (verb, row.control) else "paused")
@@ -115,23 +115,12 @@ class Escalations:
         return self.log.note(entry, approval_id=request.id)
 
     def _row(self, run_id: str) -> Any:
-        with _over():
+        with suppress(WrongUsage):  # it is over or gone
             return self.colony.run(run_id)
         return None
 
     def _shown(self, text: str | None) -> str:
         return one_line(self.colony.quote(text or ""), 500)
-
-
-class _over(suppress):
-    """Let pass that a run is over or gone, HIVE-409, and nothing else."""
-
-    def __init__(self) -> None:
-        super().__init__(HiveError)
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        passed = super().__exit__(kind, error, trace)
-        return bool(passed and error.diagnostics[0].code == "HIVE-409")
 
 
 def _grade_of(entry: ActionEntry) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
+from hive_agents.errors import NotFound, WrongUsage
 from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
-from hive_agents.wording import one_line
+from hive_agents.text import one_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
@@ -36,10 +36,8 @@ class Rulings:
         """
         try:
             request = ApprovalStore(self.colony.workspace).get(approval_id)
-        except HiveError as error:
-            if error.diagnostics[0].code == "HIVE-409":
-                return []
-            raise
+        except NotFound:
+            return []
         if not _is_hers(request) or request.status not in _ACTIONS:
             return []
         last = request.decisions[-1]
@@ -77,9 +75,7 @@ class Rulings:
                     self.colony.steer(row.run_id, entry.detail["words"], key=key)
                 else:
                     row = getattr(self.colony, action)(row.run_id)
-            except HiveError as error:
-                if error.diagnostics[0].code != "HIVE-409":
-                    raise
+            except WrongUsage as error:
                 entry = self.log.note(entry, fault=one_line(error.diagnostics[0].message))
                 break
             made.append({"action": action, "run_id": row.run_id, "status": row.status})

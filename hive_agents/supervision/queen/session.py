@@ -22,7 +22,7 @@ from hive_agents.supervision.queen.memory import Memory
 from hive_agents.supervision.queen.reply import Reply, run_line, ticket_line
 from hive_agents.supervision.queen.rulings import Rulings
 from hive_agents.supervision.queen.tools import TOOLS, Hands
-from hive_agents.wording import one_line
+from hive_agents.text import one_line
 
 if TYPE_CHECKING:
     from hive_agents.events.tickets import EscalationTicket

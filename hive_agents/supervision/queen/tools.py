@@ -17,7 +17,7 @@ from hive_agents.supervision.queen.colony import Colony
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.reply import Reply, done_line, event_line, ticket_line
 from hive_agents.supervision.queen.workers import pick
-from hive_agents.wording import one_line
+from hive_agents.text import one_line
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow

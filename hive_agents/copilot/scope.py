@@ -1,14 +1,12 @@
-"""What a reader may view: a scope before anything is scored, and a gate that asks afresh before anything is shown."""
+"""What a reader may view before anything is scored: their scope, what of it is certain, and its words."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hive_agents.access import AccessLabels, Documents, PermissionFault, PermissionService, Principal, permissions_of
+from hive_agents.access import AccessLabels, Documents, Principal, ViewGate, permissions_of
 from hive_agents.copilot.documents import declared
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.retrieval import ScopedIndex, SearchEngine
@@ -17,48 +15,10 @@ from hive_agents.workspace import Workspace
 
 MOST_ASKED = 2000
 """Documents that a service which can't list is asked about one by one."""
-log = logging.getLogger(__name__)
 
 # Kept as long as what they were read from is open; who may see what is decided afresh each time.
 _labels: WeakKeyDictionary[SqliteIndex, Documents] = WeakKeyDictionary()
 _vocabularies: WeakKeyDictionary[ScopedIndex, Vocabulary] = WeakKeyDictionary()
-
-
-class ViewGate:
-    """One reader's gate; nothing that was answered before counts."""
-
-    def __init__(self, permissions: PermissionService, reader: Principal) -> None:
-        self._permissions, self._reader = permissions, reader
-
-    def allowed(self, doc_ids: Sequence[str]) -> frozenset[str]:
-        """Return those of `doc_ids` that the reader may view now; none where the service fails in any way."""
-        asked = frozenset(doc_ids)
-        if not asked:
-            return asked
-        try:
-            return asked & frozenset(self._permissions.ask(self._reader, sorted(asked)))
-        except Exception as error:
-            self._failed(str(error) if isinstance(error, PermissionFault) else type(error).__name__)
-            return frozenset()
-
-    def _failed(self, why: str) -> None:
-        log.warning("permissions: %s; all that was asked about is denied", why)
-
-
-class TurnGate(ViewGate):
-    """The gate of one turn: after a fault nobody is asked again, so that a turn waits for it once.
-
-    `fault` says what went wrong; None as long as nothing did.
-    """
-
-    fault: str | None = None
-
-    def allowed(self, doc_ids: Sequence[str]) -> frozenset[str]:
-        return super().allowed(doc_ids) if self.fault is None else frozenset()
-
-    def _failed(self, why: str) -> None:
-        super()._failed(why)
-        self.fault = why
 
 
 def open_scope(workspace: Workspace, engine: SearchEngine, reader: Principal, collection: str) -> ScopedIndex:

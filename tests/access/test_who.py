@@ -9,12 +9,11 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import (
     AccessRules,
-    Identity,
+    Asker,
     LocalPermissions,
     Principal,
     mint,
     owner,
-    principal_for,
     revoke,
     verify,
 )
@@ -29,24 +28,24 @@ DANA = Principal("acme", "dana", frozenset({"qa"}), frozenset({"reader", "approv
 
 def refused(workspace: Workspace, user: str | None, environ: dict[str, str]) -> str:
     with pytest.raises(HiveError) as caught:
-        principal_for(workspace, user, environ)
+        Asker(workspace, user, environ).reader()
     assert caught.value.exit_code == 2
     return str(caught.value)
 
 
 def test_as_user_speaks_for_a_principal_of_the_files(place: Workspace) -> None:
-    assert principal_for(place, "dana", {"HIVE_TOKEN": "ignored"}) == DANA
+    assert Asker(place, "dana", {"HIVE_TOKEN": "ignored"}).reader() == DANA
 
 
 def test_an_identity_is_verified_whenever_it_is_asked(place: Workspace) -> None:
     token = mint(place, DANA)
-    by_token, by_name = Identity(place, None, {"HIVE_TOKEN": token.token}), Identity(place, "dana", {})
-    assert by_token.principal() == by_name.principal() == DANA
+    by_token, by_name = Asker(place, None, {"HIVE_TOKEN": token.token}), Asker(place, "dana", {})
+    assert by_token.reader() == by_name.reader() == DANA
     write_access(place, "principals.json", {"tenants": {"acme": {}}, "principals": {"dana": {"tenant": "acme"}}})
-    assert by_name.principal() == Principal("acme", "dana")
+    assert by_name.reader() == Principal("acme", "dana")
     revoke(place, token.jti)
     with pytest.raises(HiveError, match="revoked"):
-        by_token.principal()
+        by_token.reader()
 
 
 def test_an_unknown_user_is_told_who_is_known(place: Workspace) -> None:
@@ -57,7 +56,7 @@ def test_an_unknown_user_is_told_who_is_known(place: Workspace) -> None:
 
 def test_a_token_of_the_environment_speaks(place: Workspace) -> None:
     token = mint(place, DANA).token
-    assert principal_for(place, None, {"HIVE_TOKEN": f" {token}\n"}) == DANA
+    assert Asker(place, None, {"HIVE_TOKEN": f" {token}\n"}).reader() == DANA
     message = refused(place, None, {"HIVE_TOKEN": token[:-6]})
     assert "HIVE-417" in message
     assert token[:20] not in message
@@ -70,15 +69,15 @@ def test_nobody_speaks_where_permissions_are_enforced(place: Workspace) -> None:
 def test_in_open_mode_the_owner_speaks(place: Workspace) -> None:
     (place.root / "hive.toml").write_text('[access]\nmode = "open"\n')
     opened = Workspace(place.root)
-    assert principal_for(opened, None, {"HIVE_TOKEN": ""}) == owner()
+    assert Asker(opened, None, {"HIVE_TOKEN": ""}).reader() == owner()
     assert owner().tenant == "local"
-    assert principal_for(opened, "dana", {}) == DANA
+    assert Asker(opened, "dana", {}).reader() == DANA
     assert "HIVE-417" in refused(opened, None, {"HIVE_TOKEN": "a.b.c"})
 
 
 def test_as_user_needs_no_key_of_the_settings(place: Workspace) -> None:
     (place.root / "hive.toml").write_text('[[access.keys]]\nkid = "k"\nalg = "RS256"\nsecret_ref = "env:NOT_SET"\n')
-    assert principal_for(Workspace(place.root), "dana", {}) == DANA
+    assert Asker(Workspace(place.root), "dana", {}).reader() == DANA
 
 
 def test_faulty_files_know_nobody(place: Workspace) -> None:
@@ -190,3 +189,21 @@ def test_the_sample_shows_the_gate_at_work(tmp_path: Path) -> None:
 
 def test_an_empty_workspace_has_no_principals(tmp_path: Path) -> None:
     assert AccessRules.load(Workspace(init_workspace(tmp_path / "w", empty=True))).principals == {}
+
+
+def test_a_run_works_for_nobody_where_nobody_is_named(place: Workspace) -> None:
+    assert Asker(place, None, {}).reader_if_named() is None
+    assert Asker(place, "dana", {}).reader_if_named() == DANA
+    with pytest.raises(HiveError, match="HIVE-409"):
+        Asker(place, "zoe", {}).reader_if_named()
+
+
+def test_where_nobody_is_named_the_owner_speaks_to_the_queen(place: Workspace) -> None:
+    assert Asker(place, None, {}).reader_or_owner() == owner()
+    assert Asker(place, None, {"HIVE_TOKEN": mint(place, DANA).token}).reader_or_owner() == DANA
+
+
+def test_a_role_is_asked_of_tokens_only(place: Workspace) -> None:
+    Asker(place, None, {}).require_role("use the credential store", "admin")
+    with pytest.raises(HiveError, match="dana may not use the credential store"):
+        Asker(place, None, {"HIVE_TOKEN": mint(place, DANA).token}).require_role("use the credential store", "admin")

@@ -1,0 +1,258 @@
+"""Who asks: the holder of a token, the person named with `--as`, or the workspace's owner, who is logged in here.
+
+A token in `HIVE_TOKEN` is proof. A name is none: it counts for as much as the local user does.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hive_agents.access.keys import own_key
+from hive_agents.access.people import person, same_person
+from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, is_name
+from hive_agents.access.rules import AccessRules
+from hive_agents.access.tokens import mint, verify
+from hive_agents.errors import HiveError, NotFound
+from hive_agents.workspace import Workspace
+
+TOKEN = "HIVE_TOKEN"
+DECIDERS = frozenset({"approver", "admin"})
+AS_SECONDS = 600
+_SERVICE = "service:"
+
+
+@dataclass(frozen=True)
+class Decider:
+    """A person and how they are known: `authn` is "token" or "local".
+
+    `tenant` is whose requests they decide beside the workspace's own; None is the owner, who decides all.
+    """
+
+    by: str
+    authn: str
+    tenant: str | None = None
+
+
+@dataclass(frozen=True)
+class Caller:
+    """`by` is how the caller is named in rows and events; `principal` says whose runs they reach, None is the owner."""
+
+    by: str
+    principal: Principal | None
+
+
+class Asker:
+    """Who asks, as a reader of documents, as one who asks for changes, or as one who decides.
+
+    Each answer is looked up again: a token that was revoked, or a user who was removed, counts no longer in a
+    conversation that goes on. Every method raises HIVE-417 for a token that is refused.
+    """
+
+    def __init__(
+        self, workspace: Workspace, as_user: str | None = None, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        self._workspace, self._as_user, self._environ = workspace, as_user, environ
+
+    @property
+    def authn(self) -> str:
+        """How the asker is known: "token" or "local"."""
+        return "token" if self._token else "local"
+
+    @property
+    def is_named(self) -> bool:
+        """Whether a token or `--as` says who asks."""
+        return self._as_user is not None or bool(self._token)
+
+    def token_holder(self) -> Principal | None:
+        """Return the principal of the token, or None where there is no token."""
+        return verify(self._workspace, self._token) if self._token else None
+
+    def require_role(self, what: str, *roles: str) -> None:
+        """Raise HIVE-415 where the token's holder has none of the roles; without a token the owner asks."""
+        holder = self.token_holder()
+        if holder is not None and not holder.roles & set(roles):
+            fix = f"somebody with the role {' or '.join(roles)} may"
+            raise HiveError.of("HIVE-415", f"{holder.user} may not {what}", fix=fix)
+
+    # As a reader of documents
+
+    def reader(self) -> Principal:
+        """Return the user of `--as` in `access/*.json`, else the token's holder, else in open mode the owner.
+
+        `--as` becomes a ten-minute token of the local key, which only the workspace's owner can sign.
+
+        Raises: HIVE-409 (exit code 2, naming the principals) for an unknown user or nobody at all; the diagnostics of
+        `access/*.json` where a file is faulty.
+        """
+        if self._as_user is not None:
+            key = own_key(self._workspace)
+            token = mint(self._workspace, known_principal(self._workspace, self._as_user), AS_SECONDS, key=key)
+            return verify(self._workspace, token.token, key=key)
+        holder = self.token_holder()
+        if holder is not None:
+            return holder
+        if self._is_open:
+            return owner()
+        fix = f"say who asks: --as USER, or set {TOKEN}. {_principals(self._workspace)}"
+        raise HiveError.of("HIVE-409", "nobody asks: permissions are enforced here", fix=fix)
+
+    def reader_if_named(self) -> Principal | None:
+        """Return the reader, or None where nobody is named: for nobody no document is found. Raises: as `reader`."""
+        return self.reader() if self.is_named or self._is_open else None
+
+    def reader_or_owner(self) -> Principal:
+        """Return the reader, or the workspace's owner where nobody is named. Raises: as `reader`."""
+        return self.reader() if self.is_named else owner()
+
+    # As one who asks for changes
+
+    def requester(self) -> str:
+        """Return who asks, by the same proof as who decides: else one person could ask and agree by two names.
+
+        Raises: HIVE-415 for a local name where `approvals.require_token` holds, or `--as` beside another person's
+        token; HIVE-409 where `--as` is no person's name.
+        """
+        holder = self.token_holder()
+        if holder is not None:
+            return self._not_another(holder.user if ":" in holder.user else f"user:{holder.user}")
+        self._require_token()
+        return person(self._as_user) if self._as_user is not None else local_user()
+
+    def caller(self) -> Caller:
+        """Return who lists and steers runs; where `access/*.json` names nobody, any local name is the owner's.
+
+        Raises: as `requester`, or without a token as `decider`; HIVE-409 for a name that `access/*.json` lacks while
+        it names others, the faults of these files.
+        """
+        holder = self.token_holder()
+        if holder is not None:
+            return Caller(self.requester(), holder)
+        by = self.decider().by
+        if self._as_user is None or not self._names_people:
+            return Caller(by, None)
+        return Caller(by, known_principal(self._workspace, by.removeprefix("user:")))
+
+    # As one who decides
+
+    def decider(self) -> Decider:
+        """Return the person of the token; without one that of `--as`, or else who is logged in here.
+
+        Where `access/*.json` names people, `--as` decides a tenant's requests as one of them who is its approver or
+        admin; any other name decides the workspace's own requests alone.
+
+        Raises: HIVE-409 for a name that is no person's, HIVE-415 for a token without the role approver, or `--as`
+        beside another person's token.
+        """
+        holder = self.token_holder()
+        if holder is None:
+            return self._local_decider()
+        by = person(holder.user)
+        if not DECIDERS & holder.roles:
+            fix = f"decide with an approver's token in {TOKEN}: `hive token --roles approver` makes one"
+            raise HiveError.of("HIVE-415", f"{by} is no approver: the token lacks that role", fix=fix)
+        return Decider(self._not_another(by), "token", holder.tenant)
+
+    def reviewer(self) -> Decider:
+        """Return the decider, for a person's word that counts at once, without a request that would check it.
+
+        Raises: as `decider`, and HIVE-415 for a local name where `approvals.require_token` holds.
+        """
+        found = self.decider()
+        self._require_token()
+        return found
+
+    @property
+    def _token(self) -> str:
+        return self._environ.get(TOKEN, "").strip()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._workspace.settings.access.mode == "open"
+
+    @property
+    def _names_people(self) -> bool:
+        rules = AccessRules.load(self._workspace)
+        return bool(rules.principals or rules.faults)
+
+    def _local_decider(self) -> Decider:
+        if self._as_user is None:
+            return Decider(person(local_user()), "local")
+        by = person(self._as_user)
+        if not self._names_people:
+            return Decider(by, "local")
+        known = AccessRules.load(self._workspace).principal(by.removeprefix("user:"))
+        return Decider(by, "local", known.tenant if known is not None and DECIDERS & known.roles else LOCAL_TENANT)
+
+    def _require_token(self) -> None:
+        require_proof(self.authn, require_token=self._workspace.settings.approvals.require_token)
+
+    def _not_another(self, holder: str) -> str:
+        """Return the holder's name. Raises: HIVE-415 where `--as` names somebody else."""
+        if self._as_user is not None and not same_person(person(self._as_user), holder):
+            fix = f"leave --as out, or put that person's token into {TOKEN}"
+            raise HiveError.of("HIVE-415", f"{TOKEN} is {holder}'s token, and --as names {self._as_user}", fix=fix)
+        return holder
+
+
+def require_proof(authn: str, *, require_token: bool) -> None:
+    """Raise HIVE-415 for a plain local name where the workspace wants tokens."""
+    if require_token and authn == "local":
+        message = "this workspace wants a signed token (approvals.require_token), and a plain local name is none"
+        fix = f"put an approver's token into {TOKEN}: `hive token --user NAME --tenant TENANT --roles approver`"
+        raise HiveError.of("HIVE-415", message, fix=fix)
+
+
+def known_principal(workspace: Workspace, user: str) -> Principal:
+    """The principal of that name in `access/*.json`. Raises: HIVE-409, or the faults of the files; exit code 2."""
+    rules = AccessRules.load(workspace)
+    if rules.faults:
+        raise HiveError(rules.faults, exit_code=2)
+    found = rules.principal(user)
+    if found is None:
+        fix = _principals(workspace)
+        raise NotFound.of("HIVE-409", f'there is no principal "{user}"', file="access", fix=fix)
+    return found
+
+
+def service_principal(workspace: Workspace, service: str) -> Principal:
+    """The principal that `access/*.json` has for `service:NAME`, else for NAME.
+
+    Without one it is a service of the workspace itself, without roles: it sees no document that is somebody's.
+
+    Raises: the diagnostics of `access/*.json` where a file is faulty.
+    """
+    rules = AccessRules.load(workspace)
+    if rules.faults:
+        raise HiveError(rules.faults, exit_code=1)
+    name = service.removeprefix(_SERVICE)
+    found = rules.principal(_SERVICE + name) or rules.principal(name)
+    return found or Principal(LOCAL_TENANT, _SERVICE + name, frozenset(), frozenset())
+
+
+def owner() -> Principal:
+    """The owner of a workspace in open mode: the operating system's user, with every role, in no real tenant."""
+    user = _login()
+    return Principal(LOCAL_TENANT, user if is_name(user) else "owner", frozenset(), ROLES)
+
+
+def local_user() -> str:
+    """Who is logged in here, as rows and events name them."""
+    return f"user:{_login() or 'local'}"
+
+
+def _login() -> str:
+    with suppress(Exception):  # a container's user may have no name
+        return getpass.getuser()
+    return ""
+
+
+def _principals(workspace: Workspace) -> str:
+    names = sorted(AccessRules.load(workspace).principals)
+    if not names:
+        return "access/*.json names no principals: add some"
+    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return f"The principals are {shown}"

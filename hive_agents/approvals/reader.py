@@ -1,0 +1,54 @@
+"""Which requests the caller may read, and what of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hive_agents.access import Asker, ViewGate, permissions_of
+from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest
+from hive_agents.errors import HiveError
+from hive_agents.workspace import Workspace
+
+READERS = frozenset({"approver", "admin", "operator"})
+
+
+class RequestReader:
+    """Requests as the caller may read them.
+
+    The holder of a token reads their tenant's and the workspace's own, less the documents that they may not view;
+    without a token the caller is the workspace's owner, who reads all.
+
+    Raises: HIVE-415 for a token without the role approver, operator or admin; HIVE-417 for one that is refused.
+    """
+
+    def __init__(self, workspace: Workspace, asker: Asker) -> None:
+        self._workspace, self._principal = workspace, asker.token_holder()
+        if self._principal is not None and not READERS & self._principal.roles:
+            fix = "somebody with the role approver, operator or admin does"
+            raise HiveError.of("HIVE-415", f"{self._principal.user} reads no requests", fix=fix)
+
+    @property
+    def is_owner(self) -> bool:
+        return self._principal is None
+
+    def may_read(self, request: ApprovalRequest) -> bool:
+        return self._principal is None or request.tenant in (OWN_TENANT, self._principal.tenant)
+
+    def shown(self, request: ApprovalRequest) -> ApprovalRequest:
+        if self._principal is None:
+            return request
+        gate = ViewGate(permissions_of(self._workspace), self._principal)
+        return request.model_copy(update={"context": _viewed(request.context, gate)})
+
+
+def _viewed(value: Any, gate: ViewGate) -> Any:
+    """A JSON value; of its lists named "documents" only the ids that the gate lets through."""
+    if isinstance(value, list):
+        return [_viewed(part, gate) for part in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _viewed(part, gate) for name, part in value.items()}
+    if isinstance(listed := found.get("documents"), list):
+        may = gate.allowed([part for part in listed if isinstance(part, str)])
+        found["documents"] = [part for part in listed if not isinstance(part, str) or part in may]
+    return found

@@ -1,0 +1,43 @@
+"""What a loop waits on that looks at a store: woken at once in this process, and now and then for other processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from hive_agents.events.types import EventType
+
+if TYPE_CHECKING:
+    from hive_agents.events.protocols import Bus, SubscriptionProtocol
+
+
+class Bell:
+    """Rings for events of `types` that `bus` tells of while it is entered, and whenever `ring` is called."""
+
+    def __init__(self, bus: Bus | None, types: Iterable[EventType] | None = None) -> None:
+        self._bus, self._types = bus, types
+        self._rung = asyncio.Event()
+        self._sub: SubscriptionProtocol | None = None
+
+    def __enter__(self) -> Self:
+        if self._bus is not None:
+            self._sub = self._bus.subscribe(
+                lambda _: self.ring(), types=self._types, overflow="drop_oldest", max_queue=1
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bus is not None and self._sub is not None:
+            self._bus.unsubscribe(self._sub)
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Return when the bell rings, or has rung since the last call, and after `seconds` at the latest."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._rung.wait()
+        self._rung.clear()

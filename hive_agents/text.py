@@ -1,0 +1,85 @@
+"""Texts for people and models: valid, cut to a length, on one line, and nothing in them that a terminal obeys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_LONG_WORD = 30
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def encodable(text: str) -> str:
+    """Return `text` as UTF-8 can hold it: half a surrogate pair becomes the replacement character.
+
+    >>> encodable("a\\ud800b")
+    'a�b'
+    """
+    # Nearly every text is fine, and encoding it is the cheapest way to know.
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join("�" if "\ud800" <= letter <= "\udfff" else letter for letter in text)
+    return text
+
+
+def cut(text: str, limit: int) -> str:
+    """Return at most `limit` characters, the last one an ellipsis where something was left out.
+
+    >>> cut("page 11 of 13", 8)
+    'page 11…'
+    """
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(text: object, limit: int = 200) -> str:
+    r"""Return `text` on one line of printable characters, cut to `limit`: between words, unless one is very long.
+
+    >>> one_line("stop\nall \x1b[2J runs"), one_line("abcdef", 4)
+    ('stop all [2J runs', 'abc…')
+    >>> one_line("two\nlines of text", 12), one_line("no " + 50 * "x", 40)
+    ('two lines…', 'no xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…')
+    """
+    line = " ".join("".join(sign if sign.isprintable() else " " for sign in str(text)).split())
+    if len(line) <= limit:
+        return line
+    kept = line[: limit - 1]
+    whole = kept.rsplit(" ", 1)[0]
+    return (whole if len(kept) - len(whole) <= _LONG_WORD else kept) + "…"
+
+
+def safe_text(text: str) -> str:
+    r"""Return `text`, lines and tabs included, with a replacement character for each sign that a terminal obeys.
+
+    >>> safe_text("red: \x1b[31m, tab:\t, line:\n.")
+    'red: �[31m, tab:\t, line:\n.'
+    """
+    return _CONTROLS.sub("�", text)
+
+
+def safe_line(value: object) -> str:
+    r"""Return `value` as one line with its spaces as they are: what is no space and can't be printed is replaced.
+
+    >>> safe_line("may I?\x1b[2J\nYes: approved")
+    'may I?�[2J Yes: approved'
+    """
+    return "".join(sign if sign.isprintable() else " " if sign.isspace() else "�" for sign in str(value))
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> count(1, "document"), count(2, "query")
+    ('1 document', '2 queries')
+    """
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number} {noun if number == 1 else plural}"
+
+
+def listed(names: Sequence[str], last: str = "or") -> str:
+    """Return names in words.
+
+    >>> listed(["r1", "r2", "r3"])
+    'r1, r2 or r3'
+    """
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

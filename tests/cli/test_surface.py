@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+import typer.main
+
+from hive_agents.cli.main import app
+from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.errors import HiveError
+from tests.sample import hive
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command with the words that call it."""
+
+    def below(words: tuple[str, ...], group: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+        for name, found in group.commands.items():
+            if hasattr(found, "commands"):
+                yield from below((*words, name), found)
+            else:
+                yield (*words, name), found
+
+    return below((), typer.main.get_command(app))
+
+
+def options(command: Any) -> list[str]:
+    return [option for param in command.params for option in param.opts]
+
+
+@pytest.mark.parametrize(("words", "command"), [pytest.param(*each, id=" ".join(each[0])) for each in commands()])
+def test_every_command_takes_the_shared_options_last(words: tuple[str, ...], command: Any) -> None:
+    shared = ["--json", "--quiet"] if words in {("init",), ("demo",)} else ["--workspace", "-w", "--json", "--quiet"]
+    assert options(command)[-len(shared) :] == shared
+
+
+def called(*arguments: str, **settings: Any) -> Surface:
+    """What a command with `settings` is given for `arguments`."""
+    seen: list[Surface] = []
+    own = typer.Typer()
+
+    @own.command()
+    @with_surface(**settings)
+    def command(
+        surface: Surface,
+        name: str,
+        limit: Annotated[int, typer.Option("--limit")] = 3,
+        reason: Annotated[str, typer.Option("--reason")] = "",
+    ) -> None:
+        """What it does."""
+        seen.append(surface)
+
+    page = typer.main.get_command(own)
+    assert page.help == "What it does."
+    page(list(arguments), standalone_mode=False)
+    return seen[0]
+
+
+def test_the_shared_options_are_read_before_and_after_the_commands_own() -> None:
+    plain, told = called("bees"), called("--json", "bees", "--limit", "4", "--quiet")
+    assert (plain.as_json, plain.quiet, plain.as_user) == (False, False, None)
+    assert (told.as_json, told.quiet) == (True, True)
+
+
+def test_who_asks_is_an_option_of_the_commands_that_name_it() -> None:
+    assert called("bees", "--as", "dana", as_user="Who asks.").as_user == "dana"
+    assert hive("fields", "--as", "dana").code == 2
+
+
+def test_a_workspace_is_opened_when_it_is_first_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    surface = called("bees")
+    with pytest.raises(HiveError, match="HIVE-410"):
+        assert surface.workspace
+    assert hive("init", tmp_path / "place").code == 0
+    named = called("bees", "-w", str(tmp_path / "place"))
+    assert named.workspace.root == tmp_path / "place"
+    assert named.workspace is named.workspace
