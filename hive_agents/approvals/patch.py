@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from jsonpatch import JsonPatch, JsonPatchException, JsonPatchPathNotFound, JsonPatchTestFailed, JsonPointerException
+
 
 class PatchError(ValueError):
     """A patch that is none, or doesn't fit what it is applied to."""
@@ -40,12 +42,10 @@ def patched(value: Any, patch: Any) -> Any:
         return _merged(copy.deepcopy(value), patch)
     if not isinstance(patch, list):
         raise PatchError("a patch is a list of operations, or an object to merge")
-    box = {"": copy.deepcopy(value)}
+    changed = copy.deepcopy(value)
     for operation in patch:
-        if not isinstance(operation, dict):
-            raise PatchError("an operation of a patch is an object")
-        _apply(box, operation)
-    return box[""]
+        changed = _applied(changed, operation)
+    return changed
 
 
 def _merged(value: Any, patch: Any) -> Any:
@@ -60,85 +60,17 @@ def _merged(value: Any, patch: Any) -> Any:
     return result
 
 
-def _apply(box: dict[str, Any], operation: dict[str, Any]) -> None:
-    verb = operation.get("op")
-    path = operation.get("path")
-    if not isinstance(path, str):
-        raise PatchError("an operation of a patch needs a path")
-    if verb in ("add", "replace", "test") and "value" not in operation:
+def _applied(value: Any, operation: Any) -> Any:
+    """Change `value`, and return what takes its place. Raises: `PatchError`, in words that quote nothing of it."""
+    told = operation if isinstance(operation, dict) else {}
+    verb, path = told.get("op"), told.get("path")
+    if verb in ("add", "replace", "test") and "value" not in told:
         raise PatchError(f"{verb} {path} has no value")
-    if verb == "test":
-        if json_patch(_read(box, path), operation["value"]):
-            raise PatchError(f"{path} is not what the patch expects")
-    elif verb == "add":
-        _add(box, path, copy.deepcopy(operation["value"]))
-    elif verb == "remove":
-        _remove(box, path)
-    elif verb == "replace":
-        _read(box, path)
-        parent, name = _parent(box, path)
-        parent[_position(parent, name) if isinstance(parent, list) else name] = copy.deepcopy(operation["value"])
-    elif verb in ("move", "copy") and isinstance(operation.get("from"), str):
-        source = operation["from"]
-        moved = copy.deepcopy(_read(box, source))
-        if verb == "move":
-            if path.startswith(source + "/"):
-                raise PatchError(f"{source} can't be moved into itself")
-            _remove(box, source)
-        _add(box, path, moved)
-    else:
-        raise PatchError(f'unknown operation "{verb}"')
-
-
-def _tokens(path: str) -> list[str]:
-    if path and not path.startswith("/"):
-        raise PatchError(f'the path {path} must start with "/"')
-    return [token.replace("~1", "/").replace("~0", "~") for token in path.split("/")]
-
-
-def _read(box: dict[str, Any], path: str) -> Any:
-    current: Any = box
-    for token in _tokens(path):
-        current = _member(current, token, path)
-    return current
-
-
-def _member(value: Any, token: str, path: str) -> Any:
-    if isinstance(value, dict) and token in value:
-        return value[token]
-    if isinstance(value, list):
-        return value[_position(value, token)]
-    raise PatchError(f"there is no {path}")
-
-
-def _parent(box: dict[str, Any], path: str) -> tuple[Any, str]:
-    *above, name = _tokens(path)
-    current: Any = box
-    for token in above:
-        current = _member(current, token, path)
-    if not isinstance(current, dict | list):
-        raise PatchError(f"there is no {path}")
-    return current, name
-
-
-def _add(box: dict[str, Any], path: str, value: Any) -> None:
-    parent, name = _parent(box, path)
-    if isinstance(parent, list):
-        parent.insert(len(parent) if name == "-" else _position(parent, name, room=1), value)
-    else:
-        parent[name] = value
-
-
-def _remove(box: dict[str, Any], path: str) -> None:
-    _read(box, path)
-    parent, name = _parent(box, path)
-    del parent[_position(parent, name) if isinstance(parent, list) else name]
-
-
-def _position(items: list[Any], token: str, room: int = 0) -> int:
-    if not (token.isascii() and token.isdigit()) or (len(token) > 1 and token[0] == "0"):
-        raise PatchError(f'"{token}" is no position in a list')
-    position = int(token) if len(token) < 10 else len(items) + 1
-    if position >= len(items) + room:
-        raise PatchError(f"position {token} is behind the end of the list")
-    return position
+    try:
+        return JsonPatch([operation]).apply(value, in_place=True)
+    except JsonPatchTestFailed:
+        raise PatchError(f"{path} is not what the patch expects") from None
+    except (JsonPatchPathNotFound, JsonPointerException):
+        raise PatchError(f"there is no {told['from']} or {path}" if "from" in told else f"there is no {path}") from None
+    except JsonPatchException as error:
+        raise PatchError(f"{verb} {path}: {error}" if told else str(error)) from None
