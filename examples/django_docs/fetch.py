@@ -1,4 +1,4 @@
-"""Django's documentation as Markdown documents: `python examples/django_docs/fetch.py [--into DIR]`.
+"""Django's documentation as Markdown documents: `python examples/django_docs/fetch.py [--into DIR] [--release 5.2]`.
 
 pip downloads Django's source distribution; `docs/**/*.txt` is reStructuredText, whatever its suffix says.
 """
@@ -20,7 +20,7 @@ from references import Titles, with_titles
 from hive_agents.files import atomic_write_text
 from hive_agents.importing import ImportFailure, convert
 
-REQUIREMENT = "django==5.2.*"
+RELEASE = "5.2"
 CATEGORIES = {
     "intro": "tutorial",
     "howto": "guide",
@@ -36,9 +36,11 @@ NO_DOCUMENTS = {"requirements.txt"}
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--into", type=Path, default=Path(__file__).parent, help="workspace that gets documents/")
-    documents = parser.parse_args().into / "documents"
+    parser.add_argument("--release", default=RELEASE, help="a series of Django; the golden set belongs to %(default)s")
+    options = parser.parse_args()
+    documents = options.into / "documents"
     with tempfile.TemporaryDirectory() as scratch:
-        archive = download(Path(scratch))
+        archive = download(Path(scratch), f"django=={options.release}.*")
         if archive is None:
             return 1
         sources = dict(unpacked(archive))
@@ -49,10 +51,10 @@ def main() -> int:
         return write(sources, documents, Path(scratch))
 
 
-def download(folder: Path) -> Path | None:
+def download(folder: Path, requirement: str) -> Path | None:
     """The source distribution, or None after saying what to do."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--no-binary", ":all:", "--dest", str(folder), REQUIREMENT]
+    command += ["--no-deps", "--no-binary", ":all:", "--dest", str(folder), requirement]
     result = subprocess.run(command, capture_output=True, text=True)
     archive = next(folder.glob("*.tar.gz"), None)
     if result.returncode == 0 and archive is not None:
