@@ -73,8 +73,11 @@ class Access(Format):
 
 
 class Gate(Format):
+    """A tag that falls by more than `tag_drop` blocks where the loss is shown, or with `tag_evidence` "any" always."""
+
     alpha: Annotated[float, Field(gt=0, lt=1)] = 0.05
     tag_drop: Amount = 0.10
+    tag_evidence: Annotated[Literal["proven", "any"], AnyCase] = "proven"
     latency_ratio: Annotated[float, Field(ge=1)] = 1.5
     latency_floor_ms: Amount = 50.0
     unjudged: Share = 0.20

@@ -41,6 +41,7 @@ keys = []
 [gate]
 alpha = 0.05
 tag_drop = 0.10
+tag_evidence = "proven"
 latency_ratio = 1.5
 latency_floor_ms = 50
 unjudged = 0.20

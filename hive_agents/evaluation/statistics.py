@@ -85,6 +85,39 @@ def paired_difference(
     )
 
 
+def one_sided_p_value(a: Sequence[float], b: Sequence[float], *, seed: int = 0) -> float:
+    """The p-value of `paired_difference` alone, for "B is better than A"; with both swapped, for a loss.
+
+    Raises: as `paired_difference`.
+
+    >>> one_sided_p_value([0.0, 0.0], [-0.18, -0.18]), one_sided_p_value([-0.18, -0.18], [0.0, 0.0])
+    (1.0, 0.25)
+    """
+    differences = _differences(a, b)
+    return _sign_flip_p(differences[differences != 0], seed)
+
+
+def holm_adjusted(p_values: Sequence[float], family: int | None = None) -> list[float]:
+    """The p-values adjusted for testing all of them, in their order and at most 1.
+
+    `family` is how many hypotheses were tested, where the largest p-values are left out; None for just these.
+    Source: Holm, "A simple sequentially rejective multiple test procedure" (1979).
+
+    Raises: ValueError when the family is smaller than the p-values given.
+
+    >>> holm_adjusted([0.5, 0.01, 0.02])
+    [0.5, 0.03, 0.04]
+    """
+    tested = len(p_values) if family is None else family
+    if tested < len(p_values):
+        raise ValueError(f"{len(p_values)} p-values are more than the {tested} hypotheses tested")
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for step, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        highest = max(highest, min(1.0, (tested - step) * p_values[place]))
+        adjusted[place] = highest
+    return adjusted
+
+
 def spent_alpha(j: int, alpha: float = 0.05) -> float:
     """The level of the j-th use (from 1) of a holdout; over any number of uses they sum to `alpha` at most.
 
