@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ from hive_agents.cli.surface import (
     QuietOption,
     Surface,
     WorkspaceOption,
+    one_line,
     open_workspace,
     styled,
 )
@@ -29,6 +31,14 @@ def command(
     override: Annotated[
         bool, typer.Option("--override", help="Ask another person to deploy it in spite of the gate; needs --reason.")
     ] = False,
+    accept_tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-tag",
+            metavar="TAG",
+            help="Accept that this tag is shown to lose: HIVE-303 for it no longer blocks; repeatable, needs --reason.",
+        ),
+    ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")] = None,
     golden: GoldenOption = None,
     workspace: WorkspaceOption = None,
@@ -38,17 +48,30 @@ def command(
     """Put a config through the gate, and switch to it if it passes."""
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import load_golden
-    from hive_agents.runtime.decider import requester_for
+    from hive_agents.runtime.decider import requester_for, reviewer_for
     from hive_agents.runtime.decisions import ask_for_override
     from hive_agents.verification import deploy, named_config
 
     if override and not (reason and reason.strip()):
         raise HiveError.of("HIVE-409", "--override needs a reason", fix='add --reason "…"')
+    if override and accept_tag:
+        why = "--override asks another person to overrule the gate, --accept-tag says that you answer for a tag's loss"
+        raise HiveError.of("HIVE-409", why, fix="use one of the two")
     surface = Surface(json, quiet)
     place = open_workspace(workspace)
     requester = requester_for(place) if override else ""  # refused before the gate spends a use of the holdout
     stored = named_config(place, config)
-    outcome = deploy(place, stored, load_golden(place, golden), allow_inconclusive=allow_inconclusive, reason=reason)
+    who = reviewer_for(place, None) if accept_tag else None
+    outcome = deploy(
+        place,
+        stored,
+        load_golden(place, golden),
+        allow_inconclusive=allow_inconclusive,
+        accept_tags=accept_tag or (),
+        reason=reason,
+        by=who.by if who else None,
+        authn=who.authn if who else "local",
+    )
     surface.warn(outcome.warnings)
     value = outcome.to_json()
     parts = gate_parts(outcome.result)
@@ -59,6 +82,10 @@ def command(
         parts.append(
             f"{outcome.previous} stays active; `hive compare {outcome.previous} {stored.name}` shows the queries"
         )
+        lost, accepted = outcome.result.lost_tags, outcome.result.accepted_tags
+        if len(lost) == len(outcome.result.reasons) > 0 and not override:  # nothing else stops it
+            tags = " ".join(f"--accept-tag {shlex.quote(change.tag)}" for change in (*accepted, *lost))
+            parts.append(one_line(f'to answer for what loses: hive deploy {stored.name} {tags} --reason "…"'))
         if override:
             approval = ask_for_override(place, stored, outcome, str(reason), requester)
             value |= {"approval_id": approval, "override": {"reason": reason}}
@@ -73,6 +100,8 @@ def gate_parts(result: GateResult) -> list[Any]:
     word = "PASSED" if result.decision == "first" else result.decision.upper()
     lines: list[Any] = [styled(word, f"bold {style}") + f" {result.candidate.config}"]
     lines += [f"  {reason.code}: {reason.message}" for reason in result.reasons]
+    lines += [f"  watch: {one_line(str(change))}; not shown, so it stops nobody" for change in result.watch]
+    lines += [f"  accepted: {one_line(str(change))}" for change in result.accepted_tags]
     if result.difference is None or result.active is None:
         lines.append("  there is no active config: nothing to compare with")
         lines.append(f"  nUDCG {result.candidate.metrics['nudcg']:.3f} over {len(result.candidate.queries)} queries")

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, figure, open_workspace
+from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, figure, one_line, open_workspace
 
 
 def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: QuietOption = False) -> None:
@@ -8,6 +8,7 @@ def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: 
     from rich.table import Table
 
     from hive_agents.retrieval.deployed import versions
+    from hive_agents.verification.tags import TagChange
 
     listed = [
         {
@@ -25,7 +26,7 @@ def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: 
         }
         for number, version in enumerate(versions(open_workspace(workspace)))
     ]
-    table = Table()
+    table, notes = Table(), []
     for name in ("", "id", "config", "at", "by", "via", "decision", "nUDCG"):
         table.add_column(name, no_wrap=name != "by", overflow="fold")
     for row in listed:
@@ -39,4 +40,7 @@ def command(workspace: WorkspaceOption = None, json: JsonOption = False, quiet: 
             *(str(row[name]) for name in ("by", "via", "decision")),
             figure(nudcg),
         )
-    Surface(json, quiet).show({"versions": listed}, table if listed else "nothing was deployed yet")
+        for change in evaluation.get("accepted_tags", ()):
+            told = f"falls {TagChange(**change, blocks=True).figures}: {row['reason']}"
+            notes.append(one_line(f"{row['id']} {row['config']}: {row['by']} accepted that {change['tag']} {told}"))
+    Surface(json, quiet).show({"versions": listed}, table if listed else "nothing was deployed yet", *notes)

@@ -4,7 +4,16 @@ from typing import Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import JsonOption, QuietOption, Surface, WorkspaceOption, count, open_workspace, styled
+from hive_agents.cli.surface import (
+    JsonOption,
+    QuietOption,
+    Surface,
+    WorkspaceOption,
+    count,
+    one_line,
+    open_workspace,
+    styled,
+)
 
 
 def command(
@@ -24,6 +33,7 @@ def command(
     from hive_agents.retrieval import build_index, collection_names
     from hive_agents.verification.deploy import local_user
     from hive_agents.verification.generations import accept_generations, decide_generations
+    from hive_agents.verification.tags import TagChange
 
     if accept and not reason:
         raise HiveError.of("HIVE-409", "--accept needs a reason", fix='add --reason "…"')
@@ -44,6 +54,8 @@ def command(
     for decision in decisions:
         lines.append(f"new index of {decision.collection}: {decision.decision.upper()}")
         lines += [f"  {reason['code']}: {reason['message']}" for reason in decision.reasons]
+        watched = (decision.evaluation or {}).get("watch", [])
+        lines += [f"  watch: {one_line(TagChange(**change, blocks=False))}" for change in watched]
         if decision.decision != "passed":
             lines.append('  the old one goes on serving; hive index --accept --reason "…" switches all the same')
     for skipped in report.skipped:

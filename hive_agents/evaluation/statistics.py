@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import ceil, log2, pi, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -116,6 +116,36 @@ def holm_adjusted(p_values: Sequence[float], family: int | None = None) -> list[
         highest = max(highest, min(1.0, (tested - step) * p_values[place]))
         adjusted[place] = highest
     return adjusted
+
+
+def is_measurable(difference: PairedDifference, alpha: float) -> bool:
+    """Whether the queries that differ are enough for proof: all of them won would give p = 2^-(wins + losses).
+
+    >>> is_measurable(paired_difference([0.0] * 9, [0.5] * 4 + [0.0] * 5), 0.05)  # 1/16
+    False
+    """
+    return bool(0.5 ** (difference.wins + difference.losses) <= alpha)
+
+
+def needed_queries(difference: PairedDifference, alpha: float) -> int | None:
+    """About how many more queries would show this gain at `alpha` in four cases out of five, at least 1.
+
+    None where it is shown already, where there is no gain, and below two queries. `alpha` is the level that the
+    difference was computed for. For a mean difference d it is ((z_{1-α} + 0.842)·s/d)² - n; where the differences
+    hardly vary, that is too few, and it is what it takes until `is_measurable` holds.
+
+    >>> found = paired_difference([0.2, 0.4, 0.1, 0.5, 0.3], [0.4, 0.5, 0.4, 0.5, 0.2])
+    >>> needed_queries(found, 0.05)  # (2.487 · 0.158 / 0.1)² = 15.45, so 16 in all
+    11
+    >>> needed_queries(paired_difference([0.0, 0.0], [0.2, 0.2]), 0.05)  # five alike give 1/32
+    3
+    """
+    d, n, mde = difference.difference, difference.n, difference.mde
+    if d <= 0 or mde is None or difference.p_value <= alpha:
+        return None
+    by_spread = n * (mde / d) ** 2
+    by_signs = ceil(-log2(alpha)) * n / (difference.wins + difference.losses)
+    return max(1, ceil(max(by_spread, by_signs)) - n)
 
 
 def spent_alpha(j: int, alpha: float = 0.05) -> float:

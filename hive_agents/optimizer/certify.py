@@ -32,6 +32,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
     certificate = {
         "decision": result.decision,
         "reasons": [reason.to_json() for reason in result.reasons],
+        "watch": [change.to_json() for change in result.watch],
         "n": len(result.candidate.queries),
         "before": result.active.metrics["nudcg"] if result.active else None,
         "after": result.candidate.metrics["nudcg"],
@@ -43,6 +44,8 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "alpha": result.alpha,
         "j": result.use.j if result.use else None,
         "mde": d.mde if d else None,
+        "needed_queries": result.needed_queries,
+        "measurable": result.measurable,
     }
     return certificate, result.record()
 

@@ -89,6 +89,7 @@ def ask_for_override(workspace: Workspace, stored: StoredConfig, outcome: Deploy
             "certificate": {
                 "decision": outcome.result.decision,
                 "reasons": [r.to_json() for r in outcome.result.reasons],
+                "watch": [change.to_json() for change in outcome.result.watch],
             },
             "evaluation": outcome.result.record(),
         },

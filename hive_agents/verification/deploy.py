@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Collection
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from hive_agents.retrieval.deployed import (
     versions,
 )
 from hive_agents.retrieval.indexing import build_index
+from hive_agents.verification.acceptance import nothing_to_accept, require_acceptable
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.check import require_sound
 from hive_agents.verification.gate import GateResult, run_gate
@@ -44,6 +46,7 @@ class Deployment:
         return {
             "decision": self.result.decision,
             "reasons": [reason.to_json() for reason in self.result.reasons],
+            "watch": [change.to_json() for change in self.result.watch],
             "deployed": self.deployed,
             "previous": self.previous,
             "evaluation": self.result.to_json(),
@@ -65,13 +68,19 @@ def deploy(
     golden: GoldenSet,
     *,
     allow_inconclusive: bool = False,
+    accept_tags: Collection[str] = (),
     reason: str | None = None,
     by: str | None = None,
+    authn: str = "local",
 ) -> Deployment:
     """Refresh the index, check levels 1 to 3, and switch to `candidate` if the gate lets it pass.
 
-    Raises: every error of levels 1 and 2; HIVE-307 when another deployment won the race.
+    `accept_tags` names tags whose shown loss `by` accepts for `reason`; every other block stays.
+    Raises: every error of levels 1 and 2; HIVE-307 when another deployment won the race; HIVE-409 for an acceptance
+    without a reason or of an unknown tag, HIVE-415 for one by anybody but a person.
     """
+    by = by or local_user()
+    require_acceptable(golden, accept_tags, by=by, reason=reason)
     file = workspace.root / candidate.file
     if file.parent != workspace.configs or not is_inside(file, workspace.configs):
         raise HiveError.of(
@@ -84,12 +93,23 @@ def deploy(
     build_index(workspace)
     require_sound(workspace, candidate, golden=golden)
     active = find_active(workspace)
-    result = run_gate(workspace, SearchEngine(workspace), candidate, active.stored if active else None, golden)
+    engine, old = SearchEngine(workspace), active.stored if active else None
+    result = run_gate(workspace, engine, candidate, old, golden, accept_tags=accept_tags)
     previous = active.stored.name if active else None
-    warnings = (*(active.warnings if active else ()), *result.warnings)
+    needless = nothing_to_accept(golden, accept_tags, result.accepted_tags)
+    warnings = (*(active.warnings if active else ()), *result.warnings, *needless)
     if result.decision == "blocked" or (result.decision == "inconclusive" and not allow_inconclusive):
         return Deployment(result, None, previous, warnings)
-    switch(workspace, candidate, result.record(), decision=result.decision, via="deploy", reason=reason, by=by)
+    switch(
+        workspace,
+        candidate,
+        result.record(),
+        decision=result.decision,
+        via="deploy",
+        reason=reason,
+        by=by,
+        authn=authn,
+    )
     return Deployment(result, candidate.name, previous, warnings)
 
 

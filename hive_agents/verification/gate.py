@@ -7,23 +7,29 @@ INCONCLUSIVE and never passes by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hive_agents.errors import Diagnostic
 from hive_agents.evaluation.evaluate import Evaluation, evaluate_interleaved
 from hive_agents.evaluation.golden import GoldenSet
-from hive_agents.evaluation.statistics import PairedDifference, paired_difference
+from hive_agents.evaluation.statistics import (
+    PairedDifference,
+    is_measurable,
+    needed_queries,
+    paired_difference,
+)
 from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.settings import Gate
+from hive_agents.verification.acceptance import only_people
 from hive_agents.verification.certificate import Certificate, certify, log_fault
 from hive_agents.verification.golden_trust import change_warning, is_accepted
 from hive_agents.verification.holdout import MAX_USES, HoldoutUse, distinct, spend, was_held_out
+from hive_agents.verification.tags import EPSILON, TagChange, falling_tags
 from hive_agents.workspace import Workspace
 
 Decision = Literal["passed", "blocked", "inconclusive", "first"]
-EPSILON = 1e-9
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,9 @@ class Reason:
 class GateResult:
     """`split` names the part of the golden set that was measured, None for all of it.
 
-    `use` is None where no holdout was used up; `difference` is None where there was nothing to compare with.
+    `use` is None where no holdout was used up; `difference` is None where there was nothing to compare with. Of the
+    tags that fall, `lost_tags` block, `accepted_tags` would and a person accepted it, and `watch` has those whose few
+    queries don't show a loss: they stop nobody. Each has the worst first.
     """
 
     decision: Decision
@@ -54,6 +62,19 @@ class GateResult:
     use: HoldoutUse | None = None
     warnings: tuple[Diagnostic, ...] = ()
     thresholds: Gate = field(default_factory=Gate)
+    lost_tags: tuple[TagChange, ...] = ()
+    watch: tuple[TagChange, ...] = ()
+    accepted_tags: tuple[TagChange, ...] = ()
+
+    @property
+    def needed_queries(self) -> int | None:
+        """About how many more queries would show the gain; None where it is shown, or where there is none."""
+        return needed_queries(self.difference, self.alpha) if self.difference else None
+
+    @property
+    def measurable(self) -> bool:
+        """Whether winning every query that differs would have been proof; True where there is nothing to compare."""
+        return self.difference is None or is_measurable(self.difference, self.alpha)
 
     def record(self) -> dict[str, Any]:
         """What a deployment keeps: the figures, by which thresholds, and what they were measured on."""
@@ -74,6 +95,10 @@ class GateResult:
             "alpha": self.alpha,
             "j": self.use.j if self.use else None,
             "evidence": "holdout" if self.split else "tuning_set",
+            "watch": [change.to_json() for change in self.watch],
+            "accepted_tags": [change.to_json() for change in self.accepted_tags],
+            "needed_queries": self.needed_queries,
+            "measurable": self.measurable,
         }
 
 
@@ -88,13 +113,17 @@ def run_gate(
     purpose: str = "gate",
     run_id: str | None = None,
     agent: bool = False,
+    accept_tags: Collection[str] = (),
 ) -> GateResult:
     """Measure candidate and active on the holdout, where there is one, and decide.
 
     An `agent` gets no more than inconclusive on a golden set that changed since a person accepted it.
-    `holdout` overrides the golden set's own split. Levels 1 and 2 were checked before, and the index is fresh.
-    Raises: HIVE-105 when there are no queries to measure with.
+    `holdout` overrides the golden set's own split; `accept_tags` names tags whose shown loss a person accepts, and
+    whose blocks are lifted. Levels 1 and 2 were checked before, and the index is fresh.
+    Raises: HIVE-105 when there are no queries to measure with, HIVE-415 for an agent that accepts a loss.
     """
+    if agent and accept_tags:
+        raise only_people("an agent")
     if holdout is None and golden.has_holdout:
         holdout = golden.split("holdout")
     measured, warnings = distinct(holdout or golden)
@@ -110,11 +139,16 @@ def run_gate(
     new, *others = evaluate_interleaved(engine, configs, measured)
     old = others[0] if others else None
     difference = paired_difference(old.scores(), new.scores(), alpha=alpha) if old else None
+    falling = tag_changes(new, old, workspace.settings.gate) if old else []
+    lost = [change for change in falling if change.blocks and change.tag not in accept_tags]
+    accepted = [change for change in falling if change.blocks and change.tag in accept_tags]
+    watch = [change for change in falling if not change.blocks]
+    warnings += [watch_warning(change, golden) for change in watch]
     decision: Decision
     if old is None or difference is None:
         assert math.isfinite(_of(new.metrics, "nudcg"))
         decision, reasons = "first", []
-    elif blocked := list(regressions(new, old, workspace.settings.gate)):
+    elif blocked := list(regressions(new, old, lost, workspace.settings.gate)):
         decision, reasons = "blocked", blocked
     elif doubt := doubt_of(use, fault, difference, alpha, golden if agent and not trusted else None):
         decision, reasons = "inconclusive", [doubt]
@@ -133,6 +167,9 @@ def run_gate(
         use=use,
         warnings=tuple(warnings),
         thresholds=workspace.settings.gate,
+        lost_tags=tuple(lost),
+        watch=tuple(watch),
+        accepted_tags=tuple(accepted),
     )
 
 
@@ -150,8 +187,19 @@ def doubt_of(
     return Reason("HIVE-306", change_warning(untrusted).message) if untrusted else None
 
 
-def regressions(new: Evaluation, old: Evaluation, gate: Gate) -> Iterator[Reason]:
-    """Everything that blocks: what gets worse, by how much."""
+def tag_changes(new: Evaluation, old: Evaluation, gate: Gate) -> list[TagChange]:
+    """Return the tags that fall by more than the settings allow, worst first."""
+    return falling_tags([query.query.tags for query in old.queries], old.scores(), new.scores(), gate)
+
+
+def watch_warning(change: TagChange, golden: GoldenSet) -> Diagnostic:
+    message = f'nUDCG of tag "{change.tag}" falls {change.figures}: not shown, so it stops nobody'
+    fix = "look at its queries with `hive compare`, and add queries of this tag: more of them would show a loss"
+    return Diagnostic("HIVE-303", message, golden.file, "queries", fix, severity="warning")
+
+
+def regressions(new: Evaluation, old: Evaluation, lost: Sequence[TagChange], gate: Gate) -> Iterator[Reason]:
+    """Everything that blocks: what gets worse, by how much; `lost` are the tags whose loss nobody accepted."""
     a, b = old.metrics, new.metrics
     if _of(b, "nudcg") < _of(a, "nudcg") - EPSILON:
         yield Reason("HIVE-301", f"nUDCG regression {_of(a, 'nudcg'):.2f} -> {_of(b, 'nudcg'):.2f}")
@@ -159,11 +207,8 @@ def regressions(new: Evaluation, old: Evaluation, gate: Gate) -> Iterator[Reason
         yield Reason(
             "HIVE-302", f"distractors per query rise {_of(a, 'distractors'):.2f} -> {_of(b, 'distractors'):.2f}"
         )
-    for tag, before in old.tags.items():
-        after = new.tags[tag]
-        if _of(after, "nudcg") < _of(before, "nudcg") - gate.tag_drop - EPSILON:
-            shown = f"{_of(before, 'nudcg'):.2f} -> {_of(after, 'nudcg'):.2f}"
-            yield Reason("HIVE-303", f'nUDCG of tag "{tag}" falls {shown} (n = {before["n"]})')
+    for change in lost:
+        yield Reason("HIVE-303", f'nUDCG of tag "{change.tag}" falls {change.figures}')
     slow, was = _of(b, "latency_ms_p95"), _of(a, "latency_ms_p95")
     if slow > gate.latency_floor_ms and slow > gate.latency_ratio * was:
         yield Reason("HIVE-304", f"p95 latency {was:.0f} ms -> {slow:.0f} ms")
@@ -182,4 +227,6 @@ def inconclusive_reason(difference: PairedDifference, alpha: float) -> str:
     if difference.wins == difference.losses == 0:
         return f"no query changes (n = {difference.n}): nothing shows that it is better"
     mde = "" if difference.mde is None else f"; {difference.n} queries can't show gains under {difference.mde:.2f}"
-    return f"nUDCG {difference.difference:+.3f}, p = {difference.p_value:.3f}, more than {alpha:.3f}{mde}"
+    needed = needed_queries(difference, alpha)
+    more = "" if needed is None else f"; about {needed} more would show this one"
+    return f"nUDCG {difference.difference:+.3f}, p = {difference.p_value:.3f}, more than {alpha:.3f}{mde}{more}"

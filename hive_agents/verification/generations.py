@@ -16,7 +16,7 @@ from hive_agents.retrieval import SearchEngine, StoredConfig
 from hive_agents.retrieval.deployed import find_active
 from hive_agents.retrieval.generation import Generation, candidates, find_generation, promote
 from hive_agents.verification.certificate import log_fault
-from hive_agents.verification.gate import doubt_of, regressions
+from hive_agents.verification.gate import doubt_of, regressions, tag_changes
 from hive_agents.verification.holdout import distinct, spend, was_held_out
 from hive_agents.workspace import Workspace
 
@@ -141,6 +141,7 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
     new = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace, state="candidate"))
     alpha = use.alpha if use else workspace.settings.gate.alpha
     difference = paired_difference(old.scores(), new.scores(), alpha=alpha)
+    falling = tag_changes(new, old, workspace.settings.gate)
     evaluation = {
         "n": len(measured),
         "old": old.metrics,
@@ -148,8 +149,10 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
         "difference": difference.to_json(),
         "alpha": alpha,
         "j": use.j if use else None,
+        "watch": [change.to_json() for change in falling if not change.blocks],
     }
-    if blocked := [reason.to_json() for reason in regressions(new, old, workspace.settings.gate)]:
+    lost = [change for change in falling if change.blocks]
+    if blocked := [reason.to_json() for reason in regressions(new, old, lost, workspace.settings.gate)]:
         return question.answer("blocked", *blocked, evaluation=evaluation)
     if doubt := doubt_of(use, fault, difference, alpha):
         return question.answer("inconclusive", doubt.to_json(), evaluation=evaluation)

@@ -27,6 +27,17 @@ class TagChange:
     p_value: float
     blocks: bool
 
+    def __str__(self) -> str:
+        return f"{self.tag} {self.figures}"
+
+    @property
+    def figures(self) -> str:
+        """
+        >>> TagChange("older", 6, -0.5, -1.0, 0.375, blocks=False).figures
+        '-0.50 -> -1.00 (n = 6, p = 0.38)'
+        """
+        return f"{self.before:.2f} -> {self.after:.2f} (n = {self.n}, p = {self.p_value:.2g})"
+
     def to_json(self) -> dict[str, Any]:
         return {
             "tag": self.tag,

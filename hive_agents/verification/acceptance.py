@@ -1,0 +1,56 @@
+"""Who may accept that a tag loses, and what it takes: a person, a reason, and tags that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hive_agents.approvals.permission import refused
+from hive_agents.errors import Diagnostic, HiveError, closest
+from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.verification.tags import TagChange
+
+
+def only_people(who: str) -> HiveError:
+    fix = "a person who answers for it runs `hive deploy CONFIG --accept-tag TAG --reason …`"
+    return refused("HIVE-415", f"{who} can't accept the loss of a tag", fix)
+
+
+def require_acceptable(golden: GoldenSet, tags: Collection[str], *, by: str, reason: str | None) -> None:
+    """Check an acceptance before anything is measured; without tags there is nothing to check.
+
+    Raises: HIVE-409 without a reason or for a tag that no golden query has, HIVE-415 where `by` is no person.
+    """
+    if not tags:
+        return
+    if not by.startswith("user:"):
+        raise only_people(by)
+    if not (reason and reason.strip()):
+        raise HiveError.of("HIVE-409", "to accept the loss of a tag needs a reason", fix='add --reason "…"')
+    known = sorted({tag for query in golden for tag in query.tags})
+    unknown = [_unknown(tag, known, golden) for tag in tags if tag not in known]
+    if unknown:
+        raise HiveError(unknown)
+
+
+def nothing_to_accept(golden: GoldenSet, tags: Collection[str], accepted: Collection[TagChange]) -> list[Diagnostic]:
+    """What to say of tags that were accepted and don't block."""
+    lost = {change.tag for change in accepted}
+    return [
+        Diagnostic(
+            "HIVE-303",
+            f'there is nothing to accept: tag "{tag}" is not shown to lose',
+            golden.file,
+            "queries",
+            "leave --accept-tag out for it",
+            severity="info",
+        )
+        for tag in dict.fromkeys(tags)
+        if tag not in lost
+    ]
+
+
+def _unknown(tag: str, known: Collection[str], golden: GoldenSet) -> Diagnostic:
+    guess = closest(tag, known)
+    fix = f"the golden set has: {', '.join(known)}" if known else 'give queries "tags" in the golden set'
+    message = f'there is no tag "{tag}" in the golden set'
+    return Diagnostic("HIVE-409", message, golden.file, "queries", f'did you mean "{guess}"?' if guess else fix)
