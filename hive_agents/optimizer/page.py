@@ -171,14 +171,11 @@ def _changes(changes: Sequence[Mapping[str, Any]]) -> str:
 def _queries(session: OptimizerSession, before: RetrievalConfig, after: RetrievalConfig) -> str:
     a, b = session.remeasure(before), session.remeasure(after)
     rows = []
-    for split, old, new, golden in (
-        ("train", a.train, b.train, session.tuning.train),
-        ("validation", a.validation, b.validation, session.tuning.validation),
-    ):
-        for row, query in enumerate(golden):
-            x, y = float(old.nudcg[row]), float(new.nudcg[row])
-            counts = f"{int(old.distractors[row])} → {int(new.distractors[row])}"
-            rows.append((y - x, [query.id, split, query.query, _number(x), _number(y), _signed(y - x), counts]))
+    for row, query in enumerate(session.tuning.queries):
+        split = "train" if row < len(session.tuning.train) else "validation"
+        x, y = float(a.nudcg[row]), float(b.nudcg[row])
+        counts = f"{int(a.scores.distractors[row])} → {int(b.scores.distractors[row])}"
+        rows.append((y - x, [query.id, split, query.query, _number(x), _number(y), _signed(y - x), counts]))
     rows.sort(key=lambda entry: entry[0])
     head = ["id", "split", "query", "before", "after", "change", "distractors"]
     return _table(head, [row for _, row in rows], numbers={3, 4, 5, 6})
@@ -188,9 +185,8 @@ def _distractors(session: OptimizerSession, before: RetrievalConfig, after: Retr
     """Which distractors were returned, how often, before and after."""
     counts: dict[str, list[int]] = {}
     for column, config in enumerate((before, after)):
-        for cache in (session.train, session.validation):
-            for doc_id in cache.distractors_returned(config):
-                counts.setdefault(doc_id, [0, 0])[column] += 1
+        for doc_id in session.open.distractors_returned(config):
+            counts.setdefault(doc_id, [0, 0])[column] += 1
     rows = sorted(counts.items(), key=lambda item: (-item[1][0], item[0]))
     if not rows:
         return "<p>No distractor was returned, before or after.</p>"
