@@ -99,7 +99,7 @@ def gate_parts(result: GateResult) -> list[Any]:
     style = _STYLES[result.decision]
     word = "PASSED" if result.decision == "first" else result.decision.upper()
     lines: list[Any] = [styled(word, f"bold {style}") + f" {result.candidate.config}"]
-    lines += [f"  {reason.code}: {reason.message}" for reason in result.reasons]
+    lines += [one_line(f"  {reason.code}: {reason.message}") for reason in result.reasons]
     lines += [f"  watch: {one_line(str(change))}; not shown, so it stops nobody" for change in result.watch]
     lines += [f"  accepted: {one_line(str(change))}" for change in result.accepted_tags]
     if result.difference is None or result.active is None:

@@ -148,7 +148,7 @@ def run_gate(
     if old is None or difference is None:
         assert math.isfinite(_of(new.metrics, "nudcg"))
         decision, reasons = "first", []
-    elif blocked := list(regressions(new, old, lost, workspace.settings.gate)):
+    elif blocked := list(regressions(new, old, workspace.settings.gate, lost)):
         decision, reasons = "blocked", blocked
     elif doubt := doubt_of(use, fault, difference, alpha, golden if agent and not trusted else None):
         decision, reasons = "inconclusive", [doubt]
@@ -198,7 +198,7 @@ def watch_warning(change: TagChange, golden: GoldenSet) -> Diagnostic:
     return Diagnostic("HIVE-303", message, golden.file, "queries", fix, severity="warning")
 
 
-def regressions(new: Evaluation, old: Evaluation, lost: Sequence[TagChange], gate: Gate) -> Iterator[Reason]:
+def regressions(new: Evaluation, old: Evaluation, gate: Gate, lost: Sequence[TagChange]) -> Iterator[Reason]:
     """Everything that blocks: what gets worse, by how much; `lost` are the tags whose loss nobody accepted."""
     a, b = old.metrics, new.metrics
     if _of(b, "nudcg") < _of(a, "nudcg") - EPSILON:

@@ -152,7 +152,7 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
         "watch": [change.to_json() for change in falling if not change.blocks],
     }
     lost = [change for change in falling if change.blocks]
-    if blocked := [reason.to_json() for reason in regressions(new, old, lost, workspace.settings.gate)]:
+    if blocked := [reason.to_json() for reason in regressions(new, old, workspace.settings.gate, lost)]:
         return question.answer("blocked", *blocked, evaluation=evaluation)
     if doubt := doubt_of(use, fault, difference, alpha):
         return question.answer("inconclusive", doubt.to_json(), evaluation=evaluation)

@@ -1,7 +1,7 @@
 import itertools
 import json
 import random
-from math import pi, sqrt
+from math import ceil, pi, sqrt
 
 import numpy as np
 import pytest
@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from hive_agents.evaluation.statistics import PairedDifference, paired_difference, spent_alpha
+from hive_agents.evaluation.statistics import (
+    PairedDifference,
+    is_measurable,
+    needed_queries,
+    one_sided_p_value,
+    paired_difference,
+    spent_alpha,
+)
 
 tenths = st.integers(-20, 10).map(lambda n: n / 10)
 
@@ -177,3 +184,49 @@ def test_json_names_the_difference_nudcg() -> None:
     assert list(written) == ["n", "nudcg", "ci95", "p_value", "wins", "losses", "ties", "mde"]
     assert (written["n"], written["nudcg"], written["wins"], written["losses"]) == (2, 0.125, 1, 1)
     assert written["ci95"] == [-0.25, 0.5]
+
+
+def needed(differences: list[float], alpha: float = 0.05) -> int | None:
+    found = paired_difference([0.0] * len(differences), differences, alpha=alpha)
+    return needed_queries(found, alpha)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.0076])
+def test_needed_queries_are_those_of_the_formula(alpha: float) -> None:
+    differences = [0.4, -0.3, 0.0, 0.2, -0.1, 0.3, 0.0, 0.1, -0.2, 0.1]
+    spread = np.std(differences, ddof=1)
+    z = stats.norm.ppf(1 - alpha) + 0.842
+    in_all = ceil((z * spread / np.mean(differences)) ** 2)
+    assert in_all > 100
+    assert needed(differences, alpha) == in_all - len(differences)
+
+
+def test_so_many_queries_more_show_the_gain_in_about_four_cases_of_five() -> None:
+    """The sample is taken as the population from which the further queries come."""
+    differences, draw = np.array([0.5, -0.3, 0.0, 0.4, -0.2, 0.3, 0.0, 0.1]), np.random.default_rng(5)
+    more = needed(differences.tolist())
+    assert more is not None
+    shown = 0
+    for _ in range(300):
+        found = draw.choice(differences, size=len(differences) + more)
+        shown += one_sided_p_value([0.0] * len(found), found.tolist()) <= 0.05
+    assert 0.7 <= shown / 300 <= 0.95
+
+
+def test_without_a_gain_or_with_one_that_is_shown_no_queries_are_needed() -> None:
+    assert needed([-0.5, 0.2, 0.1]) is None
+    assert needed([0.0, 0.0]) is None
+    assert needed([0.5, -0.5]) is None
+    assert needed([0.5]) is None
+    assert needed([0.2] * 5) is None
+
+
+@pytest.mark.parametrize(("alpha", "enough"), [(0.05, 5), (1 / 32, 5), (0.0304, 6), (0.0003, 12)])
+def test_gains_that_hardly_vary_need_as_many_queries_as_the_test_can_count(alpha: float, enough: int) -> None:
+    assert needed([0.2] * 3, alpha) == enough - 3
+    assert is_measurable(compare([0.2] * enough), alpha)
+    assert not is_measurable(compare([0.2, *[-0.2] * (enough - 2), 0.0]), alpha)
+
+
+def test_nothing_that_differs_is_not_measurable() -> None:
+    assert not is_measurable(compare([0.0] * 50), 0.05)

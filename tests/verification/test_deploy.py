@@ -67,6 +67,7 @@ def test_better_replaces_active_and_is_remembered(topics: Workspace) -> None:
     assert list(value) == [
         "decision",
         "reasons",
+        "watch",
         "deployed",
         "previous",
         "evaluation",

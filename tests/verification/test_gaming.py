@@ -13,7 +13,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -455,16 +455,44 @@ def bring_a_golden_set_of_ones_own(world: Workspace) -> None:
     assert run(world, "history").json["versions"][0]["evaluation"]["golden"] == "evals/own.json"
 
 
+def let_a_tag_lose(world: Workspace, others: Sequence[str] = ()) -> None:
+    """Where `some` serves, the queries of "rare" find the misleading FAQ alone: five show the loss, p = 1/32."""
+    for topic in TOPICS[5:]:
+        write_document(world, f"guides/{topic}.md", f"---\ntitle: Setting up\nstatus: retired\n---\nThe {topic}.\n")
+    queries = holdout_queries()
+    write_golden(world, [one | {"tags": ["rare"] if one["id"] in TOPICS[5:] else [*others]} for one in queries])
+
+
 @boundary("removes tags")
 def remove_the_tags_that_would_block(world: Workspace) -> None:
     run(world, "rollback")
-    write_document(world, f"guides/{TOPICS[9]}.md", "---\ntitle: Setting up\nstatus: retired\n---\nThe jacket.\n")
-    write_golden(world, [entry | {"tags": ["rare"] if entry["id"] == TOPICS[9] else []} for entry in holdout_queries()])
+    let_a_tag_lose(world)
     run(world, "evaluate", "--accept-golden")
     assert run(world, "deploy", "some", "--allow-inconclusive").json["reasons"][0]["code"] == "HIVE-303"
     write_golden(world, holdout_queries())
     ran = run(world, "deploy", "some", "--allow-inconclusive")
     assert (ran.json["deployed"], "no person has accepted" in ran.err) == ("some", True)
+
+
+@boundary("adds tags")
+def add_tags_until_no_loss_is_shown(world: Workspace) -> None:
+    """Each tag is a test of its own, and a loss must be shown for all of them at once."""
+    run(world, "rollback")
+    let_a_tag_lose(world, others=["more"])
+    ran = run(world, "deploy", "some", "--allow-inconclusive")
+    assert (ran.json["deployed"], [change["tag"] for change in ran.json["watch"]]) == ("some", ["rare"])
+    assert "no person has accepted" in ran.err
+
+
+@boundary("`--accept-tag`")
+def answer_for_a_loss_by_name(world: Workspace) -> None:
+    run(world, "rollback")
+    let_a_tag_lose(world)
+    accepting = ("--accept-tag", "rare", "--reason", "because", "--allow-inconclusive")
+    assert run(world, "deploy", "some", *accepting).json["deployed"] == "some"
+    newest = run(world, "history").json["versions"][0]
+    assert [change["tag"] for change in newest["evaluation"]["accepted_tags"]] == ["rare"]
+    assert list(audit.entries(world, "deployment"))[-1]["reason"] == newest["reason"] == "because"
 
 
 @boundary("sets the thresholds")

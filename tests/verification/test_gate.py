@@ -17,7 +17,7 @@ from hive_agents.retrieval import build_index
 from hive_agents.settings import Gate
 from hive_agents.verification import GateResult, run_gate
 from hive_agents.verification.certificate import changed_since
-from hive_agents.verification.gate import regressions
+from hive_agents.verification.gate import Reason, regressions, tag_changes
 from hive_agents.verification.holdout import KIND, MAX_USES, spend
 from hive_agents.workspace import Workspace
 from tests.conftest import write_document
@@ -57,6 +57,7 @@ def test_better_on_every_query_passes(topics: Workspace) -> None:
     assert value["j"] is None
     assert value["alpha"] == 0.05
     assert value["evidence"] == "tuning_set"
+    assert (value["needed_queries"], value["measurable"]) == (None, True)
     assert value["active"]["nudcg"] == pytest.approx(NAIVE, abs=1e-3)
     assert value["candidate"]["nudcg"] == pytest.approx(CAREFUL)
     assert set(value["difference"]) == {"n", "nudcg", "ci95", "p_value", "wins", "losses", "ties", "mde"}
@@ -80,13 +81,18 @@ def test_more_distractors_block_even_where_nudcg_rises(topics: Workspace) -> Non
     assert (result.decision, codes(result)) == ("blocked", ["HIVE-302"])
 
 
-def test_tag_that_falls_blocks_even_where_the_mean_rises(topics: Workspace) -> None:
+def test_tag_that_falls_is_watched_until_its_queries_show_a_loss(topics: Workspace) -> None:
     rare = query("autoclave", relevant=["faqs/autoclave.md"], distractors=[], tags=["rare"])
     queries = [rare, *(query(topic, tags=["common"]) for topic in TOPICS[1:])]
     result = gate(topics, "careful", "naive", queries)
-    assert (result.decision, codes(result)) == ("blocked", ["HIVE-303"])
-    assert result.reasons[0].message == 'nUDCG of tag "rare" falls 1.00 -> 0.00 (n = 1)'
-    assert gate(topics, "careful", "naive", queries[1:]).decision == "passed"
+    assert (result.decision, codes(result)) == ("passed", [])
+    assert [(one.tag, one.n, one.before, one.after, one.p_value) for one in result.watch] == [("rare", 1, 1.0, 0.0, 1)]
+    assert gate(topics, "careful", "naive", queries[1:]).watch == ()
+
+
+def blocking(new: Evaluation, old: Evaluation, gate: Gate = Gate()) -> list[Reason]:
+    lost = [change for change in tag_changes(new, old, gate) if change.blocks]
+    return list(regressions(new, old, gate, lost))
 
 
 def test_unjudged_documents_of_fully_judged_queries_block(topics: Workspace) -> None:
@@ -122,17 +128,16 @@ def measured(seconds: float = 0.01, nudcg: float = 0.5, distractors: float = 0.0
     ],
 )
 def test_latency_blocks_past_both_bounds(was: float, now: float, blocks: bool) -> None:
-    reasons = list(regressions(measured(now), measured(was), Gate()))
+    reasons = blocking(measured(now), measured(was))
     assert [reason.code for reason in reasons] == (["HIVE-304"] if blocks else [])
     if blocks:
         assert reasons[0].message == f"p95 latency {was * 1000:.0f} ms -> {now * 1000:.0f} ms"
 
 
 def test_noise_of_floating_point_blocks_nothing() -> None:
-    assert list(regressions(measured(nudcg=0.5 - 1e-10), measured(nudcg=0.5), Gate())) == []
-    fallen = list(regressions(measured(nudcg=0.5 - 1e-8), measured(nudcg=0.5), Gate()))
-    assert [reason.code for reason in fallen] == ["HIVE-301"]
-    assert list(regressions(measured(distractors=1 + 1e-10), measured(distractors=1.0), Gate())) == []
+    assert blocking(measured(nudcg=0.5 - 1e-10), measured(nudcg=0.5)) == []
+    assert [reason.code for reason in blocking(measured(nudcg=0.5 - 1e-8), measured(nudcg=0.5))] == ["HIVE-301"]
+    assert blocking(measured(distractors=1 + 1e-10), measured(distractors=1.0)) == []
 
 
 def test_tag_may_fall_by_the_tenth_that_settings_allow() -> None:
@@ -142,7 +147,7 @@ def test_tag_may_fall_by_the_tenth_that_settings_allow() -> None:
         lowered = measured(nudcg=0.1, tag="b").queries
         old_all = replace(before, queries=(*before.queries, *lowered))
         new_all = replace(after, queries=(*after.queries, *lifted))
-        return [reason.code for reason in regressions(new_all, old_all, gate)]
+        return [reason.code for reason in blocking(new_all, old_all, gate)]
 
     assert tags_of(0.5, 0.4, Gate()) == []
     assert tags_of(0.5, 0.39, Gate()) == ["HIVE-303"]
@@ -155,6 +160,7 @@ def test_equal_is_inconclusive(topics: Workspace) -> None:
     assert result.difference is not None
     assert (result.difference.p_value, result.difference.ties) == (1.0, 10)
     assert result.reasons[0].message.startswith("no query changes (n = 10)")
+    assert (result.needed_queries, result.measurable) == (None, False)
 
 
 def test_better_without_evidence_is_inconclusive(topics: Workspace) -> None:
@@ -167,6 +173,10 @@ def test_better_without_evidence_is_inconclusive(topics: Workspace) -> None:
     assert result.difference.p_value == 0.25
     assert result.difference.mde is not None
     assert "p = 0.250, more than 0.050" in result.reasons[0].message
+    # Two of ten gain 1.369: ((1.645 + 0.842) · 0.577 / 0.274)² = 27.5
+    assert (result.needed_queries, result.measurable) == (18, False)
+    assert result.reasons[0].message.endswith("; about 18 more would show this one")
+    assert (result.to_json()["needed_queries"], result.record()["measurable"]) == (18, False)
 
 
 def test_single_query_has_no_detectable_effect(topics: Workspace) -> None:
@@ -182,6 +192,7 @@ def test_without_active_config_there_is_nothing_to_compare_with(topics: Workspac
     assert result.certificate.active_hash is None
     value = result.to_json()
     assert (value["active"], value["difference"]) == (None, None)
+    assert (value["needed_queries"], value["measurable"], value["watch"]) == (None, True, [])
 
 
 def test_first_config_is_measured_on_the_holdout_and_spends_nothing(topics: Workspace) -> None:
