@@ -80,6 +80,7 @@ def test_a_run_ends_with_a_certificate_and_a_decision(finished: tuple[Workspace,
     assert result["status"] in ("deployed", "escalated")
     certificate = result["certificate"]
     assert certificate["n"] == sum(1 for _ in holdout_ids(workspace))
+    assert {"watch", "needed_queries", "measurable"} <= set(certificate)
     assert result["best"]["train"] > result["baseline"]["train"]
     assert (result["status"] == "deployed") == (certificate["decision"] == "passed")
     if result["status"] == "deployed":

@@ -279,6 +279,24 @@ def test_g08_a_new_index_that_is_proved_better_takes_over(sectioned: Workspace) 
     assert run(sectioned, "index").json["waiting"] == []
 
 
+def test_g08_a_tag_that_one_query_lets_fall_is_watched(sectioned: Workspace) -> None:
+    rare = {"relevant": [f"faqs/{TOPICS[9]}.md"], "distractors": [], "tags": ["rare"]}
+    write_golden(sectioned, [entry | (rare if entry["id"] == TOPICS[9] else {}) for entry in holdout_queries()])
+    (decision,) = run(sectioned, "index").json["generations"]
+    assert (decision["decision"], decision["reasons"]) == ("passed", [])
+    (change,) = decision["evaluation"]["watch"]
+    assert (change["tag"], change["n"], change["before"], change["p_value"]) == ("rare", 1, 1.0, 0.5)
+    assert "watch: rare 1.00 -> 0.63 (n = 1, p = 0.5)" in hive("index", "-w", again(sectioned).root).out
+
+
+def again(workspace: Workspace) -> Workspace:
+    """The generation that was accepted is taken back, and waits once more."""
+    set_chunking(workspace, heading_level=1)
+    assert run(workspace, "index", "--accept", "--reason", "back").json["waiting"] == []
+    set_chunking(workspace, heading_level=2)
+    return workspace
+
+
 def test_g08_a_worse_one_is_blocked(topics: Workspace) -> None:
     section_guides(topics, heading_level=2)
     write_golden(topics, holdout_queries())
