@@ -141,7 +141,7 @@ def needed_queries(difference: PairedDifference, alpha: float) -> int | None:
     3
     """
     d, n, mde = difference.difference, difference.n, difference.mde
-    if d <= 0 or mde is None or difference.p_value <= alpha:
+    if d <= TIE or mde is None or difference.p_value <= alpha:
         return None
     by_spread = n * (mde / d) ** 2
     by_signs = ceil(-log2(alpha)) * n / (difference.wins + difference.losses)

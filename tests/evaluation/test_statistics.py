@@ -217,6 +217,7 @@ def test_without_a_gain_or_with_one_that_is_shown_no_queries_are_needed() -> Non
     assert needed([-0.5, 0.2, 0.1]) is None
     assert needed([0.0, 0.0]) is None
     assert needed([0.5, -0.5]) is None
+    assert needed([0.1, 0.2, -0.3 + 1e-16]) is None  # no gain, but for rounding
     assert needed([0.5]) is None
     assert needed([0.2] * 5) is None
 
