@@ -35,7 +35,6 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "decision": result.decision,
         "reasons": [reason.to_json() for reason in result.reasons],
         "watch": [change.to_json() for change in result.watch],
-        "lost_tags": [change.tag for change in result.lost_tags],
         "n": len(result.candidate.queries),
         "before": result.active.metrics["nudcg"] if result.active else None,
         "after": result.candidate.metrics["nudcg"],
@@ -49,6 +48,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "mde": d.mde if d else None,
         "needed_queries": result.needed_queries,
         "measurable": result.measurable,
+        "lost_tags": [change.tag for change in result.lost_tags],
     }
     return certificate, result.record()
 
