@@ -40,6 +40,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "after": result.candidate.metrics["nudcg"],
         "distractors_before": result.active.metrics["distractors"] if result.active else None,
         "distractors_after": result.candidate.metrics["distractors"],
+        "lost_tags": [change.tag for change in result.lost_tags],
         "difference": d.difference if d else None,
         "ci95": list(d.ci95) if d else None,
         "p_value": d.p_value if d else None,
@@ -48,7 +49,6 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "mde": d.mde if d else None,
         "needed_queries": result.needed_queries,
         "measurable": result.measurable,
-        "lost_tags": [change.tag for change in result.lost_tags],
     }
     return certificate, result.record()
 
