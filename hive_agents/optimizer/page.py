@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.files import atomic_write
-from hive_agents.optimizer.report import ending, proposed_by
+from hive_agents.optimizer.report import ending, missing, proposed_by
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
 from hive_agents.retrieval import RetrievalConfig
+from hive_agents.verification.tags import TagChange
 
 _STYLE = """
 :root{--ink:#1c2430;--dim:#5b6675;--line:#d8dee6;--page:#fff;--good:#0a7d43;--bad:#b3261e;--bar:#2f6fdb;--soft:#f3f6fa}
@@ -44,6 +45,7 @@ def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
     sections = [
         _head(result),
         _certificate(result["certificate"]),
+        _rejected(result["rejected"]),
         "<h2>Progress</h2>" + _chart(result, session.headroom()),
         "<h2>What changes</h2>" + _changes(best["changes"]),
         "<h2>Diagnosis of the starting point</h2><p>" + escape(result["first_diagnosis"] or "–") + "</p>",
@@ -68,7 +70,8 @@ def restate(path: Path, result: Mapping[str, Any]) -> None:
 
 def _status(result: Mapping[str, Any]) -> str:
     stopped = f" (stopped by {escape(result['stopped_by'])})" if result["stopped_by"] else ""
-    told = f"<p>{escape(ending(result))}</p>" if result.get("decision") else ""
+    sentences = [missing(result), ending(result) if result.get("decision") else None]
+    told = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
     return f"<header><h1>{escape(result['status']).replace('_', ' ')}{stopped}</h1>{told}</header>"
 
 
@@ -114,7 +117,30 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
         ("smallest gain that would show", _number(certificate["mde"])),
     ]
     rows += [(escape(reason["code"]), escape(reason["message"])) for reason in certificate["reasons"]]
+    rows += [("watch", escape(str(TagChange(**change, blocks=False)))) for change in certificate["watch"]]
     return "<h2>Certificate</h2>" + _table(["", ""], rows, raw=True)
+
+
+def _rejected(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return ""
+    head = ["config", "change", "train", "validation", "distractors", "why, and the command that accepts it"]
+    told = "<p>Better on the open queries than what is kept.</p>"
+    return f"<h2>The best that was refused</h2>{told}" + _table(
+        head,
+        [
+            [
+                row["config"],
+                in_words(row["changes"]),
+                _number(row["train"]),
+                _number(row["validation"]),
+                _number(row["distractors"], 2),
+                row["why"],
+            ]
+            for row in rows
+        ],
+        numbers={2, 3, 4},
+    )
 
 
 def _chart(result: Mapping[str, Any], headroom: float | None) -> str:

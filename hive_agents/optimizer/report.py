@@ -86,6 +86,17 @@ def proposed_by(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def missing(result: Mapping[str, Any]) -> str | None:
+    """What it would take to show the gain of a candidate that too few queries exist for; None for all others."""
+    if result["stopped_by"] != "too_few_queries":
+        return None
+    needed, certificate = result["needed_queries"], result["certificate"]
+    if certificate is None:
+        return f"too few queries to hold any out: about {needed} more, or above, would show a gain like this one"
+    change = f"so few of the {certificate['n']} held-out queries change that nothing could be proof"
+    return change if needed is None else f"{change}: about {needed} more of them would show this gain"
+
+
 def ending(result: Mapping[str, Any]) -> str:
     """What became of the request for a deployment that the gate didn't pass."""
     decision, request = result["decision"], result["approval_id"]
