@@ -42,6 +42,7 @@ class OptimizerState(TypedDict, total=False):
     best: dict[str, Any] | None
     certificate: dict[str, Any] | None
     evaluation: dict[str, Any] | None
+    needed_queries: int | None  # where too few exist for a certificate
     status: str
     approval_id: str | None
 
@@ -86,7 +87,7 @@ def worth_certifying(state: OptimizerState) -> Literal["certify", "__end__"]:
 
 
 def outcome(state: OptimizerState) -> Literal["deploy", "escalate", "__end__"]:
-    if not state["deploy"]:
+    if state["status"] == "stopped":  # as asked, or because too few queries exist to decide by
         return "__end__"
     certificate = state["certificate"]
     return "deploy" if certificate and certificate["decision"] == "passed" else "escalate"

@@ -10,9 +10,11 @@ from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
+    from hive_agents.evaluation.golden import GoldenQuery
+    from hive_agents.retrieval import RetrievalConfig
 
 ASKED = "major deviation - how many days has QA got to close it"
-QUESTION = "2 litre glass vessel: how long does the detergent stay in and how hot does it have to be?"
+SHOWN = "of the {n} open queries, which it may learn from, the one whose nUDCG rises most"
 
 REQUEST = {"request": "fewer distractors"}
 
@@ -58,21 +60,19 @@ class Story:
 
     def tell(self) -> dict[str, Any]:
         index = self.index()
-        distractors = self.query()
         before = self.evaluate("v1-naive", "what the naive config is worth: distractors count against it")
         optimized = self.optimize()
-        after = self.query()
+        changed = self.changed_most(optimized)
         gate = self.bad_deploy()
         self.rollback()
         agent = self.agent()
         readers = {reader: self.chat(reader, why) for reader, why in READERS.items()}
         return {
             "index": index,
-            "distractors_before": distractors,
-            "distractors_after": after,
             "evaluation": before,
-            "blocked": gate,
             "optimize": optimized,
+            "changed_most": changed,
+            "blocked": gate,
             "agent": agent,
             "chat": readers,
         }
@@ -85,20 +85,50 @@ class Story:
         )
         return {"documents": report.documents, "chunks": report.chunks, "embedded": report.embedded}
 
-    def query(self) -> int:
-        from hive_agents.evaluation import load_golden
-        from hive_agents.retrieval.deployed import active_config
+    def changed_most(self, optimized: dict[str, Any]) -> dict[str, Any] | None:
+        """The query that the chosen config helps most, before and after, beside what the holdout says of the gain."""
+        from hive_agents.evaluation import compare
+        from hive_agents.optimizer.session import load_tuning
 
-        active = active_config(self.workspace).stored.config
-        self.step(f'hive query "{QUESTION}"', f"with the active config, {active.name}")
-        golden = next((query for query in load_golden(self.workspace) if query.query == QUESTION), None)
+        before, after = (self.config(optimized[name]["config"]) for name in ("baseline", "best"))
+        if before.name == after.name:
+            self.say("no query changes: the run kept the config it began with")
+            return None
+        golden = load_tuning(self.workspace, None).queries
+        found = compare(self.workspace.engine(), before, after, golden)
+        old, new = max(
+            zip(found.a.queries, found.b.queries, strict=True), key=lambda pair: pair[1].nudcg - pair[0].nudcg
+        )
+        rule = SHOWN.format(n=len(golden))
+        shown: dict[str, Any] = {"id": old.query.id, "query": old.query.query, "rule": rule}
+        for name, config, scored in (("before", before, old), ("after", after, new)):
+            self.step(f'hive query "{old.query.query}" --config {config.name}', rule if name == "before" else "and now")
+            shown[name] = {"config": config.name, "nudcg": scored.nudcg, "distractors": self.query(old.query, config)}
+        self.say(
+            f"nUDCG of this query {figure(old.nudcg)} -> {figure(new.nudcg)}; it is the best case, not the average"
+        )
+        certificate = optimized["certificate"]
+        if certificate:
+            gain = f"{figure(certificate['before'])} -> {figure(certificate['after'])}"
+            signed = figure(certificate["difference"], signed=True)
+            self.say(f"over the {certificate['n']} queries of the holdout, which nobody tuned on: {gain} ({signed})")
+        return shown
+
+    def config(self, name: str) -> RetrievalConfig:
+        from hive_agents.retrieval import find_config
+
+        return find_config(self.workspace, name).config
+
+    def query(self, golden: GoldenQuery, config: RetrievalConfig) -> int:
+        """Show the list; returns how many distractors it has."""
         marks = {"relevant": ("answers it", "green"), "distractor": ("misleads: a distractor", "red")}
-        found = 0
-        for hit in self.workspace.engine().search(QUESTION, active).hits:
-            label = golden.label(hit.doc_id) if golden else "unjudged"
-            found += label == "distractor"
+        hits = self.workspace.engine().search(golden.query, config).hits
+        labels = [golden.label(hit.doc_id) for hit in hits]
+        for hit, label in zip(hits, labels, strict=True):
             self.say(styled(f"{hit.rank:>3}  {hit.chunk_id:<44} ", "") + styled(*marks.get(label, ("", ""))))
-        return found
+        if not hits:
+            self.say("nothing is returned" + ("" if golden.relevant else ": no document answers it"))
+        return labels.count("distractor")
 
     def evaluate(self, config: str, why: str) -> dict[str, Any]:
         from hive_agents.evaluation import evaluate
@@ -135,7 +165,7 @@ class Story:
         from hive_agents.cli.optimize import Live, parts
         from hive_agents.runtime.optimize import OptimizeRun
 
-        self.step("hive optimize", "diagnose, try, measure; what goes to the gate is the simplest of the good ones")
+        self.step("hive optimize", "diagnose, try, measure; the surest gain goes to the gate, and only what pays in it")
         live = None if self.silent else Live()
         run = OptimizeRun.start(self.workspace, golden=None, deploy=True, settings={})
         result = run.go(on_update=live.update if live else None)

@@ -11,6 +11,7 @@ from hive_agents.cli.surface import (
     figure,
     with_surface,
 )
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -125,7 +126,7 @@ _ENDINGS = {
     "seconds": "time is up",
     "evaluations": "all evaluations used",
     "no_deploy": "as asked, before the deployment",
-    "too_few_queries": "under 20 queries prove nothing: label more, then run it again",
+    "too_few_queries": "too few queries to decide by",
     "interrupted": "interrupted",
     "rejected": "the deployment was rejected",
     "expired": "nobody decided in time",
@@ -134,8 +135,9 @@ _ENDINGS = {
 
 
 def parts(result: dict[str, Any]) -> list[Any]:
-    from hive_agents.optimizer.report import ending, proposed_by
+    from hive_agents.optimizer.report import ending, missing, proposed_by
     from hive_agents.optimizer.space import in_words
+    from hive_agents.verification.tags import TagChange
 
     best, certificate = result["best"], result["certificate"]
     lines: list[Any] = [_chart(result)] if result["iterations"] else []
@@ -146,9 +148,10 @@ def parts(result: dict[str, Any]) -> list[Any]:
     lines += [f"  {line}" for line in proposed_by(result)]
     report = f"  report: {result['report']}"
     if result["status"] == "no_improvement":
-        return [*lines, f"nothing beat {result['baseline']['config']} on the validation queries", report]
+        told = f"nothing that was measured beats {result['baseline']['config']} on the open queries and does no harm"
+        return [*lines, told, *_refused(result), report]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
-    lines.append("  (the simplest config within one standard error of the best on the validation queries)")
+    lines.append("  (the surest gain over all open queries, training and validation; every change in it pays)")
     if certificate:
         low, high = certificate["ci95"] or (None, None)
         lines += [
@@ -161,19 +164,41 @@ def parts(result: dict[str, Any]) -> list[Any]:
             f" true gains from {figure(certificate['mde'])} on show in four runs of five",
         ]
         lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]
+        lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in certificate["watch"]]
+    if wanted := missing(result):
+        lines.append(f"  {wanted}")
     if result["status"] == "escalated":
         lines.append(f"  waits for a person: approval request {result['approval_id']}")
     if result.get("decision"):
         lines.append(f"  {ending(result)}")
-    lines.append(report)
+    lines += [*_refused(result), report]
     if result["status"] == "stopped":
         lines.append(f"  {_what_next(result)}")
+    return lines
+
+
+def _refused(result: dict[str, Any]) -> list[str]:
+    from hive_agents.optimizer.space import in_words
+
+    lines = []
+    for one in result["rejected"]:
+        shown = (
+            f"train {figure(one['train'])}, valid. {figure(one['validation'])}, {figure(one['distractors'], 2)} distr."
+        )
+        lines += [
+            f"  {one['config']} is better on the open queries ({shown}) and was refused: {in_words(one['changes'])}",
+            safe_line(f"    {one['why']}"),
+        ]
     return lines
 
 
 def _what_next(result: dict[str, Any]) -> str:
     best, by = result["best"]["config"], result["stopped_by"]
     again = "search on: hive optimize"
+    if by == "too_few_queries":
+        return (
+            f"nothing was deployed; {best} stays in configs/; add queries with `hive label QUERY`, then: hive optimize"
+        )
     if by == "interrupted":
         return f"go on from here: hive optimize --resume {result['run_id']}"
     if by == "rejected":

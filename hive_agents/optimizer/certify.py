@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from hive_agents.evaluation.golden import load_golden
-from hive_agents.optimizer.session import OptimizerSession
-from hive_agents.optimizer.splits import split
+from hive_agents.evaluation.statistics import needed_queries, paired_difference, spent_alpha
+from hive_agents.optimizer.session import ConfigData, OptimizerSession
+from hive_agents.optimizer.space import parsed
+from hive_agents.optimizer.splits import LEAST, golden_size, split
 from hive_agents.retrieval import SearchEngine
 from hive_agents.retrieval.deployed import find_active
 from hive_agents.verification.deploy import switch
@@ -38,6 +40,7 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "after": result.candidate.metrics["nudcg"],
         "distractors_before": result.active.metrics["distractors"] if result.active else None,
         "distractors_after": result.candidate.metrics["distractors"],
+        "lost_tags": [change.tag for change in result.lost_tags],
         "difference": d.difference if d else None,
         "ci95": list(d.ci95) if d else None,
         "p_value": d.p_value if d else None,
@@ -48,6 +51,18 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "measurable": result.measurable,
     }
     return certificate, result.record()
+
+
+def queries_to_certify(session: OptimizerSession, best: ConfigData) -> int:
+    """About how many queries more it takes to certify a gain like that on the open queries, at least.
+
+    At least, because the open queries are those that it was tuned on; and no golden set under 20 is split at all.
+    """
+    alpha = spent_alpha(1, session.workspace.settings.gate.alpha)
+    old, new = session.baseline_measured.nudcg.tolist(), session.remeasure(parsed(best)).nudcg.tolist()
+    found = paired_difference(old, new, alpha=alpha)
+    held_out = found.n + (needed_queries(found, alpha) or 0)
+    return max(LEAST, golden_size(held_out)) - found.n
 
 
 def deploy_certified(session: OptimizerSession, name: str, evaluation: dict[str, Any], run_id: str) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.files import atomic_write
-from hive_agents.optimizer.report import ending, proposed_by
+from hive_agents.optimizer.report import ending, missing, proposed_by
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
 from hive_agents.retrieval import RetrievalConfig
+from hive_agents.verification.tags import TagChange
 
 _STYLE = """
 :root{--ink:#1c2430;--dim:#5b6675;--line:#d8dee6;--page:#fff;--good:#0a7d43;--bad:#b3261e;--bar:#2f6fdb;--soft:#f3f6fa}
@@ -44,6 +45,7 @@ def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
     sections = [
         _head(result),
         _certificate(result["certificate"]),
+        _rejected(result["rejected"]),
         "<h2>Progress</h2>" + _chart(result, session.headroom()),
         "<h2>What changes</h2>" + _changes(best["changes"]),
         "<h2>Diagnosis of the starting point</h2><p>" + escape(result["first_diagnosis"] or "–") + "</p>",
@@ -68,7 +70,8 @@ def restate(path: Path, result: Mapping[str, Any]) -> None:
 
 def _status(result: Mapping[str, Any]) -> str:
     stopped = f" (stopped by {escape(result['stopped_by'])})" if result["stopped_by"] else ""
-    told = f"<p>{escape(ending(result))}</p>" if result.get("decision") else ""
+    sentences = [missing(result), ending(result) if result.get("decision") else None]
+    told = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
     return f"<header><h1>{escape(result['status']).replace('_', ' ')}{stopped}</h1>{told}</header>"
 
 
@@ -114,7 +117,30 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
         ("smallest gain that would show", _number(certificate["mde"])),
     ]
     rows += [(escape(reason["code"]), escape(reason["message"])) for reason in certificate["reasons"]]
+    rows += [("watch", escape(str(TagChange(**change, blocks=False)))) for change in certificate["watch"]]
     return "<h2>Certificate</h2>" + _table(["", ""], rows, raw=True)
+
+
+def _rejected(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return ""
+    head = ["config", "change", "train", "validation", "distractors", "why, and the command that accepts it"]
+    told = "<p>Better on the open queries than what is kept.</p>"
+    return f"<h2>The best that was refused</h2>{told}" + _table(
+        head,
+        [
+            [
+                row["config"],
+                in_words(row["changes"]),
+                _number(row["train"]),
+                _number(row["validation"]),
+                _number(row["distractors"], 2),
+                row["why"],
+            ]
+            for row in rows
+        ],
+        numbers={2, 3, 4},
+    )
 
 
 def _chart(result: Mapping[str, Any], headroom: float | None) -> str:
@@ -171,14 +197,11 @@ def _changes(changes: Sequence[Mapping[str, Any]]) -> str:
 def _queries(session: OptimizerSession, before: RetrievalConfig, after: RetrievalConfig) -> str:
     a, b = session.remeasure(before), session.remeasure(after)
     rows = []
-    for split, old, new, golden in (
-        ("train", a.train, b.train, session.tuning.train),
-        ("validation", a.validation, b.validation, session.tuning.validation),
-    ):
-        for row, query in enumerate(golden):
-            x, y = float(old.nudcg[row]), float(new.nudcg[row])
-            counts = f"{int(old.distractors[row])} → {int(new.distractors[row])}"
-            rows.append((y - x, [query.id, split, query.query, _number(x), _number(y), _signed(y - x), counts]))
+    for row, query in enumerate(session.tuning.queries):
+        split = "train" if row < len(session.tuning.train) else "validation"
+        x, y = float(a.nudcg[row]), float(b.nudcg[row])
+        counts = f"{int(a.scores.distractors[row])} → {int(b.scores.distractors[row])}"
+        rows.append((y - x, [query.id, split, query.query, _number(x), _number(y), _signed(y - x), counts]))
     rows.sort(key=lambda entry: entry[0])
     head = ["id", "split", "query", "before", "after", "change", "distractors"]
     return _table(head, [row for _, row in rows], numbers={3, 4, 5, 6})
@@ -188,9 +211,8 @@ def _distractors(session: OptimizerSession, before: RetrievalConfig, after: Retr
     """Which distractors were returned, how often, before and after."""
     counts: dict[str, list[int]] = {}
     for column, config in enumerate((before, after)):
-        for cache in (session.train, session.validation):
-            for doc_id in cache.distractors_returned(config):
-                counts.setdefault(doc_id, [0, 0])[column] += 1
+        for doc_id in session.open.distractors_returned(config):
+            counts.setdefault(doc_id, [0, 0])[column] += 1
     rows = sorted(counts.items(), key=lambda item: (-item[1][0], item[0]))
     if not rows:
         return "<p>No distractor was returned, before or after.</p>"

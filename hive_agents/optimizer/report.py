@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hive_agents.optimizer.rejected import rejected
 from hive_agents.optimizer.session import UNNAMED, OptimizerSession
 from hive_agents.optimizer.space import parsed
 from hive_agents.optimizer.trial import Measured
@@ -21,7 +22,7 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
     best = state.get("best")
     status, stopped_by = state.get("status", "stopped"), state.get("stopped_by")
     if interrupted:
-        best = best or session.select(state.get("archive", []))
+        best = best or session.select(state.get("rows", []))
         if best is not None and best["name"] == UNNAMED:
             name = session.write(best, "the best so far when the run was interrupted", session.baseline.name)
             best = best | {"name": name}
@@ -39,6 +40,9 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         "baseline": base,
         "best": found,
         "certificate": certificate,
+        "needed_queries": certificate["needed_queries"] if certificate else state.get("needed_queries"),
+        # A run that goes on may yet keep something better.
+        "rejected": [] if interrupted else rejected(session, state),
         "iterations": rows,
         "proposer": proposers(rows),
         "usage": session.spending.to_json(),
@@ -80,6 +84,17 @@ def proposed_by(result: Mapping[str, Any]) -> list[str]:
         ]
         lines.append(f"heuristic instead of the model in {'; '.join(why)}")
     return lines
+
+
+def missing(result: Mapping[str, Any]) -> str | None:
+    """What it would take to show the gain of a candidate that too few queries exist for; None for all others."""
+    if result["stopped_by"] != "too_few_queries":
+        return None
+    needed, certificate = result["needed_queries"], result["certificate"]
+    if certificate is None:
+        return f"too few queries to hold any out: about {needed} more, or above, would show a gain like this one"
+    change = f"so few of the {certificate['n']} held-out queries change that nothing could be proof"
+    return change if needed is None else f"{change}: about {needed} more of them would show this gain"
 
 
 def ending(result: Mapping[str, Any]) -> str:

@@ -25,10 +25,11 @@ from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.model_proposer import ModelProposer
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation
+from hive_agents.optimizer.selection import Candidate, Change, ablated, by_lower_bound
 from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed, random_edit
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
-from hive_agents.optimizer.trial import Measured, by_folds, simplest
+from hive_agents.optimizer.trial import Measured, Refusal, refusal
 from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig
 from hive_agents.retrieval.config import parse_config
 from hive_agents.retrieval.deployed import active_config
@@ -91,28 +92,39 @@ class OptimizerSession:
         self._diagnoses: dict[str, Diagnosis] = {}
 
     @cached_property
-    def train(self) -> LaneCache:
-        return LaneCache(self.engine, self.tuning.train, budget=self.budget)
+    def open(self) -> LaneCache:
+        """The open queries: train and validation together, training queries first."""
+        return LaneCache(self.engine, self.tuning.queries, budget=self.budget)
 
     @cached_property
-    def validation(self) -> LaneCache:
-        return LaneCache(self.engine, self.tuning.validation)
+    def searched(self) -> LaneCache:
+        """The queries that ideas come from: all open ones, but for a model, which reads them, the training queries."""
+        if isinstance(self.proposer, ModelProposer):
+            return LaneCache(self.engine, self.tuning.train, budget=self.budget)
+        return self.open
 
     def measure(self, config: RetrievalConfig) -> Measured:
         """Raises: `BudgetExhausted`."""
-        return Measured(self.train.evaluate(config), self.validation.evaluate(config))
+        return Measured(self.open.evaluate(config), len(self.tuning.train))
 
     @cached_property
     def baseline_measured(self) -> Measured:
         """The baseline is measured whatever the budget: without it nothing can be said."""
-        train = LaneCache(self.engine, self.tuning.train)
-        return Measured(train.evaluate(self.baseline), self.validation.evaluate(self.baseline))
+        return self.remeasure(self.baseline)
+
+    def remeasure(self, config: RetrievalConfig) -> Measured:
+        """As `measure`; costs no budget."""
+        budget, self.open.budget = self.open.budget, None
+        try:
+            return self.measure(config)
+        finally:
+            self.open.budget = budget
 
     def diagnose(self, config: RetrievalConfig) -> Diagnosis:
-        """The diagnosis on the training queries; asked for the same config again, it costs nothing."""
+        """The diagnosis on the queries that ideas come from; asked for the same config again, it costs nothing."""
         mark = identity(config.model_dump(exclude_unset=True))
         if mark not in self._diagnoses:
-            self._diagnoses[mark] = diagnose(self.train, self.engine.index(config.collection), config)
+            self._diagnoses[mark] = diagnose(self.searched, self.engine.index(config.collection), config)
         return self._diagnoses[mark]
 
     def _configured_proposer(self) -> Proposer:
@@ -125,7 +137,7 @@ class OptimizerSession:
         situation = Situation(
             config=config,
             diagnosis=diagnosis,
-            cache=self.train,
+            cache=self.searched,
             index=self.engine.index(config.collection),
             tried=frozenset(state.get("tried", [])),
             iteration=state["iteration"],
@@ -166,29 +178,39 @@ class OptimizerSession:
     def changes(self, data: ConfigData) -> list[dict[str, Any]]:
         return changes_from(self.baseline, parsed(data))
 
-    def select(self, archive: Sequence[ConfigData]) -> ConfigData | None:
-        """The simplest accepted config within one standard error of the best; None where none beats the baseline."""
-        folds = self.tuning.regime in ("cross_validated", "uncertified")
-        base = self.baseline_measured
-        candidates = []
-        for data in archive:
-            found = self.remeasure(parsed(data))
-            scores = found.train.nudcg if folds else found.validation.nudcg
-            candidates.append((len(self.changes(data)), scores, data))
-        reference = (base.train if folds else base.validation).nudcg
-        better = [one for one in candidates if len(one[1]) and float(one[1].mean()) > float(reference.mean()) + 1e-9]
-        if not better:
-            return None
-        chosen: ConfigData = by_folds(better) if folds else simplest(better)
-        return chosen
+    def measured(self, rows: Sequence[Mapping[str, Any]]) -> list[tuple[ConfigData, Measured]]:
+        """Every config that these rows of trials measured, once, with its scores."""
+        found: dict[str, tuple[ConfigData, Measured]] = {}
+        for row in rows:
+            if row["train"] is not None and row["identity"] not in found:
+                data = self.restored(row["changes"])
+                found[row["identity"]] = (data, self.remeasure(parsed(data)))
+        return list(found.values())
 
-    def remeasure(self, config: RetrievalConfig) -> Measured:
-        """Known rankings, scored again: costs no budget."""
-        budget, self.train.budget = self.train.budget, None
-        try:
-            return self.measure(config)
-        finally:
-            self.train.budget = budget
+    def restored(self, changes: Sequence[Change]) -> ConfigData:
+        """The baseline with these changes."""
+        values = tuple((change["path"], change["b"]) for change in changes)
+        return next_data(self.baseline, Edit(values, "selection", ""))
+
+    def refusal(self, found: Measured) -> Refusal | None:
+        return refusal(found, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)
+
+    def select(self, rows: Sequence[Mapping[str, Any]]) -> ConfigData | None:
+        """The config for the gate, of all that were measured: None where none gains without harm."""
+        base = self.baseline_measured.nudcg
+        candidates = [Candidate(self.changes(data), found.nudcg - base) for data, found in self.measured(rows)]
+        for candidate in by_lower_bound(candidates):
+            if self._mean_with(candidate.changes) is not None:
+                return self.restored(ablated(candidate.changes, self._mean_with))
+        return None
+
+    def _mean_with(self, changes: Sequence[Change]) -> float | None:
+        """The mean over the open queries with these changes; None for a config that is faulty or does harm."""
+        data = self.restored(changes)
+        if self.faults(data):
+            return None
+        found = self.remeasure(parsed(data))
+        return None if self.refusal(found) else found.mean
 
     def write(self, data: ConfigData, reason: str, parent: str) -> str:
         """Write an accepted config as the next `configs/v<n>.json`, once; returns its name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,8 @@ Regime = Literal["named", "hashed", "cross_validated", "uncertified"]
 SIMILAR = 0.6
 SHARES = {"hashed": (0.50, 0.70), "cross_validated": (0.60, 0.60)}
 """Where train ends and validation ends, as shares of the clusters' hashes; the rest is the holdout."""
+LEAST, HASHED = 20, 40
+"""From so many queries on a holdout is set apart, and a validation split too."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,9 @@ def split(golden: GoldenSet) -> Splits:
     if golden.has_holdout:
         return _named(golden)
     n = len(golden)
-    if n < 20:
+    if n < LEAST:
         return Splits(golden, golden.only([]), None, "uncertified")
-    regime: Regime = "hashed" if n >= 40 else "cross_validated"
+    regime: Regime = "hashed" if n >= HASHED else "cross_validated"
     train, validation = SHARES[regime]
     places = _places(golden)
     return Splits(
@@ -44,6 +47,16 @@ def split(golden: GoldenSet) -> Splits:
         golden.only(query for query, place in places.items() if place >= validation),
         regime,
     )
+
+
+def golden_size(held_out: int) -> int:
+    """Return how many queries a golden set without named splits needs for a holdout of this size.
+
+    >>> golden_size(8), golden_size(30)
+    (20, 100)
+    """
+    sizes = {regime: math.ceil(round(held_out / (1 - upto), 9)) for regime, (_, upto) in SHARES.items()}
+    return sizes["cross_validated"] if sizes["cross_validated"] < HASHED else sizes["hashed"]
 
 
 def _named(golden: GoldenSet) -> Splits:

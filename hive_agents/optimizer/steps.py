@@ -14,13 +14,15 @@ from hive_agents.errors import Stale
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.optimizer.budget import BudgetExhausted
 from hive_agents.optimizer.proposal import merged
-from hive_agents.optimizer.session import UNNAMED, OptimizerSession, next_data
+from hive_agents.optimizer.rejected import stopped_by_gate
+from hive_agents.optimizer.session import OptimizerSession, next_data
 from hive_agents.optimizer.space import Edit, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.trial import Measured, judge_trial
 from hive_agents.runs import RunStore
 from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
+ABLATED = "what was measured best on the open queries, without the changes that don't pay"
 State = Mapping[str, Any]
 Update = dict[str, Any]
 
@@ -96,7 +98,7 @@ def judge(session: OptimizerSession, state: State) -> Update:
         verdict, feedback = judge_trial(found, base, incumbent, session.tuning.queries, session.workspace.settings.gate)
         rows.append(_row(session, state, proposal, found, verdict, feedback))
         if verdict == "accept":
-            accepted.append((found.train_nudcg, proposal, rows[-1]))
+            accepted.append((found.mean, proposal, rows[-1]))
     archive = list(state.get("archive", []))
     update: Update = {}
     if accepted:
@@ -128,19 +130,17 @@ def judge(session: OptimizerSession, state: State) -> Update:
 
 
 def finish(session: OptimizerSession, state: State) -> Update:
-    """Choose what goes to the gate: the simplest config within one standard error of the best."""
-    best = session.select(state.get("archive", []))
+    """Choose what goes to the gate, of all that was measured, by all open queries."""
+    from hive_agents.optimizer.certify import queries_to_certify
+
+    best = session.select(state.get("rows", []))
     if best is None:
         return {"status": "no_improvement", "best": None, "certificate": None, **_spent(session)}
     row = next((row for row in state["rows"] if row["identity"] == identity(best)), None)
-    reason = row["reason"] if row else "chosen on the validation queries"
-    name = best["name"]
-    if name == UNNAMED:
-        name = session.write(best, reason, session.baseline.name)
-    chosen = best | {"name": name}
+    chosen = best | {"name": session.write(best, row["reason"] if row else ABLATED, session.baseline.name)}
     if session.tuning.regime == "uncertified":
-        stop = {"status": "stopped", "stopped_by": "too_few_queries", "certificate": None}
-        return {"best": chosen, **stop, **_spent(session)}
+        needed = {"needed_queries": queries_to_certify(session, chosen), "certificate": None}
+        return {"best": chosen, "status": "stopped", "stopped_by": "too_few_queries", **needed, **_spent(session)}
     return {"best": chosen, "status": "certifying", **_spent(session)}
 
 
@@ -155,6 +155,8 @@ def certify(session: OptimizerSession, state: State) -> Update:
     update: Update = {"certificate": certificate, "evaluation": evaluation}
     if not state["deploy"]:
         update |= {"status": "stopped", "stopped_by": "no_deploy"}
+    elif not certificate["measurable"]:  # nobody could decide by these figures
+        update |= {"status": "stopped", "stopped_by": "too_few_queries"}
     return update | _spent(session)
 
 
@@ -176,7 +178,7 @@ def escalate(session: OptimizerSession, state: State) -> Update:
     before = session.baseline.model_dump(mode="json", exclude_unset=True)
     filing = Filing(
         kind="deploy",
-        title=f"deploy {best['name']}: {state['certificate']['decision']} by the gate",
+        title=f"deploy {best['name']}: {stopped_by_gate(state['certificate'])}",
         requester="agent:optimizer",
         context={
             "config": best["name"],
@@ -243,7 +245,7 @@ def _merge(session: OptimizerSession, state: State) -> dict[str, Any] | None:
     archive = state.get("archive", [])
     if len(archive) < 2:
         return None
-    scores = [session.remeasure(parsed(data)).train.nudcg for data in archive]
+    scores = [session.remeasure(parsed(data)).nudcg for data in archive]
     pairs = [(float((scores[a].clip(min=scores[b])).mean()), a, b) for a in range(len(archive)) for b in range(a)]
     _, a, b = max(pairs, key=lambda pair: (pair[0], -pair[1], -pair[2]))
     edits = [[(change["path"], change["b"]) for change in session.changes(archive[number])] for number in (a, b)]

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import math
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
-from hive_agents.evaluation.evaluate import mean
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.goals import Goal
 from hive_agents.judging.hybrid import HybridJudge
@@ -18,39 +15,60 @@ from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import FeedbackContext, Judgment, JudgmentAction, Signal
 from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import Scores
+from hive_agents.optimizer.selection import EQUAL
 from hive_agents.settings import Gate
+from hive_agents.verification.tags import falling_tags
 
 Verdict = Literal["accept", "retry"]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A config's scores on the training and the validation queries."""
+    """A config's scores on the open queries: `train` training queries, then the validation queries."""
 
-    train: Scores
-    validation: Scores
+    scores: Scores
+    train: int
+
+    @property
+    def nudcg(self) -> Floats:
+        """Of each open query."""
+        return self.scores.nudcg
+
+    @property
+    def mean(self) -> float:
+        return float(self.nudcg.mean())
 
     @property
     def train_nudcg(self) -> float:
-        return float(self.train.nudcg.mean())
+        return float(self.nudcg[: self.train].mean())
 
     @property
     def validation_nudcg(self) -> float | None:
-        return float(self.validation.nudcg.mean()) if len(self.validation.nudcg) else None
+        return float(self.nudcg[self.train :].mean()) if len(self.nudcg) > self.train else None
 
     @property
     def distractors(self) -> float:
-        return float(self.train.distractors.mean())
+        """The mean over the open queries."""
+        return float(self.scores.distractors.mean())
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What stops a config on the open queries, whatever it gains: the `tags` that are shown to lose, or distractors."""
+
+    why: str
+    tags: tuple[str, ...] = ()
+    distractors: bool = False
 
 
 GOAL = Goal(id="trial", name="A better config", goal_type="retrieval")
 RULES = (
     EvaluationRule(
         id="tag_falls",
-        condition="result['tag'] is not None and result['tag']['after'] < result['tag']['before'] - result['tag_drop']",
+        condition="len(result['lost_tags']) > 0",
         action=JudgmentAction.RETRY,
         priority=2,
-        description='tag "{tag[name]}" falls from {tag[before]:.2f} to {tag[after]:.2f}',
+        description="nUDCG of {lost_in_words}",
     ),
     EvaluationRule(
         id="distractors_rise",
@@ -66,98 +84,48 @@ def judge_trial(
     new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
 ) -> tuple[Verdict, str]:
     """Rules first (what the gate would block), then evidence; the feedback says what to do better."""
-    difference, error = paired_error(new.validation.nudcg, incumbent.validation.nudcg)
-    falling = [
-        {"name": tag, "before": before, "after": after}
-        for tag, before, after in _tags(tuning, baseline, new)
-        if after < before - gate.tag_drop
-    ]
-    figures = {
-        "tag": falling[0] if falling else None,
-        "tag_drop": gate.tag_drop,
-        "distractors": new.distractors,
-        "distractors_before": baseline.distractors,
-        "gain": new.train_nudcg - incumbent.train_nudcg,
-        "validation": difference,
-        "validation_error": error,
-    }
-    with ThreadPoolExecutor(1) as thread:  # the caller's own may have a running loop, as in a notebook
-        judgment = thread.submit(asyncio.run, HybridJudge(RULES, evidence).evaluate(GOAL, figures)).result()
-    by_rule = judgment.rule_id is not None and not judgment.escalated
-    told = judgment.reasoning.format_map(figures) if by_rule else judgment.reasoning
-    return ("accept" if judgment.action is JudgmentAction.ACCEPT else "retry"), told
+    figures = _figures(new, baseline, incumbent, tuning, gate)
+    judgment = _judgment(RULES, figures)
+    return ("accept" if judgment.action is JudgmentAction.ACCEPT else "retry"), _told(judgment, figures)
+
+
+def refusal(new: Measured, baseline: Measured, tuning: GoldenSet, gate: Gate) -> Refusal | None:
+    """All that the rules have against a config, None where they have nothing."""
+    figures = _figures(new, baseline, baseline, tuning, gate)
+    judged = {rule.id: _judgment([rule], figures) for rule in RULES}
+    against = {name: _told(judgment, figures) for name, judgment in judged.items() if judgment.rule_id is not None}
+    if not against:
+        return None
+    tags = tuple(figures["lost_tags"]) if "tag_falls" in against else ()
+    return Refusal("; ".join(against.values()), tags, "distractors_rise" in against)
 
 
 async def evidence(_: Goal, result: Any, __: FeedbackContext | None) -> Judgment:
-    """What the measured figures say: a gain on the training queries that the validation queries don't gainsay."""
-    gain, difference = result["gain"], result["validation"]
-    action, why = JudgmentAction.RETRY, f"{gain:+.3f} on the training queries"
-    if abs(gain) <= 1e-9:
-        why = "no gain on the training queries"
-    elif gain > 0 and difference < -result["validation_error"]:
-        why = f"gains on the training queries, and loses {-difference:.3f} on the validation queries"
-    elif gain > 0:
-        action = JudgmentAction.ACCEPT
+    """What the measured figures say: a gain over the incumbent on the open queries, all of them together."""
+    gain = result["gain"]
+    why = f"{gain:+.3f} on the open queries" if abs(gain) > EQUAL else "no gain on the open queries"
+    action = JudgmentAction.ACCEPT if gain > EQUAL else JudgmentAction.RETRY
     signal = Signal(source="evidence", action=action, confidence=1.0, detail=why)
     return Judgment(action=action, confidence=1.0, reasoning=why, signals=[signal])
 
 
-def paired_error(a: Floats, b: Floats) -> tuple[float, float]:
-    """Mean and standard error of a - b; (0, 0) without queries, an error of 0 with one.
-
-    >>> paired_error(np.array([1.0, 0.5]), np.array([0.5, 0.5]))
-    (0.25, 0.25)
-    """
-    if not len(a):
-        return 0.0, 0.0
-    delta = a - b
-    error = float(delta.std(ddof=1)) / math.sqrt(len(delta)) if len(delta) > 1 else 0.0
-    return float(delta.mean()), error
-
-
-def _tags(tuning: GoldenSet, before: Measured, after: Measured) -> list[tuple[str, float, float]]:
-    """Each tag's mean over train and validation together: a tag has few queries as it is."""
-    rows: dict[str, list[int]] = {}
-    for row, query in enumerate(tuning):
-        for tag in dict.fromkeys(query.tags):
-            rows.setdefault(tag, []).append(row)
-    old, new = (np.concatenate([found.train.nudcg, found.validation.nudcg]) for found in (before, after))
-    return [(tag, _mean(old, where), _mean(new, where)) for tag, where in sorted(rows.items())]
+def _figures(new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate) -> dict[str, Any]:
+    tags = [query.tags for query in tuning]
+    lost = [change for change in falling_tags(tags, baseline.nudcg.tolist(), new.nudcg.tolist(), gate) if change.blocks]
+    return {
+        "lost_tags": [change.tag for change in lost],
+        "lost_in_words": "; ".join(f'tag "{change.tag}" falls {change.figures}' for change in lost),
+        "distractors": new.distractors,
+        "distractors_before": baseline.distractors,
+        "gain": float((new.nudcg - incumbent.nudcg).mean()),
+    }
 
 
-def _mean(values: Floats, where: list[int]) -> float:
-    value = mean(values[where].tolist())
-    assert value is not None
-    return value
+def _judgment(rules: Sequence[EvaluationRule], figures: Mapping[str, Any]) -> Judgment:
+    with ThreadPoolExecutor(1) as thread:  # the caller's own may have a running loop, as in a notebook
+        return thread.submit(asyncio.run, HybridJudge(rules, evidence).evaluate(GOAL, figures)).result()
 
 
-def simplest(candidates: list[tuple[int, Floats, Any]]) -> Any:
-    """The candidate with the fewest changes within one standard error of the best mean.
-
-    Each is (number of changes, per-query scores, payload). Source: the one-standard-error rule of Breiman et al.,
-    "Classification and Regression Trees" (1984), with paired differences. Ties go to the higher mean, then to the
-    earlier candidate.
-    """
-    best = max(candidates, key=lambda candidate: float(candidate[1].mean()))
-    within = []
-    for place, (changes, scores, payload) in enumerate(candidates):
-        difference, error = paired_error(best[1], scores)
-        if difference <= error + 1e-12:
-            within.append((changes, -float(scores.mean()), place, payload))
-    return min(within, key=lambda entry: entry[:3])[3]
-
-
-def by_folds(candidates: list[tuple[int, Floats, Any]], folds: int = 5) -> Any:
-    """Selection without a validation split: the config that `simplest` picks most often with a fold left out."""
-    n = len(candidates[0][1])
-    places = np.arange(n) % min(folds, max(n, 1))
-    votes: dict[int, int] = {}
-    for fold in range(int(places.max(initial=0)) + 1):
-        kept = places != fold
-        numbered = [
-            (changes, scores[kept] if kept.any() else scores, place)
-            for place, (changes, scores, _) in enumerate(candidates)
-        ]
-        winner = simplest(numbered)
-        votes[winner] = votes.get(winner, 0) + 1
-    return candidates[min(votes, key=lambda place: (-votes[place], place))][2]
+def _told(judgment: Judgment, figures: Mapping[str, Any]) -> str:
+    by_rule = judgment.rule_id is not None and not judgment.escalated
+    return judgment.reasoning.format_map(figures) if by_rule else judgment.reasoning

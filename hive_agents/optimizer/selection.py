@@ -1,0 +1,77 @@
+"""Which of the measured configs goes to the gate: by all open queries, and without changes that don't pay.
+
+The rule was settled by `benchmarks/optimizer.py --rules`: regret on unseen queries over many splits of worlds that
+differ. One standard error is taken off because the best of many noisy means is too good to be true.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hive_agents.optimizer.cached_lanes import Floats
+
+Change = dict[str, Any]
+EQUAL = 1e-12
+"""Means that differ by less are equal: they differ by the order of additions."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """`gain` is the paired gain over the baseline, a value an open query; `changes` are from the baseline."""
+
+    changes: Sequence[Change]
+    gain: Floats
+
+
+def lower_bound(gain: Floats) -> float:
+    """Return the mean of paired gains less one standard error; of one query the gain itself.
+
+    >>> import numpy as np
+    >>> lower_bound(np.array([0.5, 0.0]))
+    0.0
+    """
+    error = float(gain.std(ddof=1)) / math.sqrt(len(gain)) if len(gain) > 1 else 0.0
+    return float(gain.mean()) - error
+
+
+def by_lower_bound(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates that gain at all, the highest lower bound of the gain first.
+
+    Ties go to fewer changes, then to the earlier candidate.
+    """
+    gaining = [candidate for candidate in candidates if float(candidate.gain.mean()) > EQUAL]
+    return sorted(gaining, key=lambda one: (-round(lower_bound(one.gain), 12), len(one.changes)))
+
+
+def ablated(changes: Sequence[Change], mean_of: Callable[[Sequence[Change]], float | None]) -> list[Change]:
+    """Return the changes that pay: what can be taken out without lowering the mean is out.
+
+    `mean_of` gives the mean over the open queries with just these changes, and None where such a config may not be
+    chosen. Changes are tried alone and, since some work only together, all of one block at once; the removal that
+    leaves the highest mean comes first, of equal ones the larger, until nothing can go.
+    """
+    kept, mean = list(changes), mean_of(changes)
+    while mean is not None:
+        tried = [(left, mean_of(left)) for left in _removals(kept)]
+        possible = [(value, left) for left, value in tried if value is not None and value >= mean - EQUAL]
+        if not possible:
+            break
+        mean, kept = max(possible, key=lambda one: (round(one[0], 12), -len(one[1])))
+    return kept
+
+
+def _removals(changes: Sequence[Change]) -> Iterator[list[Change]]:
+    """What is left without one change, and without all changes of one block, such as dynamic_k."""
+    paths = [change["path"] for change in changes]
+    blocks = [path.rpartition(".")[0] for path in paths]
+    out = [{path} for path in paths]
+    out += [
+        {path for path, of in zip(paths, blocks, strict=True) if of == block}
+        for block in dict.fromkeys(blocks)
+        if blocks.count(block) > 1
+    ]
+    for removed in out:
+        yield [change for change in changes if change["path"] not in removed]
