@@ -135,7 +135,7 @@ _ENDINGS = {
 
 
 def parts(result: dict[str, Any]) -> list[Any]:
-    from hive_agents.optimizer.report import ending, missing, proposed_by
+    from hive_agents.optimizer.report import ending, missing, proposed_by, room_left
     from hive_agents.optimizer.space import in_words
     from hive_agents.verification.tags import TagChange
 
@@ -149,7 +149,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
     report = f"  report: {result['report']}"
     if result["status"] == "no_improvement":
         told = f"nothing that was measured beats {result['baseline']['config']} on the open queries and does no harm"
-        return [*lines, told, *_refused(result), report]
+        return [*lines, told, *_refused(result), *(f"  {line}" for line in room_left(result)), report]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
     lines.append("  (the surest gain over all open queries, training and validation; every change in it pays)")
     if certificate:
@@ -171,7 +171,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
         lines.append(f"  waits for a person: approval request {result['approval_id']}")
     if result.get("decision"):
         lines.append(f"  {ending(result)}")
-    lines += [*_refused(result), report]
+    lines += [*_refused(result), *(f"  {line}" for line in room_left(result)), report]
     if result["status"] == "stopped":
         lines.append(f"  {_what_next(result)}")
     return lines

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.files import atomic_write
-from hive_agents.optimizer.report import ending, missing, proposed_by
+from hive_agents.optimizer.report import ending, missing, proposed_by, room_left
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
 from hive_agents.retrieval import RetrievalConfig
@@ -46,7 +46,8 @@ def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
         _head(result),
         _certificate(result["certificate"]),
         _rejected(result["rejected"]),
-        "<h2>Progress</h2>" + _chart(result, session.headroom()),
+        "<h2>Progress</h2>" + _chart(result, (result["headroom"] or {}).get("best")),
+        "".join(f"<p>{escape(line)}.</p>" for line in room_left(result)),
         "<h2>What changes</h2>" + _changes(best["changes"]),
         "<h2>Diagnosis of the starting point</h2><p>" + escape(result["first_diagnosis"] or "–") + "</p>",
         "<h2>Queries, before and after</h2>" + _queries(session, before, after),

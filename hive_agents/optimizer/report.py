@@ -33,6 +33,7 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         base = base | {"holdout": certificate["before"]}
         found = found | {"holdout": certificate["after"]}
     rows = [{key: row[key] for key in ROW} for row in state.get("rows", [])]
+    room = None if interrupted else session.headroom(session.baseline if best is None else parsed(best))
     evaluations, seconds = session.budget.evaluations, state.get("seconds", 0.0)
     return {
         "run_id": run_id,
@@ -43,6 +44,7 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         "needed_queries": certificate["needed_queries"] if certificate else state.get("needed_queries"),
         # A run that goes on may yet keep something better.
         "rejected": [] if interrupted else rejected(session, state),
+        "headroom": room.to_json() if room else None,
         "iterations": rows,
         "proposer": proposers(rows),
         "usage": session.spending.to_json(),
@@ -54,6 +56,21 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         "stopped_by": stopped_by,
         "approval_id": state.get("approval_id"),
     }
+
+
+def room_left(result: Mapping[str, Any]) -> list[str]:
+    """Return what the headroom says, a sentence each; nothing where it wasn't looked for."""
+    found = result["headroom"]
+    if found is None:
+        return []
+    lines = [
+        f"headroom on the training queries: {result['best']['train']:.3f} chosen, {found['best']:.3f} the best of"
+        f" {found['trials']} trials (optimistic: chosen there), {found['each_query']:.3f} with a config for each query"
+    ]
+    for one in found["out_of_reach"]:
+        queries = len(one["queries"])
+        lines.append(f"out of reach of every trial: {one['points']:.3f} in {queries} queries, where {one['reason']}")
+    return lines
 
 
 def proposers(rows: Sequence[Mapping[str, Any]]) -> str:

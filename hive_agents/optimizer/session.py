@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from hive_agents.errors import HiveError, has_errors
@@ -21,12 +20,13 @@ from hive_agents.llm import model_names
 from hive_agents.optimizer.budget import Budget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
+from hive_agents.optimizer.headroom import Headroom, headroom
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.model_proposer import ModelProposer
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation
 from hive_agents.optimizer.selection import Candidate, Change, ablated, by_lower_bound
-from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed, random_edit
+from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, Refusal, refusal
@@ -34,8 +34,7 @@ from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig
 from hive_agents.retrieval.config import parse_config
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.settings import Optimizer
-from hive_agents.verification.check import check_config, stored_from
-from hive_agents.verification.semantics import check_semantics
+from hive_agents.verification.check import check_config
 from hive_agents.workspace import Workspace
 
 ConfigData = dict[str, Any]
@@ -147,16 +146,10 @@ class OptimizerSession:
         )
         return self.proposer.propose(situation)
 
-    def headroom(self, trials: int = 150) -> float | None:
-        """The best training score of many random configs: what tuning on these queries could claim. Optimistic."""
-        index, rng = self.engine.index(self.baseline.collection), Random(self.settings.seed)
-        cache = LaneCache(self.engine, self.tuning.train)
-        scores = []
-        for _ in range(trials):
-            config = parsed(apply(self.baseline, random_edit(rng, index).values))
-            if not check_semantics(self.workspace, stored_from(config, "configs/random.json")):
-                scores.append(float(cache.evaluate(config).nudcg.mean()))
-        return max(scores, default=None)
+    def headroom(self, chosen: RetrievalConfig) -> Headroom | None:
+        """Return how far `chosen` is from the best that thousands of trials find on the training queries."""
+        cache, index = LaneCache(self.engine, self.tuning.train), self.engine.index(self.baseline.collection)
+        return headroom(cache, index, self.baseline, chosen, seed=self.settings.seed)
 
     def faults(self, data: ConfigData) -> list[str]:
         """What levels 1 and 2 say against a proposed config; empty means it may be measured."""

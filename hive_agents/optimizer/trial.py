@@ -15,11 +15,13 @@ from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import FeedbackContext, Judgment, JudgmentAction, Signal
 from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import Scores
-from hive_agents.optimizer.selection import EQUAL
+from hive_agents.optimizer.selection import EQUAL, standard_error
 from hive_agents.settings import Gate
 from hive_agents.verification.tags import falling_tags
 
 Verdict = Literal["accept", "retry"]
+SHARE_OF_ERROR = 0.5
+"""A gain has to exceed so many of its standard errors: settled by whole runs over repeated splits of several worlds."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,11 @@ def refusal(new: Measured, baseline: Measured, tuning: GoldenSet, gate: Gate) ->
 
 async def evidence(_: Goal, result: Any, __: FeedbackContext | None) -> Judgment:
     """What the measured figures say: a gain over the incumbent on the open queries, all of them together."""
-    gain = result["gain"]
+    gain, least = result["gain"], SHARE_OF_ERROR * result["error"]
     why = f"{gain:+.3f} on the open queries" if abs(gain) > EQUAL else "no gain on the open queries"
-    action = JudgmentAction.ACCEPT if gain > EQUAL else JudgmentAction.RETRY
+    if EQUAL < gain <= least:
+        why += f", less than {least:.3f}, half of its standard error"
+    action = JudgmentAction.ACCEPT if gain > max(EQUAL, least) else JudgmentAction.RETRY
     signal = Signal(source="evidence", action=action, confidence=1.0, detail=why)
     return Judgment(action=action, confidence=1.0, reasoning=why, signals=[signal])
 
@@ -118,6 +122,7 @@ def _figures(new: Measured, baseline: Measured, incumbent: Measured, tuning: Gol
         "distractors": new.distractors,
         "distractors_before": baseline.distractors,
         "gain": float((new.nudcg - incumbent.nudcg).mean()),
+        "error": standard_error(new.nudcg - incumbent.nudcg),
     }
 
 
