@@ -83,8 +83,8 @@ class HiveError(Exception):
         if code is not None:
             HiveError._classes[code] = cls
 
-    def __new__(cls, diagnostics: Sequence[Diagnostic], exit_code: int | None = None) -> Self:  # noqa: ARG004 - for __init__
-        chosen = HiveError._classes.get(diagnostics[0].code, cls) if cls is HiveError else cls
+    def __new__(cls, diagnostics: Sequence[Diagnostic] = (), *_: object, **__: object) -> Self:
+        chosen = HiveError._classes.get(diagnostics[0].code, cls) if cls is HiveError and diagnostics else cls
         return super().__new__(cast("type[Self]", chosen))
 
     def __init__(self, diagnostics: Sequence[Diagnostic], exit_code: int | None = None) -> None:

@@ -133,10 +133,9 @@ def with_surface(
             function(surface, **given)
 
         parameters = list(signature(function, eval_str=True).parameters.values())[1:]
-        parameters = [one for one in parameters if one.kind is not Parameter.VAR_KEYWORD]
         if as_user is not None:
             option = Annotated[str | None, typer.Option("--as", metavar="USER", help=as_user)]
-            at = next((n for n, one in enumerate(parameters) if one.name == before), len(parameters))
+            at = len(parameters) if before is None else [one.name for one in parameters].index(before)
             parameters.insert(at, _option("as_user", option, None))
         if workspace:
             parameters.append(_option("workspace", _WorkspaceOption, None))
