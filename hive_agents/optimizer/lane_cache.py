@@ -24,7 +24,7 @@ from hive_agents.retrieval.cutoff import occurrences
 from hive_agents.retrieval.fusion import lane_weights, rank_step, rrf_scores
 from hive_agents.retrieval.recent import Recent
 
-_POOLS, _FUSED = 64, 64
+_POOLS, _PLAIN, _FUSED = 64, 16, 64
 _PREFIX = 48
 """So many places of a fused list are kept in order: enough for every list that is scored, mostly."""
 
@@ -51,6 +51,14 @@ class _Pool:
     keyword: Ints
     vector: Ints
     best_cosine: Floats
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """The fused scores of a pool's columns before boosts, -1 for what is no candidate, and the candidates' count."""
+
+    scores: Floats
+    available: Ints
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,7 @@ class LaneCache:
         self._index = self._lanes.index
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
         self._pools: Recent[_PoolKey, _Pool] = Recent(_POOLS)
+        self._plain: Recent[tuple[_PoolKey, object], _Plain] = Recent(_PLAIN)
         self._fused: Recent[tuple[_PoolKey, object, BoostKey, int, int | None], _Fused] = Recent(_FUSED)
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
@@ -207,9 +216,7 @@ class LaneCache:
         if config.retrieval.candidates > MAX_DEPTH:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
         retrieval = config.retrieval
-        # One lane's ranks are in its own order whatever the constants, and cost little.
-        fusion = (retrieval.method, retrieval.candidates, retrieval.rrf_k, *retrieval.weights.model_dump().values())
-        key = (pool_key, fusion, boost_key(config.boosts), max(_PREFIX, wanted), retrieval.per_document)
+        key = (pool_key, _fusion(config), boost_key(config.boosts), max(_PREFIX, wanted), retrieval.per_document)
         fused = self._fused.get(key, lambda: self._fuse(config, pool_key, wanted))
         available = fused.available
         returned = np.minimum(available, retrieval.top_k)
@@ -233,18 +240,15 @@ class LaneCache:
         return thinned
 
     def _ordered(self, config: RetrievalConfig, pool_key: _PoolKey, width: int) -> _Fused:
-        pool, retrieval = self._pool(pool_key), config.retrieval
-        weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
-        lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
-        ranks = [np.where(lane <= retrieval.candidates, lane, 0) for lane in lanes]
-        scores = rrf_scores(ranks, weights, retrieval.rrf_k)
-        candidate = np.logical_or.reduce([rank > 0 for rank in ranks])
+        pool = self._pool(pool_key)
+        plain = self._plain.get((pool_key, _fusion(config)), lambda: _plain_scores(pool, config))
+        scores, available = plain.scores, plain.available
         if config.boosts:
-            scores *= self._lanes.factors(config.boosts, pool.chunks)
-        order = _best_columns(np.where(candidate, scores, -1.0), width)
+            scores = np.where(scores >= 0, scores * self._lanes.factors(config.boosts, pool.chunks), -1.0)
+        order = _best_columns(scores, width)
         documents = self._index.document_numbers(np.take_along_axis(pool.chunks, order, axis=1))
         best = np.take_along_axis(scores, order, axis=1)
-        return _Fused(order, best, candidate.sum(axis=1), documents, self._labels(documents), self.golden.k)
+        return _Fused(order, best, available, documents, self._labels(documents), self.golden.k)
 
     def _labels(self, documents: Ints) -> NDArray[np.int8]:
         keys, labels = self._judged
@@ -278,6 +282,22 @@ class LaneCache:
         keyword = self._lanes.keyword(filters, params)[:, :keyword_depth]
         vector, best = self._lanes.vector(filters)
         return _joined(keyword, vector[:, :vector_depth], best)
+
+
+def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
+    """What decides the fused scores of a pool, as a key."""
+    retrieval = config.retrieval
+    return (retrieval.method, retrieval.candidates, retrieval.rrf_k, *retrieval.weights.model_dump().values())
+
+
+def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _Plain:
+    retrieval = config.retrieval
+    weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
+    lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
+    ranks = [np.where(lane <= retrieval.candidates, lane, 0) for lane in lanes]
+    candidate = np.logical_or.reduce([rank > 0 for rank in ranks])
+    scores = np.where(candidate, rrf_scores(ranks, weights, retrieval.rrf_k), -1.0)
+    return _Plain(scores, candidate.sum(axis=1))
 
 
 def _joined(keyword: Ints, vector: Ints, best_cosine: Floats) -> _Pool:

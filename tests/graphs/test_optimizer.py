@@ -139,7 +139,7 @@ def test_too_few_queries_are_optimized_on_and_certify_nothing(tmp_path: Path) ->
 
 
 def test_a_spent_budget_ends_the_search_and_is_named(tmp_path: Path) -> None:
-    splits = ["train"] * 4 + ["validation"] * 2 + ["holdout"] * 4
+    splits = ["train"] * 2 + ["validation"] * 2 + ["holdout"] * 6
     queries = [topic_query(topic, split=split) for topic, split in zip(TOPICS, splits, strict=True)]
     result = run(small(tmp_path / "w", queries), evaluations=100, iterations=50)
     assert 0 < result["evaluations"] <= 100

@@ -86,7 +86,10 @@ class Asked:
         return self.session.propose(config, self.session.diagnose(config), {"iteration": iteration, **state})
 
     def heuristic(self) -> Proposed:
-        session = OptimizerSession(self.session.workspace, self.session.settings, proposer=HeuristicProposer())
+        """What the heuristic proposes from the queries that the model may read."""
+        session = OptimizerSession(self.session.workspace, self.session.settings, proposer=self.session.proposer)
+        assert session.searched.golden.queries == session.tuning.train.queries
+        session.proposer = HeuristicProposer()
         return session.propose(session.baseline, session.diagnose(session.baseline), {"iteration": 1})
 
     @property
