@@ -69,7 +69,7 @@ class HeuristicProposer:
         return Proposed(tuple(edits))
 
     def _swept(self, situation: Situation) -> list[Edit]:
-        """Every lever alone, by what it gains on the training queries; ties in an order the seed decides."""
+        """Every lever alone, by what it gains; ties in an order the seed decides."""
         edits = list(sweep(situation.config, situation.index, wide=situation.wide))
         order = np.random.default_rng([situation.seed, situation.iteration]).permutation(len(edits))
         scored = []
@@ -80,8 +80,7 @@ class HeuristicProposer:
             scored.append((gain, place))
         ranked = sorted(scored, key=lambda pair: -pair[0])
         return [
-            Edit(edits[place].values, "sweep", f"{edits[place].reason}: {gain:+.3f} on the training queries")
-            for gain, place in ranked
+            Edit(edits[place].values, "sweep", f"{edits[place].reason}: {gain:+.3f} nUDCG") for gain, place in ranked
         ]
 
 

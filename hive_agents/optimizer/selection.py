@@ -33,8 +33,17 @@ def lower_bound(gain: Floats) -> float:
     >>> lower_bound(np.array([0.5, 0.0]))
     0.0
     """
-    error = float(gain.std(ddof=1)) / math.sqrt(len(gain)) if len(gain) > 1 else 0.0
-    return float(gain.mean()) - error
+    return float(gain.mean()) - standard_error(gain)
+
+
+def standard_error(gain: Floats) -> float:
+    """Return the standard error of the mean; 0 for one query, whose spread can't be known.
+
+    >>> import numpy as np
+    >>> standard_error(np.array([0.5, 0.0]))
+    0.25
+    """
+    return float(gain.std(ddof=1)) / math.sqrt(len(gain)) if len(gain) > 1 else 0.0
 
 
 def by_lower_bound(candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -14,11 +14,13 @@ from hive_agents.judging.hybrid import HybridJudge
 from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import FeedbackContext, Judgment, JudgmentAction, Signal
 from hive_agents.optimizer.lane_cache import Floats, Scores
-from hive_agents.optimizer.selection import EQUAL
+from hive_agents.optimizer.selection import EQUAL, standard_error
 from hive_agents.settings import Gate
 from hive_agents.verification.tags import falling_tags
 
 Verdict = Literal["accept", "retry"]
+EVIDENCE = 0.5
+"""A step must gain so many standard errors: with none the search follows noise, with one it stops at small gains."""
 
 
 @dataclass(frozen=True)
@@ -100,23 +102,27 @@ def refusal(new: Measured, baseline: Measured, tuning: GoldenSet, gate: Gate) ->
 
 
 async def evidence(_: Goal, result: Any, __: FeedbackContext | None) -> Judgment:
-    """What the measured figures say: a gain over the incumbent on the open queries, all of them together."""
-    gain = result["gain"]
+    """What the measured figures say: a gain over the incumbent on the open queries that isn't lost in their noise."""
+    gain, error = result["gain"], result["error"]
     why = f"{gain:+.3f} on the open queries" if abs(gain) > EQUAL else "no gain on the open queries"
-    action = JudgmentAction.ACCEPT if gain > EQUAL else JudgmentAction.RETRY
+    proved = gain > EQUAL and gain > EVIDENCE * error
+    if gain > EQUAL and not proved:
+        why += f", of which {error:.3f} is the standard error: too little to build on"
+    action = JudgmentAction.ACCEPT if proved else JudgmentAction.RETRY
     signal = Signal(source="evidence", action=action, confidence=1.0, detail=why)
     return Judgment(action=action, confidence=1.0, reasoning=why, signals=[signal])
 
 
 def _figures(new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate) -> dict[str, Any]:
-    tags = [query.tags for query in tuning]
+    tags, gain = [query.tags for query in tuning], new.nudcg - incumbent.nudcg
     lost = [change for change in falling_tags(tags, baseline.nudcg.tolist(), new.nudcg.tolist(), gate) if change.blocks]
     return {
         "lost_tags": [change.tag for change in lost],
         "lost_in_words": "; ".join(f'tag "{change.tag}" falls {change.figures}' for change in lost),
         "distractors": new.distractors,
         "distractors_before": baseline.distractors,
-        "gain": float((new.nudcg - incumbent.nudcg).mean()),
+        "gain": float(gain.mean()),
+        "error": standard_error(gain),
     }
 
 

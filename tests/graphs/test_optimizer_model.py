@@ -33,10 +33,13 @@ HAIKU = "bedrock:anthropic.claude-3-haiku-20240307-v1:0"
 
 
 def advised(root: Path, model: str) -> Workspace:
-    """A workspace whose optimizer has a model, and too small a holdout for the gate to pass anything."""
+    """A workspace whose optimizer has a model, and a holdout that gains without proof: two of eight want the FAQ."""
     workspace = make_topics(root)
     splits = ["train"] * 4 + ["validation"] * 2 + ["holdout"] * 4
     queries = [topic_query(topic, split=split) for topic, split in zip(TOPICS, splits, strict=True)]
+    queries += [entry | {"id": f"{entry['id']}-2", "query": f"the {entry['query']}"} for entry in queries[6:]]
+    for entry in queries[-2:]:
+        entry |= {"relevant": entry["distractors"], "distractors": entry["relevant"]}
     write_golden(workspace, [entry | {"query": f"{entry['query']} {entry['split']}"} for entry in queries])
     activate(workspace, "naive")
     (workspace.configs / "careful.json").unlink()

@@ -5,15 +5,13 @@ import numpy as np
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
 from hive_agents.judging.verdict import JudgmentAction
 from hive_agents.optimizer.lane_cache import Scores
-from hive_agents.optimizer.trial import GOAL, Measured, by_folds, evidence, judge_trial, simplest
+from hive_agents.optimizer.trial import GOAL, Measured, evidence, judge_trial, refusal
 from hive_agents.settings import Gate
 
 
 def measured(train: list[float], validation: list[float], distractors: float = 0.0) -> Measured:
-    def scores(values: list[float]) -> Scores:
-        return Scores(np.array(values), np.full(len(values), distractors), np.ones(len(values), np.int64))
-
-    return Measured(scores(train), scores(validation))
+    values = np.array([*train, *validation])
+    return Measured(Scores(values, np.full(len(values), distractors), np.ones(len(values), np.int64)), len(train))
 
 
 def queries(tags: list[str]) -> GoldenSet:
@@ -23,56 +21,80 @@ def queries(tags: list[str]) -> GoldenSet:
 
 BASE = measured([0.5, 0.5], [0.5, 0.5], distractors=1.0)
 TAGS = queries(["a", "b", "a", "b"])
+MANY = queries(["old"] * 8 + ["new"] * 8)
+LOSES_OLD = measured([0.3] * 8, [1.0] * 8)
+EVEN = measured([0.5] * 8, [0.5] * 8)
 
 
-def test_a_gain_on_both_splits_is_accepted() -> None:
+def test_a_gain_over_all_open_queries_is_accepted() -> None:
     verdict, feedback = judge_trial(measured([0.6, 0.6], [0.6, 0.5], 1.0), BASE, BASE, TAGS, Gate())
     assert verdict == "accept"
-    assert "+0.100" in feedback
+    assert "+0.075 on the open queries" in feedback
 
 
-def test_a_tag_that_falls_is_sent_back_whatever_the_mean() -> None:
-    verdict, feedback = judge_trial(measured([0.2, 1.0], [0.5, 1.0], 1.0), BASE, BASE, TAGS, Gate())
+def test_a_loss_on_the_validation_queries_alone_stops_nobody() -> None:
+    assert judge_trial(measured([0.8, 0.8], [0.42, 0.42], 1.0), BASE, BASE, TAGS, Gate())[0] == "accept"
+
+
+def test_a_gain_on_the_training_queries_that_the_others_lose_again_is_sent_back() -> None:
+    verdict, feedback = judge_trial(measured([0.6, 0.6], [0.3, 0.3], 1.0), BASE, BASE, TAGS, Gate())
+    assert (verdict, "-0.050 on the open queries" in feedback) == ("retry", True)
+
+
+def test_a_gain_that_is_small_beside_its_noise_is_sent_back() -> None:
+    noisy = measured([1.4, -0.3], [1.3, -0.3], 1.0)
+    verdict, feedback = judge_trial(noisy, BASE, BASE, TAGS, Gate())
+    assert (verdict, feedback[:26]) == ("retry", "+0.025 on the open queries")
+    assert "too little to build on" in feedback
+
+
+def test_a_tag_that_is_shown_to_lose_is_sent_back_whatever_the_mean() -> None:
+    verdict, feedback = judge_trial(LOSES_OLD, EVEN, EVEN, MANY, Gate())
     assert verdict == "retry"
-    assert 'tag "a"' in feedback
+    assert 'tag "old" falls 0.50 -> 0.30 (n = 8' in feedback
+
+
+def test_a_tag_of_two_queries_that_falls_stops_nobody() -> None:
+    new = measured([0.3, 1.0], [0.3, 1.0], 1.0)
+    assert judge_trial(new, BASE, BASE, TAGS, Gate())[0] == "accept"
+    assert judge_trial(new, BASE, BASE, TAGS, Gate(tag_evidence="any"))[0] == "retry"
 
 
 def test_more_distractors_are_sent_back() -> None:
     verdict, feedback = judge_trial(measured([0.9, 0.9], [0.9, 0.9], 1.5), BASE, BASE, TAGS, Gate())
-    assert (verdict, "distractors rise" in feedback) == ("retry", True)
+    assert (verdict, "distractors rise from 1.00 to 1.50" in feedback) == ("retry", True)
 
 
-def test_a_loss_on_validation_beyond_its_error_is_sent_back() -> None:
-    verdict, feedback = judge_trial(measured([0.6, 0.6], [0.42, 0.42], 1.0), BASE, BASE, TAGS, Gate())
-    assert (verdict, "validation" in feedback) == ("retry", True)
+def test_distractors_count_over_all_open_queries() -> None:
+    scores = Scores(np.full(4, 0.9), np.array([2.0, 2.0, 0.0, 0.0]), np.ones(4, np.int64))
+    assert judge_trial(Measured(scores, 2), BASE, BASE, TAGS, Gate())[0] == "accept"
 
 
-def test_the_simplest_config_within_one_error_of_the_best_is_chosen() -> None:
-    truth = np.linspace(0.2, 0.8, 40)
-    noise = np.tile([0.1, -0.1], 20)
-    best = (6, truth + noise + 0.01, "complicated")  # 0.01 better, give or take 0.016
-    near = (1, truth, "simple")
-    far = (0, truth - 0.3, "naive")
-    assert simplest([best, near, far]) == "simple"
+def test_a_refusal_names_everything_that_is_against_a_config() -> None:
+    worse = Measured(Scores(LOSES_OLD.nudcg, np.full(16, 0.5), np.ones(16, np.int64)), 8)
+    found = refusal(worse, EVEN, MANY, Gate())
+    assert found is not None
+    assert (found.tags, found.distractors) == (("old",), True)
+    assert 'tag "old"' in found.why
+    assert "distractors rise from 0.00 to 0.50" in found.why
 
 
-def test_of_equally_simple_configs_the_better_one_is_chosen() -> None:
-    scores = np.linspace(0.2, 0.8, 20)
-    assert simplest([(1, scores - 0.001, "a"), (1, scores, "b")]) == "b"
+def test_a_config_that_does_no_harm_is_not_refused_though_it_gains_nothing() -> None:
+    assert refusal(BASE, BASE, TAGS, Gate()) is None
 
 
-def test_cross_validated_selection_does_not_hang_on_one_query() -> None:
-    steady = np.full(20, 0.6)
-    lucky = np.full(20, 0.5)
-    lucky[3] = 3.0
-    assert by_folds([(1, steady, "steady"), (2, lucky, "lucky")]) == "steady"
+def test_what_was_measured_has_a_mean_for_each_split_and_one_for_both() -> None:
+    found = measured([0.2, 0.4], [1.0])
+    assert round(found.train_nudcg, 9) == 0.3
+    assert found.validation_nudcg == 1.0
+    assert round(found.mean, 9) == round(1.6 / 3, 9)
+    assert measured([0.2], []).validation_nudcg is None
 
 
 async def test_a_trial_is_judged_under_a_running_loop_too() -> None:
-    assert judge_trial(BASE, BASE, BASE, TAGS, Gate()) == ("retry", "no gain on the training queries")
+    assert judge_trial(BASE, BASE, BASE, TAGS, Gate()) == ("retry", "no gain on the open queries")
 
 
 async def test_the_verdict_without_a_rule_is_one_of_evidence() -> None:
-    figures = {"gain": 0.1, "validation": 0.0, "validation_error": 0.0}
-    judgment = await evidence(GOAL, figures, None)
+    judgment = await evidence(GOAL, {"gain": 0.1, "error": 0.0}, None)
     assert [(signal.source, signal.action) for signal in judgment.signals] == [("evidence", JudgmentAction.ACCEPT)]

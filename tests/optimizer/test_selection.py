@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hive_agents.optimizer.selection import Candidate, Change, ablated, by_lower_bound, lower_bound
+
+
+def changes(*paths: str) -> list[Change]:
+    return [{"path": path, "a": None, "b": 1} for path in paths]
+
+
+def paths(found: Sequence[Change]) -> list[str]:
+    return [change["path"] for change in found]
+
+
+STEADY = np.tile([0.09, 0.11], 20)
+LUCKY = np.where(np.arange(40) < 4, 1.1, 0.0)  # 0.11 on average, all of it from four queries
+
+
+def test_a_steady_gain_comes_before_a_slightly_higher_one_that_few_queries_make() -> None:
+    found = by_lower_bound([Candidate(changes("lucky"), LUCKY), Candidate(changes("steady"), STEADY)])
+    assert [paths(candidate.changes) for candidate in found] == [["steady"], ["lucky"]]
+
+
+def test_a_much_higher_gain_comes_before_a_steady_one() -> None:
+    found = by_lower_bound([Candidate(changes("steady"), STEADY), Candidate(changes("high"), STEADY + LUCKY)])
+    assert paths(found[0].changes) == ["high"]
+
+
+def test_a_noisy_gain_whose_lower_bound_is_below_zero_may_still_be_chosen() -> None:
+    noisy = np.array([1.0, -0.9, 0.9, -0.9])
+    assert lower_bound(noisy) < 0
+    assert len(by_lower_bound([Candidate(changes("noisy"), noisy)])) == 1
+
+
+def test_what_gains_nothing_on_average_is_no_candidate() -> None:
+    assert by_lower_bound([Candidate(changes("a"), np.zeros(4)), Candidate(changes("b"), np.full(4, -0.1))]) == []
+
+
+def test_of_equal_gains_the_one_with_fewer_changes_comes_first_and_then_the_earlier() -> None:
+    equal = [Candidate(changes(*names), STEADY) for names in (("a", "b"), ("c",), ("d",))]
+    assert [paths(candidate.changes) for candidate in by_lower_bound(equal)] == [["c"], ["d"], ["a", "b"]]
+
+
+def test_one_query_has_no_error_to_take_off() -> None:
+    assert lower_bound(np.array([0.25])) == 0.25
+
+
+def test_a_change_without_which_the_mean_is_no_lower_is_taken_out() -> None:
+    worth = {"retrieval.top_k": 0.2, "bm25.b": 0.0, "retrieval.rrf_k": -0.01}
+    left = ablated(changes(*worth), lambda kept: sum(worth[path] for path in paths(kept)))
+    assert paths(left) == ["retrieval.top_k"]
+
+
+def test_a_change_that_gains_the_least_bit_stays() -> None:
+    worth = {"retrieval.top_k": 0.2, "bm25.b": 0.0001}
+    assert len(ablated(changes(*worth), lambda kept: sum(worth[path] for path in paths(kept)))) == 2
+
+
+def test_changes_of_a_block_that_only_hold_each_other_up_go_together() -> None:
+    def mean(kept: Sequence[Change]) -> float:
+        lanes = {"retrieval.weights.keyword", "retrieval.weights.vector"}
+        return 0.5 - 0.1 * (len(lanes.intersection(paths(kept))) == 1)
+
+    assert ablated(changes("retrieval.weights.keyword", "retrieval.weights.vector"), mean) == []
+
+
+def test_a_setting_of_a_block_that_was_switched_off_goes_with_its_switch() -> None:
+    def mean(kept: Sequence[Change]) -> float:
+        on = "dynamic_k.enabled" in paths(kept)
+        return 0.4 if on and "dynamic_k.min_results" not in paths(kept) else 0.5
+
+    every = ("dynamic_k.enabled", "dynamic_k.gap_threshold_factor", "dynamic_k.min_results")
+    assert ablated(changes(*every), mean) == []
+
+
+def test_what_may_not_be_chosen_is_no_way_to_get_simpler() -> None:
+    def mean(kept: Sequence[Change]) -> float | None:
+        return None if "filters.status" not in paths(kept) else 0.5
+
+    assert paths(ablated(changes("filters.status", "bm25.b"), mean)) == ["filters.status"]
+
+
+def test_the_same_changes_are_left_whatever_their_order() -> None:
+    worth = {"a.x": 0.2, "b.x": 0.1, "b.y": -0.05, "c.x": 0.0}
+    mean = lambda kept: sum(worth[path] for path in paths(kept)) - 0.15 * ({"a.x", "b.x"} <= set(paths(kept)))  # noqa: E731
+    forward, backward = ablated(changes(*worth), mean), ablated(changes(*reversed(worth)), mean)
+    assert sorted(paths(forward)) == sorted(paths(backward))
