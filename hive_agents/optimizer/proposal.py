@@ -80,7 +80,7 @@ class HeuristicProposer:
             scored.append((gain, place))
         ranked = sorted(scored, key=lambda pair: -pair[0])
         return [
-            Edit(edits[place].values, "sweep", f"{edits[place].reason}: nUDCG {gain:+.3f}") for gain, place in ranked
+            Edit(edits[place].values, "sweep", f"{edits[place].reason}: {gain:+.3f} nUDCG") for gain, place in ranked
         ]
 
 

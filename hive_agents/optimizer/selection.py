@@ -37,7 +37,12 @@ def lower_bound(gain: Floats) -> float:
 
 
 def standard_error(gain: Floats) -> float:
-    """Return the standard error of the mean of paired gains; 0 for one query."""
+    """Return the standard error of the mean; 0 for one query, whose spread can't be known.
+
+    >>> import numpy as np
+    >>> standard_error(np.array([0.5, 0.0]))
+    0.25
+    """
     return float(gain.std(ddof=1)) / math.sqrt(len(gain)) if len(gain) > 1 else 0.0
 
 

@@ -20,8 +20,8 @@ from hive_agents.settings import Gate
 from hive_agents.verification.tags import falling_tags
 
 Verdict = Literal["accept", "retry"]
-SHARE_OF_ERROR = 0.5
-"""A gain has to exceed so many of its standard errors: settled by whole runs over repeated splits of several worlds."""
+EVIDENCE = 0.5
+"""A step must gain so many standard errors: with none the search follows noise, with one it stops at small gains."""
 
 
 @dataclass(frozen=True)
@@ -103,26 +103,27 @@ def refusal(new: Measured, baseline: Measured, tuning: GoldenSet, gate: Gate) ->
 
 
 async def evidence(_: Goal, result: Any, __: FeedbackContext | None) -> Judgment:
-    """What the measured figures say: a gain over the incumbent on the open queries, all of them together."""
-    gain, least = result["gain"], SHARE_OF_ERROR * result["error"]
+    """What the measured figures say: a gain over the incumbent on the open queries that isn't lost in their noise."""
+    gain, error = result["gain"], result["error"]
     why = f"{gain:+.3f} on the open queries" if abs(gain) > EQUAL else "no gain on the open queries"
-    if EQUAL < gain <= least:
-        why += f", less than {least:.3f}, half of its standard error"
-    action = JudgmentAction.ACCEPT if gain > max(EQUAL, least) else JudgmentAction.RETRY
+    proved = gain > EQUAL and gain > EVIDENCE * error
+    if gain > EQUAL and not proved:
+        why += f", of which {error:.3f} is the standard error: too little to build on"
+    action = JudgmentAction.ACCEPT if proved else JudgmentAction.RETRY
     signal = Signal(source="evidence", action=action, confidence=1.0, detail=why)
     return Judgment(action=action, confidence=1.0, reasoning=why, signals=[signal])
 
 
 def _figures(new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate) -> dict[str, Any]:
-    tags = [query.tags for query in tuning]
+    tags, gain = [query.tags for query in tuning], new.nudcg - incumbent.nudcg
     lost = [change for change in falling_tags(tags, baseline.nudcg.tolist(), new.nudcg.tolist(), gate) if change.blocks]
     return {
         "lost_tags": [change.tag for change in lost],
         "lost_in_words": "; ".join(f'tag "{change.tag}" falls {change.figures}' for change in lost),
         "distractors": new.distractors,
         "distractors_before": baseline.distractors,
-        "gain": float((new.nudcg - incumbent.nudcg).mean()),
-        "error": standard_error(new.nudcg - incumbent.nudcg),
+        "gain": float(gain.mean()),
+        "error": standard_error(gain),
     }
 
 

@@ -56,6 +56,11 @@ def small(root: Path, queries: list[dict[str, Any]] | None = None) -> Workspace:
     return workspace
 
 
+def split_topics(train: int, validation: int, holdout: int) -> list[dict[str, Any]]:
+    splits = ["train"] * train + ["validation"] * validation + ["holdout"] * holdout
+    return [topic_query(topic, split=split) for topic, split in zip(TOPICS, splits, strict=True)]
+
+
 def test_the_graph_reads_like_its_diagram() -> None:
     drawn = load_graph("optimizer").get_graph()
     edges = {(edge.source, edge.target) for edge in drawn.edges}
@@ -139,9 +144,7 @@ def test_too_few_queries_are_optimized_on_and_certify_nothing(tmp_path: Path) ->
 
 
 def test_a_spent_budget_ends_the_search_and_is_named(tmp_path: Path) -> None:
-    splits = ["train"] * 2 + ["validation"] * 2 + ["holdout"] * 6
-    queries = [topic_query(topic, split=split) for topic, split in zip(TOPICS, splits, strict=True)]
-    result = run(small(tmp_path / "w", queries), evaluations=100, iterations=50)
+    result = run(small(tmp_path / "w", split_topics(2, 2, 6)), evaluations=100, iterations=50)
     assert 0 < result["evaluations"] <= 100
     assert result["stopped_by"] == "evaluations"
     assert result["status"] in ("deployed", "escalated", "no_improvement")

@@ -13,7 +13,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.llm import Chain, ChatResult, Message, Script, ScriptedModel
 from hive_agents.optimizer.model_proposer import MOST, ModelProposer
-from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed
+from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
@@ -86,11 +86,11 @@ class Asked:
         return self.session.propose(config, self.session.diagnose(config), {"iteration": iteration, **state})
 
     def heuristic(self) -> Proposed:
-        """What the heuristic proposes from the queries that the model may read."""
-        session = OptimizerSession(self.session.workspace, self.session.settings, proposer=self.session.proposer)
-        assert session.searched.golden.queries == session.tuning.train.queries
-        session.proposer = HeuristicProposer()
-        return session.propose(session.baseline, session.diagnose(session.baseline), {"iteration": 1})
+        """What the heuristic makes of the queries that a model may read."""
+        session, config = self.session, self.session.baseline
+        index = session.engine.index(config.collection)
+        known = (config, session.diagnose(config), session.searched, index, frozenset[str](), 1, 0, False)
+        return HeuristicProposer().propose(Situation(*known))
 
     @property
     def calls(self) -> int:

@@ -41,9 +41,11 @@ def test_a_gain_on_the_training_queries_that_the_others_lose_again_is_sent_back(
     assert (verdict, "-0.050 on the open queries" in feedback) == ("retry", True)
 
 
-def test_a_gain_of_less_than_half_its_standard_error_is_sent_back() -> None:
-    verdict, feedback = judge_trial(measured([1.0, 0.2], [0.9, 0.2], 1.0), BASE, BASE, TAGS, Gate())
-    assert (verdict, "+0.075 on the open queries, less than" in feedback) == ("retry", True)
+def test_a_gain_that_is_small_beside_its_noise_is_sent_back() -> None:
+    noisy = measured([1.4, -0.3], [1.3, -0.3], 1.0)
+    verdict, feedback = judge_trial(noisy, BASE, BASE, TAGS, Gate())
+    assert (verdict, feedback[:26]) == ("retry", "+0.025 on the open queries")
+    assert "too little to build on" in feedback
 
 
 def test_a_tag_that_is_shown_to_lose_is_sent_back_whatever_the_mean() -> None:
@@ -94,5 +96,5 @@ async def test_a_trial_is_judged_under_a_running_loop_too() -> None:
 
 
 async def test_the_verdict_without_a_rule_is_one_of_evidence() -> None:
-    judgment = await evidence(GOAL, {"gain": 0.1, "error": 0.1}, None)
+    judgment = await evidence(GOAL, {"gain": 0.1, "error": 0.0}, None)
     assert [(signal.source, signal.action) for signal in judgment.signals] == [("evidence", JudgmentAction.ACCEPT)]
