@@ -14,7 +14,7 @@ import numpy as np
 
 from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.space import LEVERS, apply, changes_from, parsed, random_edit
+from hive_agents.optimizer.space import LEVERS, WIDER, apply, changes_from, parsed, random_edit
 from hive_agents.retrieval import RetrievalConfig
 from hive_agents.retrieval.index import SqliteIndex
 
@@ -66,10 +66,11 @@ def headroom(
     if not len(cache.golden):
         return None
     rng, count = Random(seed), 0
-    floors = [None, *(floor for floor in LEVERS["abstain.min_cosine"] if floor is not None)]
+    floors = [*LEVERS["abstain.min_cosine"], *WIDER["abstain.min_cosine"]]
     admitted = np.column_stack([cache.best_cosines >= (-np.inf if floor is None else floor) for floor in floors])
-    best, best_config = -np.inf, chosen or baseline
-    each = np.full(len(cache.golden), -np.inf)
+    best_config = chosen or baseline
+    each = cache.evaluate(best_config).nudcg
+    best = float(each.mean())
     while count < trials:
         point = best_config if not count else _drawn(rng, index, baseline, best_config)
         configs, scores = _cuts(cache, point)

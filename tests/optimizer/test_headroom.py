@@ -46,7 +46,7 @@ def test_the_best_is_the_mean_of_a_config_that_exists_and_never_under_the_chosen
     workspace, cache = opened(20)
     engine = workspace.engine()
     base, index = engine.resolve("v1"), engine.index("knowledge-base")
-    chosen = parsed(apply(base, [("retrieval.top_k", 4), ("bm25.k1", 0.6), ("filters.category", ["faqs", "api-docs"])]))
+    chosen = parsed(apply(base, [("retrieval.top_k", 7), ("bm25.k1", 0.6), ("abstain.min_cosine", 0.317)]))
     for trials in (1, 2500):
         found = headroom(cache, index, base, chosen, trials=trials)
         assert found is not None
