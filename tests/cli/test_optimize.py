@@ -1,0 +1,122 @@
+"""What `hive optimize` tells a person: what it chose and why, what it refused, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from hive_agents import Workspace
+from hive_agents.approvals import ApprovalStore
+from hive_agents.retrieval import build_index
+from hive_agents.retrieval.deployed import active_config
+from tests.sample import Ran, hive
+from tests.topics import TOPICS, activate, make_topics, query, write_golden
+
+ITERATIONS = ("--iterations", "2")
+
+
+def splits(**counts: int) -> list[dict[str, Any]]:
+    named = [name for name, count in counts.items() for _ in range(count)]
+    return [query(topic, split=split) for topic, split in zip(TOPICS, named, strict=True)]
+
+
+def tagged() -> list[dict[str, Any]]:
+    """Most queries want the guide, eight want the FAQ; the holdout has none of these."""
+    guides = [
+        query(topic, id=f"{topic}-{word}", query=f"{topic} {word}") for word in ("set", "turn") for topic in TOPICS
+    ]
+    faqs = [query(topic, id=f"faq-{topic}", query=f"{topic} open", tags=["faqs"]) for topic in TOPICS[:8]]
+    for entry in faqs:
+        entry |= {"relevant": entry["distractors"], "distractors": entry["relevant"]}
+    held_out = [query(topic, id=f"held-{topic}", query=f"the {topic}", split="holdout") for topic in TOPICS[:8]]
+    return [entry | {"split": "train"} for entry in (*guides, *faqs)] + held_out
+
+
+def workspace(root: Path, queries: Iterable[dict[str, Any]]) -> Workspace:
+    made = make_topics(root)
+    (made.configs / "careful.json").unlink()
+    write_golden(made, queries)
+    activate(made, "naive")
+    build_index(made)
+    return made
+
+
+def optimize(place: Workspace, *arguments: object) -> Ran:
+    return hive("optimize", *ITERATIONS, "-w", place.root, *arguments)
+
+
+def in_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def page_of(place: Workspace, result: dict[str, Any]) -> str:
+    return (place.root / result["report"]).read_text(encoding="utf-8")
+
+
+def test_it_says_by_which_rule_the_config_was_chosen(tmp_path: Path) -> None:
+    told = in_one_line(optimize(workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))).out)
+    assert "the surest gain over all open queries, training and validation; every change in it pays" in told
+    assert "standard error" not in told
+
+
+def test_a_holdout_too_small_to_decide_by_is_told_and_nobody_is_asked(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=4, validation=2, holdout=4))
+    ran = optimize(place, "--json")
+    result = ran.json
+    assert (ran.code, result["status"], result["stopped_by"]) == (0, "stopped", "too_few_queries")
+    assert (result["certificate"]["measurable"], result["approval_id"]) == (False, None)
+    assert result["needed_queries"] == result["certificate"]["needed_queries"] == 2
+    assert ApprovalStore(place).list() == []
+    assert active_config(place).stored.name == "naive"
+
+    told = in_one_line(hive("optimize", "--resume", result["run_id"], "-w", place.root).out)
+    missing = "so few of the 4 held-out queries change that nothing could be proof: about 2 more of them would show"
+    assert missing in told
+    assert missing in page_of(place, result)
+    assert f"hive deploy {result['best']['config']} --allow-inconclusive" in told
+
+
+def test_under_twenty_queries_it_says_how_many_more_would_show_such_a_gain(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", [query(topic) for topic in TOPICS])
+    result = optimize(place, "--json").json
+    assert (result["status"], result["stopped_by"], result["certificate"]) == ("stopped", "too_few_queries", None)
+    assert result["needed_queries"] >= 10
+    told = in_one_line(hive("optimize", "--resume", result["run_id"], "-w", place.root).out)
+    assert f"too few queries to hold any out: about {result['needed_queries']} more, or above" in told
+    assert "hive label" in told
+
+
+def test_what_a_tag_stopped_is_told_with_a_command_that_works(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", tagged())
+    ran = optimize(place, "--no-deploy", "--json")
+    refused = ran.json["rejected"]
+    assert refused, ran.json["iterations"]
+    assert len(refused) <= 3
+    best = refused[0]
+    assert set(best) == {"config", "changes", "train", "validation", "distractors", "why"}
+    assert 'tag "faqs" falls' in best["why"]
+    command = f'hive deploy {best["config"]} --accept-tag faqs --reason "…"'
+    assert command in best["why"]
+    told = in_one_line(hive("optimize", "--resume", ran.json["run_id"], "-w", place.root).out)
+    assert f"{best['config']} is better on the open queries" in told
+    assert command in told
+    assert best["config"] in page_of(place, ran.json)
+    assert "The best that was refused" in page_of(place, ran.json)
+    words = [*command.split()[1:-1], "guides matter more", "-w", str(place.root)]
+    assert hive(*words).code == 0
+    assert active_config(place).stored.name == best["config"]
+
+
+def test_a_request_names_what_stopped_the_candidate(tmp_path: Path) -> None:
+    entries = splits(train=2, validation=2, holdout=6)
+    more = [entry | {"id": f"{entry['id']}-2", "query": f"the {entry['query']}"} for entry in entries[6:]]
+    for entry in more[-2:]:
+        entry |= {"relevant": entry["distractors"], "distractors": entry["relevant"]}
+    place = workspace(tmp_path / "w", [*entries, *more])
+    result = optimize(place, "--json").json
+    assert result["status"] == "escalated"
+    title = ApprovalStore(place).get(result["approval_id"]).title
+    assert title.startswith(f"deploy {result['best']['config']}: inconclusive by the gate: nUDCG +")
+    assert f"about {result['needed_queries']} more would show this one" in title
+    assert result["rejected"][0]["why"].endswith(f"hive approvals approve {result['approval_id']}")
