@@ -1,10 +1,12 @@
 """The optimizer beside random search and TPE at the same number of evaluations, and in a null world.
 
-    python benchmarks/optimizer.py [--workspace DIR] [--seeds N] [--short] [--json FILE]
+    python benchmarks/optimizer.py [--worlds sample,django,… | --workspace DIR] [--seeds N] [--short] [--json FILE]
+    python benchmarks/optimizer.py --rules [--worlds …] [--splits N]
 
-Every method searches the same space on the same training queries and chooses by the same rule on the same
-validation queries; the holdout is read once, here, to report and not to choose. In the null world no candidate is
-better than the baseline in truth: whatever is deployed there is a mistake.
+Every method searches the same space on the same open queries and chooses by the same rule; the holdout is read once,
+here, to report and not to choose. In the null world no candidate is better than the baseline in truth: whatever is
+deployed there is a mistake. `--rules` compares rules of choosing by their regret on queries held out, over random
+splits of each world. The worlds are those of benchmarks/worlds.py; they are kept in `--cache`.
 """
 
 from __future__ import annotations
@@ -12,52 +14,53 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.selection import archive_of, regrets
+from benchmarks.worlds import CACHE, WORLDS, copied, workspace_of
 from hive_agents import RetrievalConfig, Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.evaluation.statistics import paired_difference, spent_alpha
 from hive_agents.optimizer.lane_cache import LaneCache
+from hive_agents.optimizer.selection import Candidate, by_lower_bound
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import LEVERS, apply, changes_from, filterable_values, parsed, random_edit
 from hive_agents.optimizer.splits import split
-from hive_agents.optimizer.trial import judge_trial, simplest
-from hive_agents.resources import bundled
 from hive_agents.runtime.optimize import OptimizeRun
-from hive_agents.sample import init_workspace
 from hive_agents.verification.check import stored_from
 from hive_agents.verification.semantics import check_semantics
 
 
 @dataclass(frozen=True)
 class Outcome:
+    world: str
     method: str
     train: float
-    validation: float
+    validation: float | None
     holdout: float
     distractors: float
     changes: int
     seconds: float
 
 
-def measured(
-    session: OptimizerSession, holdout: LaneCache, method: str, config: RetrievalConfig, seconds: float
+def outcome(
+    session: OptimizerSession, holdout: LaneCache, world: str, method: str, config: RetrievalConfig, seconds: float
 ) -> Outcome:
     found = session.remeasure(config)
     unseen = holdout.evaluate(config)
     return Outcome(
+        world,
         method,
         found.train_nudcg,
-        found.validation_nudcg or 0.0,
+        found.validation_nudcg,
         float(unseen.nudcg.mean()),
         float(unseen.distractors.mean()),
         len(changes_from(session.baseline, config)),
@@ -65,42 +68,32 @@ def measured(
     )
 
 
-def chosen(session: OptimizerSession, tried: list[RetrievalConfig]) -> RetrievalConfig:
-    """The rule that the optimizer chooses by, over everything a method accepted."""
-    base = session.baseline_measured
-    accepted = []
-    for config in tried:
-        found = session.remeasure(config)
-        verdict, _ = judge_trial(found, base, base, session.tuning.queries, session.workspace.settings.gate)
-        if verdict == "accept" and (found.validation_nudcg or 0) > (base.validation_nudcg or 0):
-            accepted.append((len(changes_from(session.baseline, config)), found.validation.nudcg, config))
-    if not accepted:
-        return session.baseline
-    winner: RetrievalConfig = simplest(accepted)
-    return winner
-
-
 def sound(session: OptimizerSession, config: RetrievalConfig) -> bool:
     return not check_semantics(session.workspace, stored_from(config, "configs/trial.json"))
 
 
-def random_search(session: OptimizerSession, budget: int, seed: int) -> RetrievalConfig:
+def chosen(session: OptimizerSession, tried: list[RetrievalConfig]) -> RetrievalConfig:
+    """What the optimizer's own rule chooses of everything that a method measured."""
+    best = session.choose([(config.model_dump(exclude_unset=True), session.remeasure(config)) for config in tried])
+    return parsed(best) if best else session.baseline
+
+
+def random_search(session: OptimizerSession, budget: int, seed: int) -> list[RetrievalConfig]:
     index, rng = session.engine.index(session.baseline.collection), random.Random(seed)
-    tried: list[tuple[float, RetrievalConfig]] = []
+    tried: list[RetrievalConfig] = []
     while len(tried) < budget:
         config = parsed(apply(session.baseline, random_edit(rng, index).values))
         if sound(session, config):
-            tried.append((float(session.remeasure(config).train.nudcg.mean()), config))
-    tried.sort(key=lambda pair: -pair[0])
-    return chosen(session, [config for _, config in tried[:100]])
+            tried.append(config)
+    return tried
 
 
-def tpe(session: OptimizerSession, budget: int, seed: int) -> RetrievalConfig:
+def tpe(session: OptimizerSession, budget: int, seed: int) -> list[RetrievalConfig]:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     values = filterable_values(session.engine.index(session.baseline.collection))
-    tried: list[tuple[float, RetrievalConfig]] = []
+    tried: list[RetrievalConfig] = []
 
     def objective(trial: optuna.Trial) -> float:
         edit: list[tuple[str, Any]] = [
@@ -115,51 +108,59 @@ def tpe(session: OptimizerSession, budget: int, seed: int) -> RetrievalConfig:
         config = parsed(apply(session.baseline, edit))
         if not sound(session, config):
             return -10.0
-        score = float(session.remeasure(config).train.nudcg.mean())
-        tried.append((score, config))
-        return score
+        tried.append(config)
+        return session.remeasure(config).mean
 
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
     study.optimize(objective, n_trials=budget)
-    tried.sort(key=lambda pair: -pair[0])
-    return chosen(session, [config for _, config in tried[:100]])
+    return tried
 
 
-def compare_methods(source: Path, seeds: int, short: bool) -> tuple[list[Outcome], int]:
+METHODS: dict[str, Callable[[OptimizerSession, int, int], list[RetrievalConfig]]] = {
+    "random search": random_search,
+    "TPE (Optuna)": tpe,
+}
+
+
+def compare_methods(world: str, source: Path, seeds: int, methods: Sequence[str]) -> tuple[list[Outcome], int]:
+    """Outcomes of the baseline, of `hive optimize` and of the methods; the most evaluations that a run used."""
     outcomes: list[Outcome] = []
-    used = 0
+    most = 0
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as folder:
-            shutil.copytree(source, Path(folder) / "w", symlinks=True, ignore=shutil.ignore_patterns("audit", "*.db*"))
-            workspace = Workspace(Path(folder) / "w")
+            workspace = copied(source, Path(folder) / "w")
             workspace.index()
             session = OptimizerSession(workspace, workspace.settings.optimizer.model_copy(update={"seed": seed}))
             unseen = split(load_golden(workspace)).holdout
             assert unseen is not None, "the golden set is too small to hold anything out"
             holdout = LaneCache(session.engine, unseen)
             if seed == 0:
-                outcomes.append(measured(session, holdout, "baseline", session.baseline, 0.0))
+                outcomes.append(outcome(session, holdout, world, "baseline", session.baseline, 0.0))
             started = time.perf_counter()
             run = OptimizeRun.start(workspace, golden=None, deploy=False, settings={"seed": seed, "seconds": 600.0})
             result = run.go()
-            used = result["evaluations"]
-            config = session.stored(result["best"]["config"]).config
-            outcomes.append(measured(session, holdout, "hive optimize", config, time.perf_counter() - started))
-            methods: dict[str, Callable[[OptimizerSession, int, int], RetrievalConfig]] = {
-                "random search": random_search
-            }
-            if not short:
-                methods["TPE (Optuna)"] = tpe
-            for name, method in methods.items():
+            seconds, used = time.perf_counter() - started, result["evaluations"]
+            rows = [row for row in result["iterations"] if row["train"] is not None]
+            best = result["best"]["config"]
+            config = session.baseline if best == session.baseline.name else session.stored(best).config
+            outcomes.append(outcome(session, holdout, world, "hive optimize", config, seconds))
+            config = best_mean(session, [parsed(session.restored(row["changes"])) for row in rows])
+            outcomes.append(outcome(session, holdout, world, "its best mean", config, seconds))
+            for name in methods:
                 started = time.perf_counter()
-                config = method(session, used, seed)
-                outcomes.append(measured(session, holdout, name, config, time.perf_counter() - started))
-    return outcomes, used
+                config = chosen(session, METHODS[name](session, used, seed))
+                outcomes.append(outcome(session, holdout, world, name, config, time.perf_counter() - started))
+            most = max(most, used)
+    return outcomes, most
 
 
-def speed(source: Path, seconds: float) -> dict[str, float]:
+def best_mean(session: OptimizerSession, tried: list[RetrievalConfig]) -> RetrievalConfig:
+    """The highest mean over the open queries of what a run measured: what choosing without any care would take."""
+    return max([session.baseline, *tried], key=lambda config: session.remeasure(config).mean)
+
+
+def speed(workspace: Workspace, seconds: float) -> dict[str, float]:
     """Configs a second on cached lanes, and through the engine as a search would run them."""
-    workspace = Workspace(source)
     workspace.index()
     golden = load_golden(workspace).only([query.id for query in load_golden(workspace)][:100])
     engine = workspace.engine()
@@ -185,7 +186,8 @@ def null_world(runs: int, trials: int = 50, holdout: int = 60, tuning: int = 80,
     """Nothing is better in truth: how often does each gate deploy all the same?
 
     A candidate's scores are the baseline's plus noise of mean 0. The naive gate deploys the best of `trials` when its
-    mean on the tuning queries is higher; ours chooses there, then asks `holdout` unseen queries at level α_1.
+    mean on the tuning queries is higher; ours chooses there by its own rule, then asks `holdout` unseen queries at
+    level α_1.
     """
     alpha = spent_alpha(1)
     naive = certified = 0
@@ -194,10 +196,12 @@ def null_world(runs: int, trials: int = 50, holdout: int = 60, tuning: int = 80,
         noise = rng.normal(0.0, sd, (trials, tuning + holdout))
         base = rng.normal(0.5, sd, tuning + holdout)
         means = noise[:, :tuning].mean(axis=1)
-        best = int(means.argmax())
-        naive += means[best] > 0
-        result = paired_difference(base[tuning:].tolist(), (base + noise[best])[tuning:].tolist(), alpha=alpha)
-        certified += result.p_value <= alpha
+        naive += means.max() > 0
+        gaining = by_lower_bound([Candidate([{"path": str(n)}], gain[:tuning]) for n, gain in enumerate(noise)])
+        if gaining:
+            best = noise[int(gaining[0].changes[0]["path"])]
+            result = paired_difference(base[tuning:].tolist(), (base + best)[tuning:].tolist(), alpha=alpha)
+            certified += result.p_value <= alpha
     error = (alpha * (1 - alpha) / runs) ** 0.5
     return {
         "runs": runs,
@@ -208,33 +212,71 @@ def null_world(runs: int, trials: int = 50, holdout: int = 60, tuning: int = 80,
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workspace", type=Path, default=None, help="default: the sample")
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--short", action="store_true")
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        source = options.workspace
-        if source is None:
-            source = init_workspace(Path(folder) / "sample") if bundled("workspace").exists() else None
-        seeds = 1 if options.short else options.seeds
-        outcomes, used = compare_methods(source, seeds, options.short)
-        rates = speed(source, 2.0 if options.short else 5.0)
-        null = null_world(200)
-    print(f"{used} evaluations each, medians over {seeds} seeds")
+def table(outcomes: list[Outcome]) -> None:
     print(f"{'method':16}{'train':>8}{'valid.':>8}{'holdout':>9}{'distr.':>8}{'changes':>9}{'seconds':>9}")
     for method in dict.fromkeys(outcome.method for outcome in outcomes):
         mine = [outcome for outcome in outcomes if outcome.method == method]
+        validation = [o.validation for o in mine if o.validation is not None]
+        middle = f"{statistics.median(validation):8.3f}" if validation else f"{'–':>8}"
         row = [
             statistics.median(getattr(o, key) for o in mine)
-            for key in ("train", "validation", "holdout", "distractors", "changes", "seconds")
+            for key in ("train", "holdout", "distractors", "changes", "seconds")
         ]
-        print(f"{method:16}{row[0]:8.3f}{row[1]:8.3f}{row[2]:9.3f}{row[3]:8.2f}{row[4]:9.0f}{row[5]:9.1f}")
-    print(
-        f"\nconfigs a second over 100 queries: {rates['cached']:.0f} cached, {rates['engine']:.1f} through the engine"
-    )
+        print(f"{method:16}{row[0]:8.3f}{middle}{row[1]:9.3f}{row[2]:8.2f}{row[3]:9.0f}{row[4]:9.1f}")
+
+
+def rules_table(found: dict[str, dict[str, list[float]]], splits: int) -> None:
+    print(f"regret on the queries held out, mean over {splits} splits")
+    print(f"{'rule':30}" + "".join(f"{world:>10}" for world in found) + f"{'mean':>10}")
+    for rule in next(iter(found.values())):
+        means = [statistics.fmean(regret[rule]) for regret in found.values()]
+        print(f"{rule:30}" + "".join(f"{mean:10.3f}" for mean in (*means, statistics.fmean(means))))
+
+
+def compare_rules(names: Sequence[str], cache: Path, splits: int) -> dict[str, dict[str, list[float]]]:
+    found = {}
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            archive = archive_of(workspace_of(name, cache), Path(folder) / "w")
+            found[name] = regrets(archive, splits)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workspace", type=Path, default=None, help="instead of a world")
+    where.add_argument("--worlds", default="sample", help=f"all, or some of {','.join(WORLDS)}")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="where worlds are kept between runs")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rules", action="store_true", help="compare rules of choosing, not methods of searching")
+    parser.add_argument("--splits", type=int, default=100)
+    parser.add_argument("--short", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    names = list(WORLDS) if options.worlds == "all" else options.worlds.split(",")
+    if options.rules:
+        rules = compare_rules(names, options.cache, options.splits)
+        rules_table(rules, options.splits)
+        if options.json:
+            options.json.write_text(json.dumps(rules, indent=1))
+        return
+    if options.workspace:
+        sources = {options.workspace.name: options.workspace}
+    else:
+        sources = {name: workspace_of(name, options.cache) for name in names}
+    seeds, methods = (1, list(METHODS)[:1]) if options.short else (options.seeds, list(METHODS))
+    outcomes: list[Outcome] = []
+    for world, source in sources.items():
+        found, used = compare_methods(world, source, seeds, methods)
+        outcomes += found
+        print(f"{world}: {used} evaluations each, medians over {seeds} seeds")
+        table(found)
+        print(flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        rates = speed(copied(next(iter(sources.values())), Path(folder) / "w"), 2.0 if options.short else 5.0)
+    null = null_world(200)
+    print(f"configs a second over 100 queries: {rates['cached']:.0f} cached, {rates['engine']:.1f} through the engine")
     print(
         f"null world, {null['runs']} runs of 50 trials: the naive gate deploys {null['naive']:.0%},"
         f" ours {null['certified']:.1%} (bound {null['bound']:.1%})"

@@ -189,9 +189,13 @@ class OptimizerSession:
         return refusal(found, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)
 
     def select(self, rows: Sequence[Mapping[str, Any]]) -> ConfigData | None:
-        """The config for the gate, of all that were measured: None where none gains without harm."""
+        """The config for the gate, of all that these rows of trials measured."""
+        return self.choose(self.measured(rows))
+
+    def choose(self, measured: Sequence[tuple[ConfigData, Measured]]) -> ConfigData | None:
+        """The surest gain over the open queries, without changes that don't pay; None where none gains without harm."""
         base = self.baseline_measured.nudcg
-        candidates = [Candidate(self.changes(data), found.nudcg - base) for data, found in self.measured(rows)]
+        candidates = [Candidate(self.changes(data), found.nudcg - base) for data, found in measured]
         for candidate in by_lower_bound(candidates):
             if self._mean_with(candidate.changes) is not None:
                 return self.restored(ablated(candidate.changes, self._mean_with))
