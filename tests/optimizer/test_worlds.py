@@ -1,4 +1,4 @@
-"""The worlds that rules and methods are compared in: what their labels mean; in the null one there is nothing to win."""
+"""The worlds that rules and methods are compared in: what their labels mean; in the null one nothing can be won."""
 
 from __future__ import annotations
 
