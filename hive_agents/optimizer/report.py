@@ -29,6 +29,7 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         status, stopped_by = "stopped", "interrupted"
     base = _entry(session.baseline.name, [], session.baseline_measured)
     found = base if best is None else _best(session, best)
+    watch = [] if best is None else session.watched(parsed(best))
     if certificate:
         base = base | {"holdout": certificate["before"]}
         found = found | {"holdout": certificate["after"]}
@@ -44,6 +45,7 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         "needed_queries": certificate["needed_queries"] if certificate else state.get("needed_queries"),
         # A run that goes on may yet keep something better.
         "rejected": [] if interrupted else rejected(session, state),
+        "watch": [change.to_json() for change in watch],
         "headroom": room.to_json() if room else None,
         "iterations": rows,
         "proposer": proposers(rows),
@@ -109,7 +111,7 @@ def missing(result: Mapping[str, Any]) -> str | None:
         return None
     needed, certificate = result["needed_queries"], result["certificate"]
     if certificate is None:
-        return f"too few queries to hold any out: about {needed} more, or above, would show a gain like this one"
+        return f"too few queries to hold any out: at least about {needed} more would show a gain like this one"
     change = f"so few of the {certificate['n']} held-out queries change that nothing could be proof"
     return change if needed is None else f"{change}: about {needed} more of them would show this gain"
 

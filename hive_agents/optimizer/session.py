@@ -120,10 +120,20 @@ class OptimizerSession:
             self.open.budget = budget
 
     def diagnose(self, config: RetrievalConfig) -> Diagnosis:
-        """The diagnosis on the queries that ideas come from; asked for the same config again, it costs nothing."""
+        """Return the diagnosis on the queries that ideas come from. Raises: `BudgetExhausted`."""
+        mark = identity(config.model_dump(exclude_unset=True))
+        self._diagnoses[mark] = diagnose(self.searched, self.engine.index(config.collection), config)
+        return self._diagnoses[mark]
+
+    def diagnosed(self, config: RetrievalConfig) -> Diagnosis:
+        """Return the diagnosis that was made before; made again where the process that made it died, at no cost."""
         mark = identity(config.model_dump(exclude_unset=True))
         if mark not in self._diagnoses:
-            self._diagnoses[mark] = diagnose(self.searched, self.engine.index(config.collection), config)
+            budget, self.searched.budget = self.searched.budget, None
+            try:
+                self.diagnose(config)
+            finally:
+                self.searched.budget = budget
         return self._diagnoses[mark]
 
     def _configured_proposer(self) -> Proposer:

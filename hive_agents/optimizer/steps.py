@@ -48,7 +48,7 @@ def propose(session: OptimizerSession, state: State) -> Update:
     incumbent = parsed(state["incumbent"])
     tried = state.get("tried", [])
     try:
-        diagnosis = session.diagnose(incumbent)
+        diagnosis = session.diagnosed(incumbent)
         proposed = session.propose(incumbent, diagnosis, state)
     except BudgetExhausted as spent:
         return {"proposals": [], "stopped_by": spent.name, **_spent(session)}
