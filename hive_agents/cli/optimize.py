@@ -171,6 +171,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
         lines.append(f"  waits for a person: approval request {result['approval_id']}")
     if result.get("decision"):
         lines.append(f"  {ending(result)}")
+    lines += [f"  on the open queries: {safe_line(TagChange(**one, blocks=False))}" for one in result["watch"]]
     lines += [*_refused(result), *(f"  {line}" for line in room_left(result)), report]
     if result["status"] == "stopped":
         lines.append(f"  {_what_next(result)}")

@@ -35,6 +35,7 @@ from hive_agents.retrieval.config import parse_config
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.settings import Optimizer
 from hive_agents.verification.check import check_config
+from hive_agents.verification.tags import TagChange, falling_tags
 from hive_agents.workspace import Workspace
 
 ConfigData = dict[str, Any]
@@ -194,6 +195,12 @@ class OptimizerSession:
         """The baseline with these changes."""
         values = tuple((change["path"], change["b"]) for change in changes)
         return next_data(self.baseline, Edit(values, "selection", ""))
+
+    def watched(self, config: RetrievalConfig) -> list[TagChange]:
+        """Return the tags that fall on the open queries: the holdout may have no query of them."""
+        tags = [query.tags for query in self.tuning.queries]
+        before, after = self.baseline_measured.nudcg.tolist(), self.remeasure(config).nudcg.tolist()
+        return falling_tags(tags, before, after, self.workspace.settings.gate)
 
     def refusal(self, found: Measured) -> Refusal | None:
         return refusal(found, self.baseline_measured, self.tuning.queries, self.workspace.settings.gate)

@@ -34,11 +34,13 @@ def diagnose(session: OptimizerSession, state: State) -> Update:
     base = {"iteration": iteration, "incumbent": incumbent, "baseline": session.baseline.model_dump(exclude_unset=True)}
     session.baseline_measured  # noqa: B018 - measured before the budget can run out
     try:
-        found = session.diagnose(parsed(incumbent))
+        known = state.get("diagnosed") == identity(incumbent)  # which costs nothing again, in whatever process
+        found = session.diagnosed(parsed(incumbent)) if known else session.diagnose(parsed(incumbent))
     except BudgetExhausted as spent:
         return base | {"stopped_by": spent.name, **_spent(session)}
     first = state.get("first_diagnosis") or found.summary
-    return base | {"diagnosis": found.to_json(), "first_diagnosis": first, **_spent(session)}
+    told = {"diagnosis": found.to_json(), "first_diagnosis": first, "diagnosed": identity(incumbent)}
+    return base | told | _spent(session)
 
 
 def propose(session: OptimizerSession, state: State) -> Update:

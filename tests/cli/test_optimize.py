@@ -83,7 +83,7 @@ def test_under_twenty_queries_it_says_how_many_more_would_show_such_a_gain(tmp_p
     assert (result["status"], result["stopped_by"], result["certificate"]) == ("stopped", "too_few_queries", None)
     assert result["needed_queries"] >= 10
     told = in_one_line(hive("optimize", "--resume", result["run_id"], "-w", place.root).out)
-    assert f"too few queries to hold any out: about {result['needed_queries']} more, or above" in told
+    assert f"too few queries to hold any out: at least about {result['needed_queries']} more" in told
     assert "hive label" in told
 
 
