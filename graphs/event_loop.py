@@ -15,13 +15,19 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from hive_agents.agents.ends import End, Update, Verdict, joined
-from hive_agents.agents.goal_judge import conclude
-from hive_agents.agents.node_loop import STEPS
-from hive_agents.agents.session import AgentSession
-from hive_agents.agents.spec import AgentSpec, NodeSpec
-from hive_agents.agents.topology import reachable
-from hive_agents.agents.work import NodeWork
+from hive_agents.agents import (
+    STEPS,
+    AgentSession,
+    AgentSpec,
+    End,
+    NodeSpec,
+    NodeWork,
+    Update,
+    Verdict,
+    conclude,
+    joined,
+    reachable,
+)
 
 GOAL, PERSON = "GOAL", "PERSON"
 """Names that no node of an agent can have: theirs are lower case."""

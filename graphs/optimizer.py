@@ -15,9 +15,8 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
-from hive_agents.optimizer import steps
-from hive_agents.optimizer.session import OptimizerSession
-from hive_agents.runtime.context import HiveContext
+from hive_agents.optimizer import OptimizerSession, steps
+from hive_agents.runtime import HiveContext
 
 
 class OptimizerState(TypedDict, total=False):

@@ -13,7 +13,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
 
-from hive_agents.events.tickets import EscalationTicket
+from hive_agents.events import EscalationTicket
 from hive_agents.llm import Message, ModelError
 from hive_agents.supervision.queen import QueenSession
 

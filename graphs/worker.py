@@ -24,7 +24,7 @@ from hive_agents.copilot import (
     rewrite,
     route,
 )
-from hive_agents.runtime.context import HiveContext
+from hive_agents.runtime import HiveContext
 
 
 class WorkerState(TypedDict, total=False):

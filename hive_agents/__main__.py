@@ -1,4 +1,4 @@
-from hive_agents.cli.main import run
+from hive_agents.cli import run
 
 if __name__ == "__main__":
     run()

@@ -21,15 +21,17 @@ from hive_agents.access import (
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.goals import goal_ids, load_goal
-from hive_agents.judging.rules import load_rules
-from hive_agents.retrieval import collection_names, load_collection
-from hive_agents.retrieval.deployed import find_active
-from hive_agents.retrieval.generation import find_generation
-from hive_agents.retrieval.indexing import index_is_stale
-from hive_agents.retrieval.providers import open_embedder
+from hive_agents.judging import load_rules
+from hive_agents.retrieval import (
+    collection_names,
+    find_active,
+    find_generation,
+    index_is_stale,
+    load_collection,
+    open_embedder,
+)
 from hive_agents.store import connected
-from hive_agents.verification.certificate import log_verdict
-from hive_agents.verification.check import check_config
+from hive_agents.verification import check_config, log_verdict
 from hive_agents.workspace import Workspace
 
 LITTLE_DISK = 500 << 20
@@ -144,8 +146,7 @@ def _goals(workspace: Workspace) -> Iterator[Check]:
 
 
 def _agents(workspace: Workspace) -> Iterator[Check]:
-    from hive_agents.agents import agent_ids, sound_agent
-    from hive_agents.agents.versions import deployed_text
+    from hive_agents.agents import agent_ids, deployed_text, sound_agent
     from hive_agents.supervision.health import stale_criteria
 
     yield from _sound("agents", agent_ids(workspace), lambda name: sound_agent(workspace, name))

@@ -10,7 +10,17 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ("hive_agents", "hive_agents.expressions", "hive_agents.files", "hive_agents.store")
+import hive_agents
+
+ROOT = Path(str(hive_agents.__file__)).parent
+PACKAGES = sorted(
+    ".".join(("hive_agents", *stub.parent.relative_to(ROOT).parts)) for stub in ROOT.rglob("__init__.pyi")
+)
+
+
+def test_every_package_of_the_library_has_a_stub() -> None:
+    packages = {folder.parent.name for folder in ROOT.glob("*/__init__.py")}
+    assert packages - {name.rpartition(".")[2] for name in PACKAGES} == {"supervision"}  # its two halves have their own
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -22,26 +32,34 @@ def test_every_name_of_all_can_be_had(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_type_checkers_see_the_names_of_all_and_no_others(package: str) -> None:
-    module = import_module(package)
-    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
-    typed = {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and str(node.module).startswith(package)
-        for alias in node.names
-        if alias.name != "lazy"
-    }
-    assert typed == set(module.__all__)
-
-
-@pytest.mark.parametrize("package", PACKAGES)
 def test_importing_the_package_loads_none_of_its_files(package: str) -> None:
     code = f"import sys, {package}; print([name for name in sys.modules if name.startswith('{package}.')])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert ast.literal_eval(found) == (["hive_agents.lazy"] if package == "hive_agents" else [])
+    assert ast.literal_eval(found) == []
+
+
+def test_outsiders_import_packages_and_not_their_files() -> None:
+    modules = sorted([*ROOT.rglob("*.py"), *(ROOT.parent / "graphs").rglob("*.py")])
+    packages = {".".join(("hive_agents", *face.parent.relative_to(ROOT).parts)) for face in ROOT.rglob("__init__.py")}
+    reached = [
+        f"{module.relative_to(ROOT.parent)}: {node.module}"
+        for module in modules
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and str(node.module).count(".") > 1
+        and str(node.module).startswith("hive_agents.")
+        and node.module not in packages
+        and str(node.module).split(".")[1] != _home(module)
+    ]
+    assert reached == []
 
 
 def test_a_name_that_is_not_public_is_refused() -> None:
-    with pytest.raises(AttributeError, match=r"module 'hive_agents\.files' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="nothing"):
         import_module("hive_agents.files", "hive_agents.store").nothing  # noqa: B018
+
+
+def _home(module: Path) -> str:
+    """Return the package of the library in which a module lives, or an empty string."""
+    parts = module.relative_to(ROOT.parent).parts
+    return parts[1] if parts[0] == "hive_agents" and len(parts) > 2 else ""

@@ -1,27 +1,10 @@
-"""Agents as data, what they may do, and what keeps them within bounds."""
+"""Agents as data, what they may do, and what keeps them within bounds.
 
-from hive_agents.agents.judges import NodeContext, NodeVerdict, register_judge
-from hive_agents.agents.spec import AgentSpec, EdgeSpec, NodeSpec, agent_ids, find_sub_agent, load_agent
-from hive_agents.agents.subagent_judge import SubagentJudge
-from hive_agents.agents.tool import Tool, ToolContext
-from hive_agents.agents.tools import ToolRegistry, Tools
-from hive_agents.agents.verify import check_agent, sound_agent
+It stands on retrieval, memory, judging, approvals and models, and knows neither LangGraph nor the runtime. A new tool
+for agents goes to `bundled` with its side-effect class, a new field of an agent's file to `spec` and its check to
+`verify`, a new limit to `guards`; what changes a deployed agent goes through `evolution`.
+"""
 
-__all__ = [
-    "AgentSpec",
-    "EdgeSpec",
-    "NodeContext",
-    "NodeSpec",
-    "NodeVerdict",
-    "SubagentJudge",
-    "Tool",
-    "ToolContext",
-    "ToolRegistry",
-    "Tools",
-    "agent_ids",
-    "check_agent",
-    "find_sub_agent",
-    "load_agent",
-    "register_judge",
-    "sound_agent",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,16 +10,13 @@ import re
 from typing import Any, Literal
 
 from hive_agents.agents.tool import ToolContext
-from hive_agents.approvals.patch import PatchError, patched
+from hive_agents.approvals import PatchError, patched
 from hive_agents.errors import HiveError, has_errors
 from hive_agents.evaluation import GoldenSet, compare, evaluate, load_golden
 from hive_agents.files import NAME_PATTERN, atomic_write_text, load_value
 from hive_agents.memory import ToolResult
-from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, build_index
-from hive_agents.retrieval.deployed import find_active
-from hive_agents.verification import check_config, named_config, require_sound, run_gate
-from hive_agents.verification.check import stored_from
-from hive_agents.verification.deploy import switch
+from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, build_index, find_active
+from hive_agents.verification import check_config, named_config, require_sound, run_gate, stored_from, switch
 from hive_agents.workspace import Workspace
 
 ROLES = frozenset({"operator", "admin"})

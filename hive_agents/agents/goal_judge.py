@@ -13,8 +13,7 @@ from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.session import AgentSession
 from hive_agents.events import EventType
 from hive_agents.goals import Goal
-from hive_agents.judging.attempts import Attempts
-from hive_agents.judging.verdict import FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
+from hive_agents.judging import Attempts, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
 from hive_agents.llm import Usage
 from hive_agents.text import cut
 

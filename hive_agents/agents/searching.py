@@ -11,8 +11,7 @@ from pydantic import Field
 from hive_agents.access import AccessLabels, PermissionService, Principal, permissions_of
 from hive_agents.agents.tool import ToolContext
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import Ranking, SearchEngine, finish, present, retrieve
-from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.retrieval import Ranking, SearchEngine, SqliteIndex, finish, present, retrieve
 from hive_agents.workspace import Workspace
 
 

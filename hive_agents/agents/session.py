@@ -15,7 +15,7 @@ from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
 from hive_agents.events import Event, EventType, derived_id
 from hive_agents.goals import Goal
-from hive_agents.judging.verdict import FeedbackContext, Judgment
+from hive_agents.judging import FeedbackContext, Judgment
 from hive_agents.llm import Chain, Role
 from hive_agents.memory import AgentMemory, ConversationStore, DataBuffer, run_folder
 from hive_agents.runs import RunStore

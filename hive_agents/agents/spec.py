@@ -12,7 +12,7 @@ from hive_agents.approvals import ToolRule
 from hive_agents.errors import HiveError, closest
 from hive_agents.expressions import parse
 from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
-from hive_agents.judging.verdict import CapabilityLevel
+from hive_agents.judging import CapabilityLevel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -213,7 +213,7 @@ def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> 
         return agent.model_copy(update=changes)
     known: list[str] = []
     if workspace is not None:
-        from hive_agents.agents.versions import known_agents, serving_agent  # which reads agents by this module
+        from hive_agents.agents.deployed import known_agents, serving_agent  # which reads agents by this module
 
         known = known_agents(workspace)
         if name in known:

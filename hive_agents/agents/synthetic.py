@@ -12,9 +12,8 @@ from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError
-from hive_agents.llm.json_schema import faults
-from hive_agents.memory import ToolResult
-from hive_agents.memory.data_files import replace_once
+from hive_agents.llm import faults
+from hive_agents.memory import ToolResult, replace_once
 from hive_agents.text import encodable
 
 DELEGATE, ASK, REPORT, SET = "delegate_to_sub_agent", "ask_user", "report_to_parent", "set_output"

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 from hive_agents import llm
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
-from hive_agents.llm.json_schema import defects
-from hive_agents.llm.threads import in_thread
+from hive_agents.llm import defects, in_thread
 from hive_agents.memory import ToolResult
 
 if TYPE_CHECKING:

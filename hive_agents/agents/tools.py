@@ -14,7 +14,7 @@ from hive_agents.agents.tool import Decision, Tool, ToolContext, as_result, make
 from hive_agents.approvals import ToolRule
 from hive_agents.credentials import Secret, redacted
 from hive_agents.errors import HiveError, closest
-from hive_agents.llm.json_schema import faults
+from hive_agents.llm import faults
 from hive_agents.memory import ToolResult
 
 _log = logging.getLogger(__name__)

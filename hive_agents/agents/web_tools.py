@@ -14,7 +14,7 @@ from pydantic import Field
 from hive_agents.agents.addresses import Destination, destination
 from hive_agents.agents.tool import answered
 from hive_agents.errors import HiveError
-from hive_agents.llm.threads import in_thread
+from hive_agents.llm import in_thread
 from hive_agents.memory import ToolResult
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from hive_agents.memory import (
     Phase,
     Spillover,
     build_prompt,
+    folder_name,
     narrative,
+    value_line,
 )
-from hive_agents.memory.names import folder_name
-from hive_agents.memory.values import value_line
 
 
 @dataclass

@@ -1,19 +1,10 @@
-"""Requests that wait for a person: asked once, decided once, and every step of it in the audit log."""
+"""Requests that wait for a person: asked once, decided once, and every step of it in the audit log.
 
-from hive_agents.approvals.patch import json_patch
-from hive_agents.approvals.policy import ToolPolicy, ToolRule
-from hive_agents.approvals.request import ApprovalRequest, Approvers, Decision, Diff, Filing
-from hive_agents.approvals.store import ApprovalStore, file_request
+It stands on the store, access and events, and knows nothing of what a request will set in motion. Who may decide is in
+`permission`, what needs a person in `policy`, how a decision takes effect in `answers`; what a decision of a new kind
+does belongs to the runtime's `decisions`.
+"""
 
-__all__ = [
-    "ApprovalRequest",
-    "ApprovalStore",
-    "Approvers",
-    "Decision",
-    "Diff",
-    "Filing",
-    "ToolPolicy",
-    "ToolRule",
-    "file_request",
-    "json_patch",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

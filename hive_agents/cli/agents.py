@@ -30,15 +30,14 @@ for _command in (
 @with_surface()
 def list_(surface: Surface) -> None:
     """The agents of the workspace."""
-    from hive_agents.agents import versions
-    from hive_agents.agents.topology import sub_agent_nodes
+    from hive_agents.agents import deployment_warnings, known_agents, sub_agent_nodes
 
     place = surface.workspace
     rows, lines = [], []
-    for id in versions.known_agents(place):
+    for id in known_agents(place):
         agent, deployed, found = _serving(place, id)
         ok = not any(one.severity == "error" for one in found)
-        told = versions.warnings(place, id) if deployed else []
+        told = deployment_warnings(place, id) if deployed else []
         row: dict[str, Any] = {"id": id, "ok": ok, "deployed": deployed, "edited": _edited(told)}
         if agent is not None:
             row |= {
@@ -65,12 +64,12 @@ def list_(surface: Surface) -> None:
 @with_surface()
 def show(surface: Surface, agent: AgentArgument) -> None:
     """An agent as it serves: its nodes, what they take and make, and where the work goes."""
-    from hive_agents.agents import versions
+    from hive_agents.agents import deployment_warnings, serving_agent
 
     place = surface.workspace
     require_known(place, agent)
-    spec, row = versions.serving_agent(place, agent)
-    told = versions.warnings(place, agent)
+    spec, row = serving_agent(place, agent)
+    told = deployment_warnings(place, agent)
     surface.warn(told)
     lines = [f"{spec.id}, version {spec.version}, for the goal {spec.goal}; begins with {spec.entry}"]
     lines.append(f"  deployed {row.at[:16]} by {row.by}" if row is not None else "  its file serves: never deployed")
@@ -103,8 +102,7 @@ def validate(surface: Surface, agent: AgentArgument) -> None:
 
 def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Diagnostic]]:
     """The agent that serves, None where none can be read, whether it was deployed, and what both levels say of it."""
-    from hive_agents.agents import check_agent
-    from hive_agents.agents.versions import serving_agent
+    from hive_agents.agents import check_agent, serving_agent
     from hive_agents.errors import HiveError
 
     try:
@@ -119,8 +117,7 @@ def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Di
 
 def _checked(place: Workspace, id: str) -> tuple[AgentSpec | None, list[Diagnostic]]:
     """The agent of the file, None where level 1 can't read it, and what both levels say."""
-    from hive_agents.agents import check_agent
-    from hive_agents.agents.spec import read_agent
+    from hive_agents.agents import check_agent, read_agent
     from hive_agents.errors import HiveError
 
     try:

@@ -18,7 +18,7 @@ from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.access import Asker, Principal
-    from hive_agents.runtime.agent_deploy import AgentDeployment
+    from hive_agents.runtime import AgentDeployment
     from hive_agents.workspace import Workspace
 
 AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
@@ -92,12 +92,12 @@ def deploy(
 @with_surface(as_user=WHO_ASKS)
 def rollback(surface: Surface, agent: AgentArgument, reason: ReasonOption = None) -> None:
     """Serve the version before again; run it again to go further back."""
-    from hive_agents.agents import versions
+    from hive_agents.agents import roll_back
 
     place = surface.workspace
     require_known(place, agent)
     asker = surface.asker
-    row, before = versions.rollback(place, agent, _asker(asker), reason=reason, authn=asker.authn)
+    row, before = roll_back(place, agent, _asker(asker), reason=reason, authn=asker.authn)
     value = {"agent": agent, "deployed": row.version, "previous": before.version}
     surface.show(value, f"version {row.version} of {agent} serves again (before: {before.version})")
 
@@ -107,12 +107,12 @@ def history(surface: Surface, agent: AgentArgument) -> None:
     """Every deployment of an agent, newest first, with what was measured."""
     from rich.table import Table
 
-    from hive_agents.agents import versions
+    from hive_agents.agents import deployment_warnings, versions
 
     place = surface.workspace
     require_known(place, agent)
-    rows = [row.to_json(active=n == 0) for n, row in enumerate(versions.versions(place, agent))]
-    surface.warn(versions.warnings(place, agent))
+    rows = [row.to_json(active=n == 0) for n, row in enumerate(versions(place, agent))]
+    surface.warn(deployment_warnings(place, agent))
     table = Table()
     for name in ("", "id", "version", "at", "by", "via", "decision", "cases"):
         table.add_column(name, no_wrap=name != "by", overflow="fold")
@@ -127,7 +127,7 @@ def history(surface: Surface, agent: AgentArgument) -> None:
 @with_surface()
 def align(surface: Surface, agent: AgentArgument) -> None:
     """Derive anew what the health judge measures an agent by: its goal, its prompts, the queen's principles."""
-    from hive_agents.agents.versions import deployed_text
+    from hive_agents.agents import deployed_text
     from hive_agents.supervision.health import align as aligned
 
     place = surface.workspace
@@ -198,7 +198,7 @@ def _reader(asker: Asker) -> Principal | None:
 
 def require_known(place: Workspace, id: str) -> None:
     """Raises: HIVE-107 with exit code 2."""
-    from hive_agents.agents.versions import known_agents
+    from hive_agents.agents import known_agents
     from hive_agents.errors import HiveError, closest
 
     known = known_agents(place)

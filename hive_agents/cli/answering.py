@@ -13,7 +13,7 @@ from hive_agents.cli.surface import Surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
-    from hive_agents.approvals.request import Verb
+    from hive_agents.approvals import Verb
     from hive_agents.workspace import Workspace
 
 
@@ -49,7 +49,7 @@ def give_answer(surface: Surface, requests: list[str], rule: str | None, verb: V
 
 
 def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    from hive_agents.runtime.decisions import decide
+    from hive_agents.runtime import decide
 
     found, run = decide(place, request, verb, **answer)
     mine, missing = found.answer_of(answer["by"]), found.remaining_approvals

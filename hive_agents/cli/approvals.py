@@ -35,11 +35,9 @@ def list_(
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only what concerns this tenant.")] = None,
 ) -> None:
     """The requests that you may read, newest first; finishes what was decided and not carried out."""
-    from hive_agents.approvals import ApprovalStore
-    from hive_agents.approvals.reader import RequestReader
-    from hive_agents.approvals.request import Status
+    from hive_agents.approvals import ApprovalStore, RequestReader, Status
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.decisions import finish
+    from hive_agents.runtime import finish
 
     place = surface.workspace
     wanted = status.lower() if status is not None else None
@@ -80,8 +78,7 @@ def show(surface: Surface, request: IdArgument) -> None:
     """One request with all that a person needs to decide it."""
     from rich.pretty import Pretty
 
-    from hive_agents.approvals import ApprovalStore
-    from hive_agents.approvals.reader import RequestReader
+    from hive_agents.approvals import ApprovalStore, RequestReader
     from hive_agents.errors import NotFound
 
     place = surface.workspace
@@ -179,7 +176,7 @@ def delegate(
 def verify(surface: Surface) -> None:
     """Walk the audit log's chain: does every line still follow from the one before, and is none missing?"""
     from hive_agents.store import audit
-    from hive_agents.verification.certificate import log_verdict
+    from hive_agents.verification import log_verdict
 
     found = log_verdict(surface.workspace)
     value = {name: part for name, part in asdict(found).items() if name != "reason"}

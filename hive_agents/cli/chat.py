@@ -10,7 +10,7 @@ from hive_agents.cli.surface import Surface, console, count, with_surface
 from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
-    from hive_agents.runtime.chat import Chat
+    from hive_agents.runtime import Chat
 
 
 @with_surface(as_user="Read as USER of access/*.json.", before="thread")
@@ -34,7 +34,7 @@ def command(
     """Ask the copilot: it answers from the documents that you may see."""
     from hive_agents.cli.configs import keep_fresh
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.chat import Chat
+    from hive_agents.runtime import Chat
 
     place = surface.workspace
     for given in filter(None, (text, doc, thread, cursor, rename, trace, *(filters or []))):

@@ -23,7 +23,7 @@ def command(
     """Measure two configs side by side; every difference is B minus A."""
     from hive_agents.cli.configs import chosen_config, refresh_index
     from hive_agents.evaluation import compare
-    from hive_agents.verification.holdout import visible_part
+    from hive_agents.verification import visible_part
 
     place = surface.workspace
     refresh_index(place, surface)

@@ -15,7 +15,7 @@ def chosen_config(
     workspace: Workspace, reference: str | None, surface: Surface, golden: GoldenSet | None = None
 ) -> RetrievalConfig:
     """The config that `reference` names, else the active one; sound, or every diagnostic is raised."""
-    from hive_agents.retrieval.deployed import active_config
+    from hive_agents.retrieval import active_config
     from hive_agents.verification import named_config, require_sound
 
     if reference is None:
@@ -35,7 +35,7 @@ def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> 
     a damaged database was set aside, and conversations with it, everybody is told.
     """
     from hive_agents.errors import Diagnostic
-    from hive_agents.retrieval.indexing import index_is_stale
+    from hive_agents.retrieval import index_is_stale
 
     if workspace.settings.index.auto_refresh:
         refresh_index(workspace, surface, told=told)

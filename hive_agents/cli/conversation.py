@@ -14,7 +14,7 @@ from hive_agents.cli.replies import in_words, pinned_filters, rendered
 from hive_agents.cli.surface import count
 from hive_agents.copilot import Request
 from hive_agents.errors import HiveError
-from hive_agents.runtime.chat import Chat
+from hive_agents.runtime import Chat
 from hive_agents.text import safe_line, safe_text
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from hive_agents.text import safe_text
 
 if TYPE_CHECKING:
     from hive_agents import Workspace
-    from hive_agents.evaluation.golden import GoldenQuery
+    from hive_agents.evaluation import GoldenQuery
     from hive_agents.retrieval import RetrievalConfig
 
 ASKED = "major deviation - how many days has QA got to close it"
@@ -88,7 +88,7 @@ class Story:
     def changed_most(self, optimized: dict[str, Any]) -> dict[str, Any] | None:
         """The query that the chosen config helps most, before and after, beside what the holdout says of the gain."""
         from hive_agents.evaluation import compare
-        from hive_agents.optimizer.session import load_tuning
+        from hive_agents.optimizer import load_tuning
 
         before, after = (self.config(optimized[name]["config"]) for name in ("baseline", "best"))
         if before.name == after.name:
@@ -163,7 +163,7 @@ class Story:
 
     def optimize(self) -> dict[str, Any]:
         from hive_agents.cli.optimize import Live, parts
-        from hive_agents.runtime.optimize import OptimizeRun
+        from hive_agents.runtime import OptimizeRun
 
         self.step("hive optimize", "diagnose, try, measure; the surest gain goes to the gate, and only what pays in it")
         live = None if self.silent else Live()
@@ -191,8 +191,7 @@ class Story:
         from hive_agents.agents import load_agent
         from hive_agents.cli.run import Shown, parts
         from hive_agents.runs import RunStore
-        from hive_agents.runtime.agent_run import AgentRun
-        from hive_agents.runtime.decisions import decide
+        from hive_agents.runtime import AgentRun, decide
 
         why = "an agent does it with tools; its model reads from a script here, and before the gate it asks a person"
         self.step(f"hive run optimizer --input '{dumps(REQUEST)}' --as root", why)
@@ -213,7 +212,7 @@ class Story:
 
         from hive_agents.access import known_principal
         from hive_agents.copilot import Request
-        from hive_agents.runtime.chat import Chat
+        from hive_agents.runtime import Chat
 
         self.step(f'hive chat "{ASKED}" --as {reader}', why)
         chat = Chat(self.workspace, known_principal(self.workspace, reader))

@@ -44,7 +44,7 @@ def command(
     """Put a config through the gate, and switch to it if it passes."""
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import load_golden
-    from hive_agents.runtime.decisions import ask_for_override
+    from hive_agents.runtime import ask_for_override
     from hive_agents.verification import deploy, named_config
 
     if override and not (reason and reason.strip()):

@@ -31,10 +31,8 @@ def command(
     """Measure a config against the golden set."""
     from hive_agents.access import local_user
     from hive_agents.cli.configs import chosen_config, refresh_index
-    from hive_agents.evaluation import evaluate, load_golden
-    from hive_agents.evaluation.records import record
-    from hive_agents.verification.golden_trust import accept
-    from hive_agents.verification.holdout import visible_part
+    from hive_agents.evaluation import evaluate, load_golden, record
+    from hive_agents.verification import accept, visible_part
 
     place = surface.workspace
     refresh_index(place, surface)

@@ -9,8 +9,8 @@ def command(surface: Surface) -> None:
     """Every deployment, newest first, with what was measured."""
     from rich.table import Table
 
-    from hive_agents.retrieval.deployed import versions
-    from hive_agents.verification.tags import TagChange
+    from hive_agents.retrieval import versions
+    from hive_agents.verification import TagChange
 
     listed = [
         {

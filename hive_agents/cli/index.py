@@ -28,8 +28,7 @@ def command(
     from hive_agents.access import local_user
     from hive_agents.errors import HiveError
     from hive_agents.retrieval import build_index, collection_names
-    from hive_agents.verification.generations import accept_generations, decide_generations
-    from hive_agents.verification.tags import TagChange
+    from hive_agents.verification import TagChange, accept_generations, decide_generations
 
     if accept and not reason:
         raise HiveError.of("HIVE-409", "--accept needs a reason", fix='add --reason "…"')

@@ -33,7 +33,7 @@ def stats(
     until: Annotated[str | None, typer.Option("--until", help="Before this ISO time.")] = None,
 ) -> None:
     """Rates, agreement with people, cost, thresholds and weights."""
-    from hive_agents.judging.stats import judge_stats
+    from hive_agents.judging import judge_stats
 
     value = judge_stats(surface.workspace, since=since, until=until)
     surface.show(value, *_stats_parts(value))
@@ -65,7 +65,7 @@ def calibrate(
     value = metrics.model_dump(mode="json") | {"approval_id": None}
     parts = _calibration_parts(value)
     if metrics.awaiting_approval:
-        from hive_agents.runtime.judge_requests import ask_for_thresholds
+        from hive_agents.runtime import ask_for_thresholds
 
         value["approval_id"] = ask_for_thresholds(place, metrics, by)
         types = ", ".join(map(_type_name, metrics.awaiting_approval))
@@ -116,7 +116,7 @@ def audit(
     word = "agrees" if done.agrees else "differs"
     parts: list[Any] = [f"decision {done.id}: you said {done.action}, the judge {done.judge_action} ({word})"]
     if done.drift.new:
-        from hive_agents.runtime.judge_requests import open_drift_ticket
+        from hive_agents.runtime import open_drift_ticket
 
         value["ticket_id"] = open_drift_ticket(place, done.drift, by)
         goal_type = safe_line(done.drift.goal_type)

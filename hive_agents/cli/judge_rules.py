@@ -23,9 +23,9 @@ RuleArgument = Annotated[str, typer.Argument(help="The rule's id.")]
 @with_surface(as_user=WHO_ACTS)
 def mine(surface: Surface) -> None:
     """Look for conditions under which people always decided the same, and ask people to approve them."""
-    from hive_agents.judging.decision_log import DecisionLog
+    from hive_agents.judging import DecisionLog
     from hive_agents.judging.learning import RuleBook, mine
-    from hive_agents.runtime.judge_requests import ask_for_rule
+    from hive_agents.runtime import ask_for_rule
 
     place = surface.workspace
     author = surface.asker.requester() if surface.asker.is_named else "service:miner"
@@ -73,8 +73,7 @@ def approve(surface: Surface, rule: RuleArgument) -> None:
     The same as `hive approvals approve` of its request.
     """
     from hive_agents.judging.learning import RuleBook
-    from hive_agents.runtime.decisions import decide
-    from hive_agents.runtime.judge_requests import ask_for_rule
+    from hive_agents.runtime import ask_for_rule, decide
 
     place = surface.workspace
     request = ask_for_rule(place, RuleBook(place).get(rule))
@@ -99,8 +98,8 @@ def retire(
 
 def all_rules(workspace: Workspace) -> list[dict[str, Any]]:
     """The rules of `rules/*.json` as they are asked, then the learned ones. Raises: as `load_rules`."""
+    from hive_agents.judging import load_rules
     from hive_agents.judging.learning import RuleBook
-    from hive_agents.judging.rules import load_rules
 
     found = [_listed(rule.model_dump(mode="json"), "manual", None) for rule in load_rules(workspace)]
     return found + [rule_value(rule) for rule in RuleBook(workspace).rules()]
@@ -108,7 +107,7 @@ def all_rules(workspace: Workspace) -> list[dict[str, Any]]:
 
 def rule_value(rule: LearnedRule) -> dict[str, Any]:
     """A learned rule's row of the list; matches and agreements are of its present stage."""
-    from hive_agents.judging.certify import lower_bound
+    from hive_agents.judging import lower_bound
 
     evidence = rule.evidence
     value = _listed({**rule.rule, "mode": rule.mode}, "learned", rule.stage)

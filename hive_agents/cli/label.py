@@ -40,10 +40,9 @@ def command(
     """Label a query: shows what both lanes find, asks about each document, and writes the golden set."""
     from hive_agents.access import local_user
     from hive_agents.cli.configs import refresh_index
-    from hive_agents.evaluation.golden import FILE, load_golden
-    from hive_agents.evaluation.labelling import pool, save_label
+    from hive_agents.evaluation import FILE, load_golden, pool, save_label
     from hive_agents.retrieval import load_collection
-    from hive_agents.verification.golden_trust import accept, is_accepted
+    from hive_agents.verification import accept, is_accepted
 
     place = surface.workspace
     schema = load_collection(place, collection)

@@ -32,15 +32,13 @@ from hive_agents.cli import (
     queen,
     query,
     rollback,
+    run as run_agent,
     runs,
     schema,
     serve,
     token,
     trigger,
     validate,
-)
-from hive_agents.cli import (
-    run as run_agent,
 )
 from hive_agents.cli.surface import show_failure
 from hive_agents.errors import HiveError

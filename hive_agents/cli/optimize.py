@@ -38,7 +38,7 @@ def command(
 ) -> None:
     """Improve the active config: diagnose, try, measure, and deploy what is proved better on queries never seen."""
     from hive_agents.cli.configs import refresh_index
-    from hive_agents.runtime.optimize import OptimizeRun
+    from hive_agents.runtime import OptimizeRun
 
     place = surface.workspace
     flags = {
@@ -135,9 +135,8 @@ _ENDINGS = {
 
 
 def parts(result: dict[str, Any]) -> list[Any]:
-    from hive_agents.optimizer.report import ending, missing, proposed_by, room_left
-    from hive_agents.optimizer.space import in_words
-    from hive_agents.verification.tags import TagChange
+    from hive_agents.optimizer import ending, in_words, missing, proposed_by, room_left
+    from hive_agents.verification import TagChange
 
     best, certificate = result["best"], result["certificate"]
     lines: list[Any] = [_chart(result)] if result["iterations"] else []
@@ -179,7 +178,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
 
 
 def _refused(result: dict[str, Any]) -> list[str]:
-    from hive_agents.optimizer.space import in_words
+    from hive_agents.optimizer import in_words
 
     lines = []
     for one in result["rejected"]:

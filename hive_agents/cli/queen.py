@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from hive_agents.access import Principal
-    from hive_agents.runtime.queen import Queen
+    from hive_agents.runtime import Queen
 
 
 @with_surface(as_user="Ask as USER of access/*.json.", before="chat")
@@ -31,7 +31,7 @@ def command(
 ) -> None:
     """Ask the queen what runs, why it is stuck, or to stop it: you hear of what you may see."""
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.queen import Queen
+    from hive_agents.runtime import Queen
 
     place = surface.workspace
     if chat and (surface.as_json or text is not None):

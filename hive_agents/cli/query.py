@@ -28,8 +28,7 @@ def command(
     """Search once."""
     from hive_agents.cli.configs import chosen_config, keep_fresh
     from hive_agents.errors import HiveError
-    from hive_agents.retrieval.explain import explain_hit, explain_text
-    from hive_agents.retrieval.filters import parse_filters
+    from hive_agents.retrieval import explain_hit, explain_text, parse_filters
 
     place = surface.workspace
     keep_fresh(place, surface)

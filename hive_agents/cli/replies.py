@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from hive_agents.copilot import DocumentFilter
-    from hive_agents.runtime.chat import Chat
+    from hive_agents.runtime import Chat
 
 _SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<"}
 _PLANNERS = {"deterministic": "", "model": ", planned by a model", "fallback": ", planned without its model"}

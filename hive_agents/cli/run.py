@@ -35,8 +35,7 @@ def command(
 ) -> None:
     """Run an agent to the end, or until it waits for a person (hive approvals)."""
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.agent_drive import result_of
-    from hive_agents.runtime.agent_run import AgentRun
+    from hive_agents.runtime import AgentRun, result_of
 
     place = surface.workspace
     if (agent is None) == (resume is None):

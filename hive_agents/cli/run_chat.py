@@ -16,7 +16,7 @@ from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
-    from hive_agents.runtime.agent_run import AgentRun
+    from hive_agents.runtime import AgentRun
 
 
 def talk(run: AgentRun, *, stderr: bool = False) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Listener:
 
     def go(self) -> dict[str, Any]:
         from hive_agents.runs import RunStore
-        from hive_agents.runtime.agent_drive import result_of
+        from hive_agents.runtime import result_of
 
         if self._terminal is None:
             return self._run.go()

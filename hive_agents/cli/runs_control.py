@@ -96,7 +96,7 @@ def _resumed(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
 
 
 def _deleted(place: Workspace, row: RunRow, _: str) -> tuple[RunRow, str]:
-    from hive_agents.runtime.housekeeping import delete_run
+    from hive_agents.runtime import delete_run
 
     delete_run(place, row.run_id)
     return row, "deleted"

@@ -32,7 +32,7 @@ def logs(
     from json import dumps
 
     from hive_agents.runs import RunStore, Scope
-    from hive_agents.runtime.agent_run import leases_of
+    from hive_agents.runtime import leases_of
 
     place = surface.workspace
     row = Scope(surface.asker.caller().principal).run(place, run)

@@ -11,7 +11,7 @@ from hive_agents.cli.surface import Surface, console, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
-    from hive_agents.runtime.host import Host
+    from hive_agents.runtime import Host
     from hive_agents.server import Listener
 
 
@@ -33,7 +33,7 @@ def command(
     if not headless:
         raise HiveError.of("HIVE-409", "there are no pages yet", fix="add --headless")
     place = surface.workspace
-    from hive_agents.runtime.host import ROLES, Host
+    from hive_agents.runtime import ROLES, Host
 
     chosen = [name.strip() for name in roles.split(",")] if roles is not None else list(ROLES)
     listener: Listener | None = None
@@ -50,7 +50,7 @@ async def _serve(host: Host, listener: Listener | None, json: bool, quiet: bool)
     import os
 
     from hive_agents.events import EventLog
-    from hive_agents.runtime.tail import tail
+    from hive_agents.runtime import tail
 
     _announce(host, listener, json, quiet)
     log = EventLog(host.workspace)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.text import count as count
-from hive_agents.text import safe_line
+from hive_agents.text import count as count, safe_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

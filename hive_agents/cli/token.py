@@ -23,8 +23,7 @@ def command(
     revoke: Annotated[str | None, typer.Option("--revoke", metavar="JTI", help="End a token by its id.")] = None,
 ) -> None:
     """Sign a token that says who asks; or end one with --revoke."""
-    from hive_agents.access import Principal, known_principal, mint
-    from hive_agents.access import revoke as end
+    from hive_agents.access import Principal, known_principal, mint, revoke as end
     from hive_agents.errors import HiveError
 
     place = surface.workspace

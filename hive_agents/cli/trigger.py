@@ -81,9 +81,9 @@ def _input_faults(place: Workspace, spec: TriggerSpec) -> list[Diagnostic]:
     """Why the agent will refuse each run of a schedule, which brings nothing but its constants: warnings."""
     from dataclasses import replace
 
-    from hive_agents.agents.versions import serving_agent
+    from hive_agents.agents import serving_agent
     from hive_agents.errors import HiveError
-    from hive_agents.runtime.agent_input import accepted_input
+    from hive_agents.runtime import accepted_input
     from hive_agents.triggers import is_scheduled
 
     try:
@@ -138,7 +138,7 @@ def fire(
     import asyncio
     import uuid
 
-    from hive_agents.runtime.firing import fire as start
+    from hive_agents.runtime import fire as start
     from hive_agents.triggers import TriggerStore, key_of, sound_trigger
 
     place = surface.workspace

@@ -24,7 +24,7 @@ def command(
     from hive_agents.cli.deploy import gate_parts
     from hive_agents.errors import Diagnostic, HiveError, has_errors
     from hive_agents.evaluation import load_golden
-    from hive_agents.retrieval.deployed import find_active
+    from hive_agents.retrieval import find_active
     from hive_agents.verification import check_config, named_config, run_gate
 
     place = surface.workspace

@@ -14,7 +14,7 @@ from hive_agents import prompts
 from hive_agents.copilot.outcome import AnswerSource
 from hive_agents.copilot.prose import split, without_marks
 from hive_agents.llm import Chain, Message, ModelError, Usage
-from hive_agents.retrieval.lanes import ChunkRow
+from hive_agents.retrieval import ChunkRow
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

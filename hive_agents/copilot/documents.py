@@ -14,10 +14,7 @@ import numpy as np
 
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.errors import HiveError, closest
-from hive_agents.retrieval import ScopedIndex
-from hive_agents.retrieval.collection import Collection as CollectionSchema
-from hive_agents.retrieval.filters import Condition, Scalar
-from hive_agents.retrieval.lanes import Mask
+from hive_agents.retrieval import Collection as CollectionSchema, Condition, Mask, Scalar, ScopedIndex
 
 RESERVED = frozenset({"tenant", "view"})
 """Front matter that decides who may see a document: never shown, and never filtered by."""

@@ -11,11 +11,19 @@ from hive_agents.copilot.answer import Answer, Passage, claims
 from hive_agents.copilot.excerpts import content_terms
 from hive_agents.copilot.extract import quotable
 from hive_agents.goals import Goal, SuccessCriterion, goal_ids, load_goal
-from hive_agents.judging import FeedbackContext, HybridJudge, Judgment, JudgmentAction, Signal
-from hive_agents.judging.evaluators import AsyncEvaluator, EvaluatorFault, ModelEvaluator
-from hive_agents.judging.rules import load_rules
+from hive_agents.judging import (
+    AsyncEvaluator,
+    EvaluatorFault,
+    FeedbackContext,
+    HybridJudge,
+    Judgment,
+    JudgmentAction,
+    ModelEvaluator,
+    Signal,
+    load_rules,
+)
 from hive_agents.llm import Chain
-from hive_agents.retrieval.analysis import terms
+from hive_agents.retrieval import terms
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

@@ -10,9 +10,7 @@ from typing import Any
 from hive_agents.copilot.language import LANGUAGES, language
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import sentences, without_marks
-from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
-from hive_agents.retrieval.excerpts import LENGTH, excerpt
-from hive_agents.retrieval.lanes import ChunkRow
+from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, ChunkRow, excerpt, terms
 from hive_agents.text import one_line
 
 OPEN, CLOSE = "<mark>", "</mark>"

@@ -14,7 +14,7 @@ from hive_agents.copilot.answer import Answer, Passage, inert
 from hive_agents.copilot.excerpts import content_terms, stemmed_words
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
 from hive_agents.copilot.prose import Sentence, read
-from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
+from hive_agents.retrieval import DEFAULT_LANGUAGE, terms
 
 MAX_SENTENCES = 3
 MAX_SENTENCE = 400

@@ -11,13 +11,11 @@ from typing import Any, Literal, get_args
 from hive_agents.access import Principal, ViewGate, same_person
 from hive_agents.copilot.threads import ThreadStore, Turn
 from hive_agents.errors import HiveError
-from hive_agents.evaluation.golden import FILE, load_golden
-from hive_agents.evaluation.labelling import question_key, save_label
+from hive_agents.evaluation import FILE, load_golden, question_key, save_label
 from hive_agents.files import locked
-from hive_agents.retrieval.deployed import active_config
+from hive_agents.retrieval import active_config
 from hive_agents.store import audit, connected, transaction
-from hive_agents.verification.golden_trust import accept as accept_golden
-from hive_agents.verification.golden_trust import is_accepted
+from hive_agents.verification import accept as accept_golden, is_accepted
 from hive_agents.workspace import Workspace
 
 Opinion = Literal["relevant", "distractor", "outdated", "wrong_document"]

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from hive_agents.copilot.plan import DocumentFilter, RouterDecision
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.files import Format
-from hive_agents.retrieval.analysis import words
+from hive_agents.retrieval import words
 
 PlannedBy = Literal["model", "fallback", "deterministic"]
 TurnStatus = Literal["answered", "results", "no_match", "needs_clarification", "not_found"]

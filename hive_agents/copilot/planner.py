@@ -24,7 +24,7 @@ from hive_agents.copilot.plan import (
 from hive_agents.copilot.vocabulary import FieldWords, Vocabulary
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, Message, ModelError
-from hive_agents.retrieval.documents import iso_date, keyword_text
+from hive_agents.retrieval import iso_date, keyword_text
 from hive_agents.text import one_line
 
 if TYPE_CHECKING:

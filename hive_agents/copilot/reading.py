@@ -28,7 +28,7 @@ from hive_agents.copilot.sentence import (
     SentenceKind,
 )
 from hive_agents.copilot.vocabulary import FieldRole, Meaning, Vocabulary, cue_stems, parts
-from hive_agents.retrieval.analysis import terms
+from hive_agents.retrieval import terms
 
 _FIRST_PERSON, _ONLY = word_list("words", "first_person"), word_list("words", "only")
 _RELATIVE, _HAVE, _EXCEPT = word_list("words", "relative"), word_list("words", "have"), word_list("words", "except")

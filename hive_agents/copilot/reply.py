@@ -18,8 +18,7 @@ from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.judging import JudgmentAction
 from hive_agents.llm import ModelError
-from hive_agents.retrieval import ScopedIndex
-from hive_agents.retrieval.lanes import ChunkRow
+from hive_agents.retrieval import ChunkRow, ScopedIndex
 
 LIMITED = "Results are limited to documents that you can open."
 ESCALATED = "The judge wasn't sure of this answer; a person was asked to check it."

@@ -9,8 +9,7 @@ import numpy as np
 from hive_agents.access import AccessLabels, Documents, Principal, ViewGate, permissions_of
 from hive_agents.copilot.documents import declared
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.retrieval import ScopedIndex, SearchEngine
-from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.retrieval import ScopedIndex, SearchEngine, SqliteIndex
 from hive_agents.workspace import Workspace
 
 MOST_ASKED = 2000

@@ -9,7 +9,7 @@ from enum import Enum
 from hive_agents.copilot.dates import date_spans
 from hive_agents.copilot.language import Word, at, pattern, word_list, words
 from hive_agents.copilot.vocabulary import LONGEST, FieldRole, Meaning, Vocabulary
-from hive_agents.retrieval.analysis import terms
+from hive_agents.retrieval import terms
 
 _WORDS = {
     name: word_list("words", name)

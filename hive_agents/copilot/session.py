@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from hive_agents.access import Principal, TurnGate, permissions_of
-from hive_agents.access.local_key import local_key
+from hive_agents.access import Principal, TurnGate, local_key, permissions_of
 from hive_agents.copilot.answer import Answer
 from hive_agents.copilot.documents import Cursors, DatedRow
 from hive_agents.copilot.evidence import JudgeBuilder, Judged
@@ -22,9 +21,7 @@ from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.files import Format
 from hive_agents.llm import Chain, Meter, Role, Script, model_names, open_chain
-from hive_agents.retrieval import RetrievalConfig, ScopedIndex, Search, SearchEngine
-from hive_agents.retrieval.deployed import active_config
-from hive_agents.retrieval.lanes import ChunkRow, Mask
+from hive_agents.retrieval import ChunkRow, Mask, RetrievalConfig, ScopedIndex, Search, SearchEngine, active_config
 from hive_agents.workspace import Workspace
 
 

@@ -15,8 +15,7 @@ from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
 from hive_agents.copilot.session import Candidates, TurnSession
 from hive_agents.llm import ModelError
-from hive_agents.retrieval.adaptive import adaptive
-from hive_agents.retrieval.lanes import Mask
+from hive_agents.retrieval import Mask, adaptive
 
 TurnState = Mapping[str, Any]
 TurnUpdate = dict[str, Any]

@@ -14,7 +14,7 @@ from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType, derived_id
-from hive_agents.judging.decision_log import DecisionLog
+from hive_agents.judging import DecisionLog
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 

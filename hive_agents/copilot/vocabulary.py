@@ -10,9 +10,7 @@ from typing import Generic, Literal, TypeVar, cast
 
 from hive_agents.copilot.language import language, word_list, word_table
 from hive_agents.copilot.plan import FilterValue
-from hive_agents.retrieval.analysis import terms
-from hive_agents.retrieval.analysis import words as spell
-from hive_agents.retrieval.collection import Collection, FieldType
+from hive_agents.retrieval import Collection, FieldType, terms, words as spell
 
 FieldRole = Literal["kind", "status", "person", "place", "team", "audience", "language", "topic", "other"]
 """What a field is to a reader."""

@@ -1,7 +1,9 @@
-"""Secrets by reference: stored encrypted, resolved on use, never shown."""
+"""Secrets by reference: stored encrypted, resolved on use, never shown.
 
-from hive_agents.credentials.references import is_reference, resolve
-from hive_agents.credentials.secret import HIDDEN, Secret, redacted
-from hive_agents.credentials.store import CredentialStore
+It stands on files and the workspace alone. A new kind of reference goes to `references`, a new shape of secret that
+must not reach an output to `secret`.
+"""
 
-__all__ = ["HIDDEN", "CredentialStore", "Secret", "is_reference", "redacted", "resolve"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,16 +1,9 @@
-"""Measure configs against known-good answers, with a metric that punishes distractors."""
+"""Measure configs against known-good answers, with a metric that punishes distractors.
 
-from hive_agents.evaluation.compare import Comparison, compare
-from hive_agents.evaluation.evaluate import Evaluation, QueryEvaluation, evaluate
-from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
+It stands on retrieval, and decides nothing: gates and optimizers read its figures. A new metric is a file in `metrics`
+with a doctest, a new test or interval a function of `statistics`, a new way of labelling goes to `labelling`.
+"""
 
-__all__ = [
-    "Comparison",
-    "Evaluation",
-    "GoldenQuery",
-    "GoldenSet",
-    "QueryEvaluation",
-    "compare",
-    "evaluate",
-    "load_golden",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

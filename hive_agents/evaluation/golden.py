@@ -15,9 +15,7 @@ from pydantic_core import PydanticCustomError
 from hive_agents.access import AccessRules
 from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
 from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext
-from hive_agents.retrieval.analysis import words
-from hive_agents.retrieval.collection import collection_names, load_collection, no_such_collection
-from hive_agents.retrieval.documents import document_files
+from hive_agents.retrieval import collection_names, document_files, load_collection, no_such_collection, words
 from hive_agents.workspace import Workspace
 
 Split = Literal["train", "validation", "holdout"]

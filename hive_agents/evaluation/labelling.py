@@ -11,8 +11,7 @@ from typing import Any
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden
 from hive_agents.files import atomic_write_text, jsontext, load_value
-from hive_agents.retrieval import Hit, SearchEngine
-from hive_agents.retrieval.config import RetrievalConfig
+from hive_agents.retrieval import Hit, RetrievalConfig, SearchEngine
 from hive_agents.workspace import Workspace
 
 POOL_DEPTH = 10

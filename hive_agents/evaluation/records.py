@@ -11,7 +11,7 @@ from hive_agents.workspace import Workspace
 
 
 def record(workspace: Workspace, config: RetrievalConfig, evaluation: Evaluation) -> None:
-    from hive_agents.retrieval.config import canonical_hash
+    from hive_agents.retrieval import canonical_hash
 
     digest = canonical_hash(config.model_dump(mode="json", exclude_unset=True))
     row = (digest, evaluation.golden_hash, evaluation.index_hash, audit.now(), json.dumps(evaluation.metrics))

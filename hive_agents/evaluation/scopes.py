@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hive_agents.access import AccessLabels, known_principal, permissions_of
-from hive_agents.retrieval.index import SqliteIndex
-from hive_agents.retrieval.scoped import ScopedIndex
+from hive_agents.retrieval import ScopedIndex, SqliteIndex
 from hive_agents.workspace import Workspace
 
 

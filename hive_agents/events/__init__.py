@@ -1,34 +1,9 @@
-"""The event bus: typed events, subscribers with bounded queues, a durable log."""
+"""The event bus: typed events, subscribers with bounded queues, a durable log.
 
-from hive_agents.events.bell import Bell
-from hive_agents.events.bus import EventBus
-from hive_agents.events.consumer import Consumer
-from hive_agents.events.ids import derived_id
-from hive_agents.events.log import EventLog
-from hive_agents.events.protocols import Bus, EventLogProtocol, Handler, Overflow, SubscriptionProtocol
-from hive_agents.events.subscription import Subscription
-from hive_agents.events.tickets import TICKET_EVENTS, Cause, EscalationTicket, Severity, tickets_of, worst
-from hive_agents.events.types import DURABLE, Event, EventType
+It stands on the store alone; every package above may publish, and none imports a subscriber. A new event is a member of
+`types`, published in the transaction that does what it tells; a new way of reading the log is a `Consumer`.
+"""
 
-__all__ = [
-    "DURABLE",
-    "TICKET_EVENTS",
-    "Bell",
-    "Bus",
-    "Cause",
-    "Consumer",
-    "EscalationTicket",
-    "Event",
-    "EventBus",
-    "EventLog",
-    "EventLogProtocol",
-    "EventType",
-    "Handler",
-    "Overflow",
-    "Severity",
-    "Subscription",
-    "SubscriptionProtocol",
-    "derived_id",
-    "tickets_of",
-    "worst",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,21 +5,6 @@ function or method into `functions`, each paying from the allowance before it wo
 decided in `parsing`.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from hive_agents.lazy import lazy
-
-if TYPE_CHECKING:
-    from hive_agents.expressions.operations import ExpressionError
-    from hive_agents.expressions.parsing import Expression, parse, plain_names
-
-__all__ = ["Expression", "ExpressionError", "parse", "plain_names"]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "operations": "ExpressionError",
-            "parsing": "Expression parse plain_names",
-        },
-    )
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,59 +5,6 @@ here: writing and locking into `atomic`, the syntax of a format into a file of i
 in common into `formats`.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from hive_agents.lazy import lazy
-
-if TYPE_CHECKING:
-    from hive_agents.files import formats, frontmatter, jsontext
-    from hive_agents.files.atomic import (
-        append_line,
-        atomic_symlink,
-        atomic_write,
-        atomic_write_text,
-        disk_errors,
-        locked,
-    )
-    from hive_agents.files.formats import (
-        NAME_PATTERN,
-        AnyCase,
-        ConfigName,
-        FileFormat,
-        Format,
-        Name,
-        diagnostics_of,
-        load,
-        load_value,
-    )
-
-__all__ = [
-    "NAME_PATTERN",
-    "AnyCase",
-    "ConfigName",
-    "FileFormat",
-    "Format",
-    "Name",
-    "append_line",
-    "atomic_symlink",
-    "atomic_write",
-    "atomic_write_text",
-    "diagnostics_of",
-    "disk_errors",
-    "formats",
-    "frontmatter",
-    "jsontext",
-    "load",
-    "load_value",
-    "locked",
-]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "atomic": "append_line atomic_symlink atomic_write atomic_write_text disk_errors locked",
-            "formats": "NAME_PATTERN AnyCase ConfigName FileFormat Format Name diagnostics_of load load_value",
-        },
-        modules=("formats", "frontmatter", "jsontext"),
-    )
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

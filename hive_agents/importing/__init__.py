@@ -1,7 +1,9 @@
-"""A user's own files become documents: each kind as Markdown, with a report of what could not be read."""
+"""A user's own files become documents: each kind as Markdown, with a report of what could not be read.
 
-from hive_agents.importing.conversion import KINDS, convert
-from hive_agents.importing.files import ImportReport, Skipped, import_files
-from hive_agents.importing.imported import Imported, ImportFailure
+It stands on files and the workspace, and knows nothing of the index. A new kind of file is a reader `from_…` and a line
+in `conversion`; what all kinds have in common goes to `imported`.
+"""
 
-__all__ = ["KINDS", "ImportFailure", "ImportReport", "Imported", "Skipped", "convert", "import_files"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

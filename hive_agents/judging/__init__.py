@@ -1,18 +1,9 @@
-"""Judgement: rules, an evaluator and people, none of them trusted alone."""
+"""Judgement: rules, an evaluator and people, none of them trusted alone.
 
-from hive_agents.judging.attempts import Attempts
-from hive_agents.judging.hybrid import HybridJudge, JudgeProtocol
-from hive_agents.judging.rules import EvaluationRule
-from hive_agents.judging.verdict import CapabilityLevel, FeedbackContext, Judgment, JudgmentAction, Signal
+It stands on models, approvals and statistics, and knows nothing of what is judged. A new reason to ask a person goes to
+`hybrid`, a new guarantee to `certify` or `thresholds`, what is learned from people's answers to `learning`.
+"""
 
-__all__ = [
-    "Attempts",
-    "CapabilityLevel",
-    "EvaluationRule",
-    "FeedbackContext",
-    "HybridJudge",
-    "JudgeProtocol",
-    "Judgment",
-    "JudgmentAction",
-    "Signal",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

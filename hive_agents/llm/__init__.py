@@ -1,36 +1,9 @@
-"""Chat models by name, in chains with deadlines, counted in tokens and dollars."""
+"""Chat models by name, in chains with deadlines, counted in tokens and dollars.
 
-from hive_agents.llm.chain import Chain, Meter, Role, model_names, open_chain
-from hive_agents.llm.model import (
-    ChatDelta,
-    ChatModel,
-    ChatResult,
-    ErrorKind,
-    Message,
-    ModelError,
-    Tool,
-    ToolCall,
-    Usage,
-)
-from hive_agents.llm.scripted import Script, ScriptedModel
-from hive_agents.llm.structured import validated
+It stands on settings and credentials, and knows no prompt. A new provider is a file that makes a `ChatModel` and a line
+in `chain`; prices are data in `prices.json`.
+"""
 
-__all__ = [
-    "Chain",
-    "ChatDelta",
-    "ChatModel",
-    "ChatResult",
-    "ErrorKind",
-    "Message",
-    "Meter",
-    "ModelError",
-    "Role",
-    "Script",
-    "ScriptedModel",
-    "Tool",
-    "ToolCall",
-    "Usage",
-    "model_names",
-    "open_chain",
-    "validated",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import NotFound
-from hive_agents.llm.model import Message
+from hive_agents.llm import Message
 from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, to_parts
 from hive_agents.memory.timeline import Timeline, sent
 from hive_agents.memory.tokens import message_tokens

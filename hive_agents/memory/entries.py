@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
-from hive_agents.llm.model import Message, ToolCall
+from hive_agents.llm import Message, ToolCall
 from hive_agents.text import encodable
 
 Change = dict[str, Any] | None

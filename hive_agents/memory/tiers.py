@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from hive_agents.llm.model import ToolCall
+from hive_agents.llm import ToolCall
 from hive_agents.memory.timeline import Group, Piece
 
 PREVIEW = 300

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hive_agents.llm.model import Message, ToolCall
+from hive_agents.llm import Message, ToolCall
 from hive_agents.memory.entries import Change, Entry, Mark
 from hive_agents.memory.tokens import message_tokens
 

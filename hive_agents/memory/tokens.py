@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from math import ceil
 
-from hive_agents.llm.model import Message
+from hive_agents.llm import Message
 
 PER_MESSAGE = 4
 PER_CALL = 8

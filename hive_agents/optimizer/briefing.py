@@ -15,8 +15,7 @@ from hive_agents.optimizer.cached_lanes import MAX_DEPTH, Ints
 from hive_agents.optimizer.model_answer import BLOCKS, shown
 from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import filterable_values
-from hive_agents.retrieval import RetrievalConfig
-from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.retrieval import RetrievalConfig, SqliteIndex
 from hive_agents.workspace import Workspace
 
 PROMPT = "optimizer"

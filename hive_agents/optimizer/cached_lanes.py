@@ -12,16 +12,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.evaluation.golden import GoldenSet
-from hive_agents.evaluation.scopes import Scopes
-from hive_agents.retrieval import ScopedIndex, SearchEngine
-from hive_agents.retrieval.bm25 import BM25Params
-from hive_agents.retrieval.boosts import BoostKey, boost_key
-from hive_agents.retrieval.filters import Condition
-from hive_agents.retrieval.index import SqliteIndex
-from hive_agents.retrieval.keyword_batch import KeywordBatch, padded
-from hive_agents.retrieval.lanes import Mask
-from hive_agents.retrieval.recent import Recent
+from hive_agents.evaluation import GoldenSet, Scopes
+from hive_agents.retrieval import (
+    BM25Params,
+    BoostKey,
+    Condition,
+    KeywordBatch,
+    Mask,
+    Recent,
+    ScopedIndex,
+    SearchEngine,
+    SqliteIndex,
+    boost_key,
+    padded,
+)
 
 MAX_DEPTH = 200
 """Lanes are cached this deep; a config that asks for more candidates is measured by the engine."""

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hive_agents.evaluation.golden import load_golden
-from hive_agents.evaluation.statistics import needed_queries, paired_difference, spent_alpha
+from hive_agents.evaluation import load_golden, needed_queries, paired_difference, spent_alpha
 from hive_agents.optimizer.session import ConfigData, OptimizerSession
 from hive_agents.optimizer.space import parsed
 from hive_agents.optimizer.splits import LEAST, golden_size, split
-from hive_agents.retrieval import SearchEngine
-from hive_agents.retrieval.deployed import find_active
-from hive_agents.verification.deploy import switch
-from hive_agents.verification.gate import run_gate
+from hive_agents.retrieval import SearchEngine, find_active
+from hive_agents.verification import run_gate, switch
 
 
 def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:

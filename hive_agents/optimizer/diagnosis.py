@@ -8,13 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hive_agents.evaluation.golden import GoldenQuery
-from hive_agents.evaluation.metrics.discounts import discount, ideal_dcg
+from hive_agents.evaluation import GoldenQuery
+from hive_agents.evaluation.metrics import discount, ideal_dcg
 from hive_agents.optimizer.lane_cache import LaneCache, Ranked, Scores
 from hive_agents.optimizer.space import HALF_LIVES, apply, boost_words, date_fields, filterable_values, parsed
-from hive_agents.retrieval import RetrievalConfig
-from hive_agents.retrieval.boosts import HALF_LIFE
-from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SqliteIndex
 
 Cause = Literal[
     "category_distractor",

@@ -15,8 +15,7 @@ import numpy as np
 from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import LEVERS, WIDER, apply, changes_from, parsed, random_edit
-from hive_agents.retrieval import RetrievalConfig
-from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.retrieval import RetrievalConfig, SqliteIndex
 
 TRIALS = 20_000
 _REACHED = 1 - 1e-9

@@ -13,16 +13,22 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.evaluation.golden import GoldenSet
-from hive_agents.evaluation.metrics.discounts import discount, ideal_dcg
+from hive_agents.evaluation import GoldenSet
+from hive_agents.evaluation.metrics import discount, ideal_dcg
 from hive_agents.optimizer.budget import Budget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, Floats, Ints
-from hive_agents.retrieval import RetrievalConfig, SearchEngine
-from hive_agents.retrieval.bm25 import BM25Params
-from hive_agents.retrieval.boosts import BoostKey, boost_key
-from hive_agents.retrieval.cutoff import occurrences
-from hive_agents.retrieval.fusion import lane_weights, rank_step, rrf_scores
-from hive_agents.retrieval.recent import Recent
+from hive_agents.retrieval import (
+    BM25Params,
+    BoostKey,
+    Recent,
+    RetrievalConfig,
+    SearchEngine,
+    boost_key,
+    lane_weights,
+    occurrences,
+    rank_step,
+    rrf_scores,
+)
 
 _POOLS, _PLAIN, _FUSED = 64, 16, 64
 _PREFIX = 48

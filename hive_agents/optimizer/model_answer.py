@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hive_agents.approvals.patch import PatchError, patched
+from hive_agents.approvals import PatchError, patched
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import Edit, apply, identity, parsed

@@ -14,7 +14,7 @@ from hive_agents.optimizer.report import ending, missing, proposed_by, room_left
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
 from hive_agents.retrieval import RetrievalConfig
-from hive_agents.verification.tags import TagChange
+from hive_agents.verification import TagChange
 
 _STYLE = """
 :root{--ink:#1c2430;--dim:#5b6675;--line:#d8dee6;--page:#fff;--good:#0a7d43;--bad:#b3261e;--bar:#2f6fdb;--soft:#f3f6fa}

@@ -11,8 +11,7 @@ import numpy as np
 from hive_agents.optimizer.diagnosis import Diagnosis
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import Edit, apply, boost_words, identity, parsed, sweep
-from hive_agents.retrieval import RetrievalConfig
-from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.retrieval import RetrievalConfig, SqliteIndex
 
 TARGETED = 8
 

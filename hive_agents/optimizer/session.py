@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import HiveError, has_errors
-from hive_agents.evaluation.golden import GoldenSet, load_golden
+from hive_agents.evaluation import GoldenSet, load_golden
 from hive_agents.files import atomic_write_text
 from hive_agents.llm import model_names
 from hive_agents.optimizer.budget import Budget
@@ -30,12 +30,9 @@ from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, Refusal, refusal
-from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig
-from hive_agents.retrieval.config import parse_config
-from hive_agents.retrieval.deployed import active_config
+from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, active_config, parse_config
 from hive_agents.settings import Optimizer
-from hive_agents.verification.check import check_config
-from hive_agents.verification.tags import TagChange, falling_tags
+from hive_agents.verification import TagChange, check_config, falling_tags
 from hive_agents.workspace import Workspace
 
 ConfigData = dict[str, Any]

@@ -9,12 +9,9 @@ from random import Random
 from typing import Any, Literal
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation.compare import changed
+from hive_agents.evaluation import changed
 from hive_agents.files import load_value
-from hive_agents.retrieval import RetrievalConfig
-from hive_agents.retrieval.boosts import HALF_LIFE
-from hive_agents.retrieval.config import canonical_hash
-from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SqliteIndex, canonical_hash
 
 LEVERS: dict[str, tuple[Any, ...]] = {
     "retrieval.method": ("keyword", "vector", "hybrid"),

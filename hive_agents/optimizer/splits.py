@@ -7,8 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
-from hive_agents.evaluation.labelling import question_key
+from hive_agents.evaluation import GoldenQuery, GoldenSet, question_key
 
 Regime = Literal["named", "hashed", "cross_validated", "uncertified"]
 SIMILAR = 0.6

@@ -213,7 +213,7 @@ def decide(workspace: Workspace, state: State) -> Update:
 
 
 def _deploy_approved(workspace: Workspace, approval_id: str) -> Update:
-    from hive_agents.verification.approved import deploy_approved
+    from hive_agents.verification import deploy_approved
 
     store = ApprovalStore(workspace)
     request = store.get(approval_id)

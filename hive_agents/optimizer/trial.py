@@ -8,16 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.evaluation import GoldenSet
 from hive_agents.goals import Goal
-from hive_agents.judging.hybrid import HybridJudge
-from hive_agents.judging.rules import EvaluationRule
-from hive_agents.judging.verdict import FeedbackContext, Judgment, JudgmentAction, Signal
+from hive_agents.judging import EvaluationRule, FeedbackContext, HybridJudge, Judgment, JudgmentAction, Signal
 from hive_agents.optimizer.cached_lanes import Floats
 from hive_agents.optimizer.lane_cache import Scores
 from hive_agents.optimizer.selection import EQUAL, standard_error
 from hive_agents.settings import Gate
-from hive_agents.verification.tags import falling_tags
+from hive_agents.verification import falling_tags
 
 Verdict = Literal["accept", "retry"]
 EVIDENCE = 0.5

@@ -1,31 +1,10 @@
-"""Search over a workspace's documents: `SearchEngine.search(query, config) -> Ranking`."""
+"""Search over a workspace's documents: `SearchEngine.search(query, config) -> Ranking`.
 
-from hive_agents.retrieval.collection import Collection, collection_names, load_collection
-from hive_agents.retrieval.config import RetrievalConfig, StoredConfig, find_config
-from hive_agents.retrieval.engine import ConfigLike, SearchEngine
-from hive_agents.retrieval.indexing import IndexReport, build_index
-from hive_agents.retrieval.presentation import present
-from hive_agents.retrieval.ranking import Cut, Hit, Ranking
-from hive_agents.retrieval.scoped import ScopedIndex
-from hive_agents.retrieval.stages import Search, finish, retrieve
+It stands on the store and files, and shows everything: who may view what is decided by `access` before it is asked. A
+new step of a search goes to `stages` with its key in `config`, a new lane to `lanes`, a new embedder or reranker to
+`providers`.
+"""
 
-__all__ = [
-    "Collection",
-    "ConfigLike",
-    "Cut",
-    "Hit",
-    "IndexReport",
-    "Ranking",
-    "RetrievalConfig",
-    "ScopedIndex",
-    "Search",
-    "SearchEngine",
-    "StoredConfig",
-    "build_index",
-    "collection_names",
-    "find_config",
-    "finish",
-    "load_collection",
-    "present",
-    "retrieve",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

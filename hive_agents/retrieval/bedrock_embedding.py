@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
-from hive_agents.llm.bedrock import attempts_until, failure, open_client
-from hive_agents.llm.model import ModelError
+from hive_agents.llm import ModelError, attempts_until, failure, open_client
 from hive_agents.retrieval.minilm_tokens import WordPieces
 
 TITAN, COHERE = "amazon.titan-embed-text-v2", "cohere.embed-"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from hive_agents.llm.bedrock import attempts_until, open_client
+from hive_agents.llm import attempts_until, open_client
 from hive_agents.retrieval.bedrock_embedding import as_diagnostic, unusable
 
 _MOST = 1000  # sources that one request takes

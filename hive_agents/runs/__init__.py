@@ -1,40 +1,9 @@
-"""Runs: their rows, who may work on them, and what may be done to them."""
+"""Runs: their rows, who may work on them, and what may be done to them.
 
-from __future__ import annotations
+It stands on the store and events, and knows nothing of what a run does. A new status goes to `row`, a new control to
+`control`; everything that writes a row holds a lease.
+"""
 
-from hive_agents.runs.control import RESTS, pause, resume, say, stop
-from hive_agents.runs.holding import LOST, WEIGHT, Hold, take, taken
-from hive_agents.runs.leases import Lease, LeaseLost, Leases
-from hive_agents.runs.protocols import LeasesProtocol, RunQueueProtocol, RunStoreProtocol
-from hive_agents.runs.queue import DueRun, RunQueue
-from hive_agents.runs.row import AGENT_GRAPH, ENDED, STATUSES, RunRow
-from hive_agents.runs.scope import Scope
-from hive_agents.runs.store import RunStore, new_run_id
+import lazy_loader
 
-__all__ = [
-    "AGENT_GRAPH",
-    "ENDED",
-    "LOST",
-    "RESTS",
-    "STATUSES",
-    "WEIGHT",
-    "DueRun",
-    "Hold",
-    "Lease",
-    "LeaseLost",
-    "Leases",
-    "LeasesProtocol",
-    "RunQueue",
-    "RunQueueProtocol",
-    "RunRow",
-    "RunStore",
-    "RunStoreProtocol",
-    "Scope",
-    "new_run_id",
-    "pause",
-    "resume",
-    "say",
-    "stop",
-    "take",
-    "taken",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_agents.access.principal import LOCAL_TENANT, Principal
+from hive_agents.access import LOCAL_TENANT, Principal
 from hive_agents.errors import NotFound
 
 if TYPE_CHECKING:

@@ -6,13 +6,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
-from hive_agents.agents import AgentSpec, ToolRegistry, sound_agent
-from hive_agents.agents.evolution.proposals import Proposal, candidate_of, find_proposal, propose
-from hive_agents.agents.evolution.reach import RISKY, more_than
-from hive_agents.agents.evolution.texts import agent_hash, difference, format_hash, inlined
-from hive_agents.agents.evolution.verdict import Decision, Verdict
-from hive_agents.agents.spec import load_agent
-from hive_agents.agents.versions import VersionRow, follow, record, served_text, versions
+from hive_agents.agents import (
+    AgentSpec,
+    ToolRegistry,
+    VersionRow,
+    follow,
+    load_agent,
+    record,
+    served_text,
+    sound_agent,
+    versions,
+)
+from hive_agents.agents.evolution import (
+    RISKY,
+    Decision,
+    Proposal,
+    Verdict,
+    agent_hash,
+    candidate_of,
+    difference,
+    find_proposal,
+    format_hash,
+    inlined,
+    more_than,
+    propose,
+)
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Diff, Filing
 from hive_agents.errors import HiveError
 from hive_agents.goals import load_goal
@@ -67,7 +85,7 @@ def deploy(
     Raises: all that levels 1 and 2 say; HIVE-409 for an unknown proposal and one that a person refused; HIVE-307 for
     a proposal that something else overtook; HIVE-401 without a model.
     """
-    from hive_agents.agents.bundled import bundled_tools
+    from hive_agents.agents import bundled_tools
 
     tools = tools if tools is not None else bundled_tools(workspace)
     stage = Stage(workspace, tools, principal, models, progress)

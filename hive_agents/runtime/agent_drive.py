@@ -7,10 +7,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.agents.effects import Effects
-from hive_agents.agents.goal_judge import results
+from hive_agents.agents import AgentSession, Effects, results
 from hive_agents.agents.guards import Budget
-from hive_agents.agents.session import AgentSession
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType

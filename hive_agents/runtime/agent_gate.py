@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.agents import AgentSpec, Tool, ToolRegistry
-from hive_agents.agents.evolution.verdict import Decision, Rehearsed, decide
-from hive_agents.agents.tool import ToolContext
+from hive_agents.agents import AgentSpec, Tool, ToolContext, ToolRegistry
+from hive_agents.agents.evolution import Decision, Rehearsed, decide
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.goals import EvalCase, Goal, SuccessCriterion
-from hive_agents.judging.criteria import score_criteria
+from hive_agents.judging import score_criteria
 from hive_agents.memory import ToolResult
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun

@@ -9,13 +9,12 @@ from typing import Any, Self
 from pydantic import ValidationError
 
 from hive_agents.access import Principal
-from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, sound_agent
+from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, known_agents, serving_agent, sound_agent, versions
 from hive_agents.agents.guards import Limits
-from hive_agents.agents.versions import known_agents, serving_agent, versions
 from hive_agents.errors import Diagnostic, HiveError, RefusedInput, closest, has_errors
 from hive_agents.files import Format
 from hive_agents.goals import Goal
-from hive_agents.memory.values import to_json
+from hive_agents.memory import to_json
 from hive_agents.workspace import Workspace
 
 

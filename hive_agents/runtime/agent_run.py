@@ -229,6 +229,6 @@ def leases_of(workspace: Workspace) -> Leases:
 
 
 def _bundled(workspace: Workspace) -> ToolRegistry:
-    from hive_agents.agents.bundled import bundled_tools
+    from hive_agents.agents import bundled_tools
 
     return bundled_tools(workspace)

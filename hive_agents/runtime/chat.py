@@ -31,11 +31,7 @@ from hive_agents.copilot import (
 )
 from hive_agents.errors import HiveError
 from hive_agents.llm import Script
-from hive_agents.retrieval import SearchEngine
-from hive_agents.retrieval.deployed import active_config
-from hive_agents.retrieval.filters import parse_filters
-from hive_agents.retrieval.index import StaleIndex
-from hive_agents.retrieval.scoped import ScopedIndex
+from hive_agents.retrieval import ScopedIndex, SearchEngine, StaleIndex, active_config, parse_filters
 from hive_agents.runs import RunRow, RunStore
 from hive_agents.runtime.context import HiveContext
 from hive_agents.runtime.graphs import load_graph

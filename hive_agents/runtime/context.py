@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.copilot import TurnSession
     from hive_agents.llm import Script
-    from hive_agents.optimizer.session import OptimizerSession
+    from hive_agents.optimizer import OptimizerSession
     from hive_agents.retrieval import SearchEngine
     from hive_agents.workspace import Workspace
 
@@ -55,7 +55,7 @@ class HiveContext:
 
     def optimizer(self, run_id: str, state: Mapping[str, Any]) -> OptimizerSession:
         """The run's session; opened again where a process died, it goes on with what `state` says was spent."""
-        from hive_agents.optimizer.session import OptimizerSession
+        from hive_agents.optimizer import OptimizerSession
 
         session = self.sessions.get(run_id)
         if session is None:

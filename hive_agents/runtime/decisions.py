@@ -7,12 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, json_patch
-from hive_agents.approvals.permission import refused
-from hive_agents.approvals.request import Verb
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, Verb, json_patch, refused
 from hive_agents.errors import Busy, Diagnostic, HiveError, Stale
-from hive_agents.retrieval import StoredConfig
-from hive_agents.retrieval.deployed import find_active
+from hive_agents.retrieval import StoredConfig, find_active
 from hive_agents.runs import RunRow, RunStore
 from hive_agents.runtime import agent_deploy
 from hive_agents.runtime.agent_resume import resume_decided, waits_for
@@ -20,8 +17,7 @@ from hive_agents.runtime.judge_requests import ANSWERED, EFFECTS, carried_out, o
 from hive_agents.runtime.override import file_once
 from hive_agents.runtime.recheck import recheck_for
 from hive_agents.store import audit
-from hive_agents.verification.approved import deploy_approved, deployed_for, stale_because
-from hive_agents.verification.deploy import Deployment
+from hive_agents.verification import Deployment, deploy_approved, deployed_for, stale_because
 from hive_agents.workspace import Workspace
 
 

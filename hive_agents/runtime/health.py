@@ -7,7 +7,7 @@ import datetime as dt
 import logging
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.agents.versions import deployed_text
+from hive_agents.agents import deployed_text
 from hive_agents.errors import HiveError
 from hive_agents.events import Bell, Bus, EventType
 from hive_agents.llm import Chain, model_names, open_chain

@@ -11,13 +11,18 @@ from typing import Any
 from hive_agents.access import same_person
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Filing
 from hive_agents.errors import HiveError, WrongUsage
-from hive_agents.judging import labels
-from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.decisions import Decision
-from hive_agents.judging.drift import DriftState
+from hive_agents.judging import (
+    CalibrationMetrics,
+    Decision,
+    DecisionLog,
+    DriftState,
+    apply_threshold,
+    awaiting,
+    labels,
+    refuse_thresholds,
+    threshold_for,
+)
 from hive_agents.judging.learning import LearnedRule, RuleBook
-from hive_agents.judging.metrics import CalibrationMetrics
-from hive_agents.judging.thresholds import apply_threshold, awaiting, refuse_thresholds, threshold_for
 from hive_agents.runs import RunStore
 from hive_agents.workspace import Workspace
 

@@ -11,9 +11,8 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType, derived_id
 from hive_agents.files import atomic_write
-from hive_agents.optimizer.page import page, restate
-from hive_agents.optimizer.report import result_of
-from hive_agents.retrieval.deployed import active_config
+from hive_agents.optimizer import page, restate, result_of
+from hive_agents.retrieval import active_config
 from hive_agents.runs import LOST, RESTS, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take
 from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.context import HiveContext

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.credentials import CredentialStore, Secret, redacted
 from hive_agents.errors import HiveError
-from hive_agents.events import Consumer, Event, EventLog, EventType
-from hive_agents.events.tickets import ESCALATIONS, tickets_of
+from hive_agents.events import ESCALATIONS, Consumer, Event, EventLog, EventType, tickets_of
 from hive_agents.llm import Chain, Role, model_names, open_chain
-from hive_agents.runs.row import ACTIVE
+from hive_agents.runs import ACTIVE
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.supervision.queen import QUEEN, ActionLog, Colony, QueenSession, Worker, is_ruling
 
@@ -150,7 +149,7 @@ class Queen:
             return None
 
     async def _proposed(self, agent: str, patch: list[dict[str, Any]], by: str, reason: str) -> str:
-        from hive_agents.agents.evolution.proposals import propose
+        from hive_agents.agents.evolution import propose
 
         def proposed() -> str:
             asked_by = None if by == QUEEN else by
@@ -178,7 +177,7 @@ async def _tried(work: Awaitable[object]) -> None:
 
 def workers_of(workspace: Workspace) -> list[Worker]:
     """The agents as they serve, and what their goals say of them; without those that can't."""
-    from hive_agents.agents.versions import known_agents, serving_agent
+    from hive_agents.agents import known_agents, serving_agent
     from hive_agents.goals import load_goal
 
     found = []

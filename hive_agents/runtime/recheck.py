@@ -7,13 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from hive_agents.approvals import ApprovalRequest, ToolPolicy, ToolRule
-from hive_agents.approvals.answers import Recheck
+from hive_agents.approvals import ApprovalRequest, Recheck, ToolPolicy, ToolRule
 from hive_agents.errors import HiveError
 from hive_agents.expressions import ExpressionError, parse
 from hive_agents.goals import Goal, load_goal
-from hive_agents.judging.rules import decide, load_rules, names_of
-from hive_agents.judging.verdict import JudgmentAction
+from hive_agents.judging import JudgmentAction, decide, load_rules, names_of
 from hive_agents.workspace import Workspace
 
 

@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 from hive_agents.agents import AgentSpec
-from hive_agents.llm import Chain, Script, model_names, open_chain
-from hive_agents.llm.chain import Role
-from hive_agents.llm.scripted import Line
+from hive_agents.llm import Chain, Line, Role, Script, model_names, open_chain
 from hive_agents.workspace import Workspace
 
 

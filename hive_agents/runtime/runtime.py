@@ -12,15 +12,26 @@ from typing import TYPE_CHECKING, Any
 from hive_agents import searchable
 from hive_agents.errors import HiveError
 from hive_agents.goals import Goal, goal_type_of
-from hive_agents.judging.decision_log import DecisionLog, Spent
-from hive_agents.judging.decisions import ACTIONS, UNTYPED
-from hive_agents.judging.evaluators import Evaluator, ModelEvaluator, Unavailable, evaluator, fingerprint_of
-from hive_agents.judging.hybrid import HybridJudge
-from hive_agents.judging.labels import enter
+from hive_agents.judging import (
+    ACTIONS,
+    GLOBAL,
+    UNTYPED,
+    DecisionLog,
+    EvaluationRule,
+    Evaluator,
+    FeedbackContext,
+    HybridJudge,
+    Judgment,
+    ModelEvaluator,
+    Spent,
+    Unavailable,
+    enter,
+    evaluator,
+    fingerprint_of,
+    load_rules,
+    standing,
+)
 from hive_agents.judging.learning import RuleBook
-from hive_agents.judging.rules import EvaluationRule, load_rules
-from hive_agents.judging.thresholds import GLOBAL, standing
-from hive_agents.judging.verdict import FeedbackContext, Judgment
 from hive_agents.llm import Usage, model_names, open_chain
 from hive_agents.runtime.judge_requests import ask_for_judgment, open_drift_ticket
 from hive_agents.workspace import Workspace

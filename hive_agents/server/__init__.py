@@ -1,6 +1,9 @@
-"""HTTP: what a host offers to programs; a request starts a run, and never runs one."""
+"""HTTP: what a host offers to programs; a request starts a run, and never runs one.
 
-from hive_agents.server.app import create_app
-from hive_agents.server.listener import Listener
+It stands on the runtime, and decides nothing. A new route is a file here and a line in `app`; limits of what may be
+sent are in `limits`, the shape of a refusal in `problems`.
+"""
 
-__all__ = ["Listener", "create_app"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

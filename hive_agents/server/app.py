@@ -7,7 +7,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from hive_agents.errors import HiveError
-from hive_agents.runtime.host import Host
+from hive_agents.runtime import Host
 from hive_agents.server import health, webhooks
 from hive_agents.server.limits import BodyLimit
 from hive_agents.server.problems import Faults, of_hive, of_http

@@ -13,7 +13,7 @@ from hive_agents.errors import HiveError
 from hive_agents.server.app import create_app
 
 if TYPE_CHECKING:
-    from hive_agents.runtime.host import Host
+    from hive_agents.runtime import Host
     from hive_agents.workspace import Workspace
 
 GRACE = 5

@@ -5,43 +5,6 @@ one more script in `schema`, a new history of decisions a `Ledger` where its row
 audit entry needs nothing here.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from hive_agents.lazy import lazy
-
-if TYPE_CHECKING:
-    from hive_agents.store import audit
-    from hive_agents.store.database import (
-        BUSY_SECONDS,
-        connect,
-        connected,
-        database_errors,
-        disconnect,
-        file_identity,
-        transaction,
-    )
-    from hive_agents.store.ledger import History, Ledger, made_by
-
-__all__ = [
-    "BUSY_SECONDS",
-    "History",
-    "Ledger",
-    "audit",
-    "connect",
-    "connected",
-    "database_errors",
-    "disconnect",
-    "file_identity",
-    "made_by",
-    "transaction",
-]
-
-if not TYPE_CHECKING:
-    __getattr__, __dir__ = lazy(
-        __name__,
-        {
-            "database": "BUSY_SECONDS connect connected database_errors disconnect file_identity transaction",
-            "ledger": "History Ledger made_by",
-        },
-        modules=("audit",),
-    )
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

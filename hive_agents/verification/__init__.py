@@ -1,16 +1,9 @@
-"""Compiler, linter and test suite for configs; the gate that deploys only what is proved better."""
+"""Compiler, linter and test suite for configs; the gate that deploys only what is proved better.
 
-from hive_agents.verification.check import check_config, named_config, require_sound
-from hive_agents.verification.deploy import Deployment, deploy, rollback
-from hive_agents.verification.gate import GateResult, run_gate
+It stands on evaluation and the ledger, and knows no optimizer: whatever wants to deploy comes through here. A new check
+goes to `semantics` with a code, a new condition of the gate to `gate`; both appear in `docs/gate.md`.
+"""
 
-__all__ = [
-    "Deployment",
-    "GateResult",
-    "check_config",
-    "deploy",
-    "named_config",
-    "require_sound",
-    "rollback",
-    "run_gate",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

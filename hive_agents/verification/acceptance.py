@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hive_agents.approvals.permission import refused
+from hive_agents.approvals import refused
 from hive_agents.errors import Diagnostic, HiveError, closest
-from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.evaluation import GoldenSet
 from hive_agents.verification.tags import TagChange
 
 

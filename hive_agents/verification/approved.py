@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import StoredConfig
-from hive_agents.retrieval.config import read_config
-from hive_agents.retrieval.deployed import Version, find_active, versions
-from hive_agents.retrieval.indexing import build_index
+from hive_agents.retrieval import StoredConfig, Version, build_index, find_active, read_config, versions
 from hive_agents.store import made_by
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.deploy import switch

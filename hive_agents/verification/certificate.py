@@ -10,10 +10,8 @@ from typing import Any
 
 from hive_agents.access import AccessRules
 from hive_agents.errors import HiveError
-from hive_agents.evaluation.golden import GoldenSet, load_golden
-from hive_agents.retrieval import StoredConfig, load_collection
-from hive_agents.retrieval.deployed import unlogged_versions, versions
-from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.evaluation import GoldenSet, load_golden
+from hive_agents.retrieval import SqliteIndex, StoredConfig, load_collection, unlogged_versions, versions
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 

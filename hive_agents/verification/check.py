@@ -5,12 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from hive_agents.errors import Diagnostic, HiveError, has_errors
-from hive_agents.evaluation.golden import GoldenSet
-from hive_agents.retrieval.active_link import LINK
-from hive_agents.retrieval.config import RetrievalConfig, StoredConfig, find_config_file, parse_config, read_config
-from hive_agents.retrieval.deployed import active_config, versions
-from hive_agents.retrieval.index import SqliteIndex
-from hive_agents.retrieval.indexing import build_index
+from hive_agents.evaluation import GoldenSet
+from hive_agents.retrieval import (
+    LINK,
+    RetrievalConfig,
+    SqliteIndex,
+    StoredConfig,
+    active_config,
+    build_index,
+    find_config_file,
+    parse_config,
+    read_config,
+    versions,
+)
 from hive_agents.verification.semantics import check_semantics
 from hive_agents.workspace import Workspace
 

@@ -9,20 +9,21 @@ from typing import Any
 
 from hive_agents.access import local_user
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.evaluation import GoldenSet
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.retrieval import SearchEngine, StoredConfig
-from hive_agents.retrieval.active_link import is_inside
-from hive_agents.retrieval.deployed import (
+from hive_agents.retrieval import (
     DEPLOYMENTS,
     ActiveConfig,
+    SearchEngine,
+    StoredConfig,
     Version,
     announce_switch,
+    build_index,
     find_active,
+    is_inside,
     settle,
     versions,
 )
-from hive_agents.retrieval.indexing import build_index
 from hive_agents.store import audit
 from hive_agents.verification.acceptance import nothing_to_accept, require_acceptable
 from hive_agents.verification.certificate import changed_since

@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from hive_agents.errors import Diagnostic
-from hive_agents.evaluation.evaluate import Evaluation, evaluate_interleaved
-from hive_agents.evaluation.golden import GoldenSet
-from hive_agents.evaluation.statistics import (
+from hive_agents.evaluation import (
+    Evaluation,
+    GoldenSet,
     PairedDifference,
+    evaluate_interleaved,
     is_measurable,
     needed_queries,
     paired_difference,

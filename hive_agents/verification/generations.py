@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation.evaluate import evaluate
-from hive_agents.evaluation.golden import GoldenSet, load_golden
-from hive_agents.evaluation.statistics import paired_difference
-from hive_agents.retrieval import SearchEngine, StoredConfig
-from hive_agents.retrieval.deployed import find_active
-from hive_agents.retrieval.generation import Generation, candidates, find_generation, promote
+from hive_agents.evaluation import GoldenSet, evaluate, load_golden, paired_difference
+from hive_agents.retrieval import (
+    Generation,
+    SearchEngine,
+    StoredConfig,
+    candidates,
+    find_active,
+    find_generation,
+    promote,
+)
 from hive_agents.store import audit, connected
 from hive_agents.verification.certificate import log_fault
 from hive_agents.verification.gate import doubt_of, regressions, tag_changes

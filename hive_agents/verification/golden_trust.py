@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hive_agents.errors import Diagnostic
-from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.evaluation import GoldenSet
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 

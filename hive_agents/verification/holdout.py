@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.evaluation.golden import GoldenSet, load_golden
-from hive_agents.evaluation.labelling import question_key
-from hive_agents.evaluation.statistics import spent_alpha
+from hive_agents.evaluation import GoldenSet, load_golden, question_key, spent_alpha
 from hive_agents.files import locked
 from hive_agents.store import audit
 from hive_agents.verification.certificate import log_verdict

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from hive_agents.errors import Diagnostic, HiveError, NotFound
-from hive_agents.evaluation.golden import GoldenSet
-from hive_agents.retrieval.collection import collection_names, load_collection, no_such_collection
-from hive_agents.retrieval.config import StoredConfig
-from hive_agents.retrieval.index import SqliteIndex
+from hive_agents.evaluation import GoldenSet
+from hive_agents.retrieval import SqliteIndex, StoredConfig, collection_names, load_collection, no_such_collection
 from hive_agents.workspace import Workspace
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.evaluation.statistics import holm_adjusted, one_sided_p_value
+from hive_agents.evaluation import holm_adjusted, one_sided_p_value
 from hive_agents.settings import Gate
 
 EPSILON = 1e-9

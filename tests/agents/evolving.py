@@ -8,9 +8,9 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry, load_agent
+from hive_agents.agents.deployed import record, serving_agent
 from hive_agents.agents.evolution.proposals import propose
 from hive_agents.agents.evolution.texts import format_hash
-from hive_agents.agents.versions import record, serving_agent
 from hive_agents.goals import load_goal
 from hive_agents.llm import Chain, ChatResult, Message, Tool
 from hive_agents.llm.chain import Role

@@ -11,9 +11,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry, find_sub_agent
+from hive_agents.agents.deployed import deployment_warnings, known_agents, roll_back, serving_agent, versions
 from hive_agents.agents.evolution.proposals import find_proposal, propose
 from hive_agents.agents.evolution.texts import agent_hash
-from hive_agents.agents.versions import known_agents, rollback, serving_agent, versions, warnings
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog, EventType
@@ -43,11 +43,11 @@ def first(place: Workspace) -> Workspace:
 
 
 def test_an_edited_file_changes_nothing_until_it_is_deployed(first: Workspace) -> None:
-    assert warnings(first, "digest") == []
+    assert deployment_warnings(first, "digest") == []
     write_json(first, "agents/digest.json", agent_file("ants"))
     run = AgentRun.start(first, "digest", {"topic": "ants"}, tools=ToolRegistry(), models=models(AgentSpec))  # type: ignore[arg-type]
     assert run.go()["outputs"] == {"text": "I don't know"}
-    (warning,) = warnings(first, "digest")
+    (warning,) = deployment_warnings(first, "digest")
     assert (warning.code, warning.severity, warning.file) == ("HIVE-404", "warning", "agents/digest.json")
 
 
@@ -71,10 +71,10 @@ def test_a_prompts_file_is_part_of_what_was_deployed(place: Workspace) -> None:
         "prompts/a.md",
         2,
     )
-    assert warnings(place, "digest") == []
+    assert deployment_warnings(place, "digest") == []
     (place.root / "prompts" / "a.md").write_text(knows("ants"))
     assert prompt(place) == knows()
-    assert [one.code for one in warnings(place, "digest")] == ["HIVE-404"]
+    assert [one.code for one in deployment_warnings(place, "digest")] == ["HIVE-404"]
 
 
 def test_a_version_goes_from_proposal_to_approval_to_service(first: Workspace) -> None:
@@ -111,7 +111,7 @@ def test_an_agent_that_was_never_deployed_is_no_way_around_approval(place: Works
     assert (outcome.verdict.decision, outcome.deployed) == ("passed", None)
     assert approve(place, outcome.approval_id, by="dana") == "approved"
     assert [row.version for row in versions(place, "digest")] == [2, 1]
-    rollback(place, "digest", "user:dana")
+    roll_back(place, "digest", "user:dana")
     assert prompt(place) == knows()
 
 
@@ -120,13 +120,13 @@ def test_rollback_goes_back_one_version_each_time(first: Workspace) -> None:
         assert approve(first, deploy(first, proposed(first, *topics)).approval_id) == "approved"
     told = []
     for _ in range(2):
-        row, before = rollback(first, "digest", "user:dana", reason="worse")
+        row, before = roll_back(first, "digest", "user:dana", reason="worse")
         told.append((before.version, row.version, row.via, prompt(first)))
     assert told == [(3, 2, "rollback", knows(*ALL[:2])), (2, 1, "rollback", knows())]
     with pytest.raises(HiveError, match="no earlier version") as caught:
-        rollback(first, "digest", "user:dana")
+        roll_back(first, "digest", "user:dana")
     assert (caught.value.diagnostics[0].code, caught.value.exit_code) == ("HIVE-412", 1)
-    assert warnings(first, "digest") == []
+    assert deployment_warnings(first, "digest") == []
     assert proposed(first, "ants") == 4
 
 
@@ -162,7 +162,7 @@ def test_a_deployment_that_dies_is_finished_by_the_next(
 ) -> None:
     """At each moment either the old version serves or the new one, and once the work is done again, all records
     agree."""
-    from hive_agents.agents import versions as module
+    from hive_agents.agents import deployed as module
 
     outcome = deploy(first, proposed(first, *ALL))
     append, write, follow = audit.append, Ledger._write, module.follow
@@ -191,7 +191,7 @@ def test_a_deployment_that_dies_is_finished_by_the_next(
     assert decisions.finish(first) == []
     assert prompt(first) == knows(*ALL)
     assert [row.version for row in versions(first, "digest")] == [2, 1]
-    assert warnings(first, "digest") == []
+    assert deployment_warnings(first, "digest") == []
     assert audit.verify(first).ok
     with connected(first.database) as connection:
         assert [row[0] for row in connection.execute("SELECT version FROM agent_versions ORDER BY id")] == [1, 2]
@@ -212,7 +212,7 @@ def test_the_audit_log_says_what_serves(first: Workspace) -> None:
             " SELECT agent, 9, hash, text, at, by, authn, decision, via, evaluation FROM agent_versions"
         )
     assert serving_agent(first, "digest")[0].version == 2
-    assert [one.code for one in warnings(first, "digest")] == ["HIVE-413"]
+    assert [one.code for one in deployment_warnings(first, "digest")] == ["HIVE-413"]
     log = first.root / audit.FILE
     text = log.read_text()
     log.write_text(text.replace('"version": 2', '"version": 3'))
@@ -249,7 +249,7 @@ def test_where_the_log_is_broken_and_the_rows_are_gone_no_file_serves(
         with connected(first.database) as connection:
             connection.execute(rows)
     broken(first)
-    for asked in (serving_agent, versions, warnings):
+    for asked in (serving_agent, versions, deployment_warnings):
         with pytest.raises(HiveError) as caught:
             asked(first, "digest")
         assert caught.value.diagnostics[0].code == "HIVE-413"
@@ -270,12 +270,12 @@ def test_a_damaged_line_takes_nothing_from_those_before_it(first: Workspace, lin
         log.write(f"{line}\n")
     assert (known_agents(first), prompt(first)) == (["digest"], knows())
     with pytest.raises(HiveError, match="HIVE-413"):
-        rollback(first, "digest", "user:dana")
+        roll_back(first, "digest", "user:dana")
 
 
 def test_deployments_and_rollbacks_are_told_as_they_are_made(first: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the transaction of the row: without it there is no event either."""
-    from hive_agents.agents import versions as module
+    from hive_agents.agents import deployed as module
 
     request = deploy(first, proposed(first, *ALL)).approval_id
     with monkeypatch.context() as patch:
@@ -285,7 +285,7 @@ def test_deployments_and_rollbacks_are_told_as_they_are_made(first: Workspace, m
                 first, serving_agent(first, "digest")[0], decision="first", via="deploy", by="x", evaluation={}
             )
     assert approve(first, request) == "approved"
-    rollback(first, "digest", "user:dana")
+    roll_back(first, "digest", "user:dana")
     types = [EventType.CONFIG_DEPLOYED, EventType.CONFIG_ROLLED_BACK]
     with closing(EventLog(first)) as log:
         told = [(event.type, event.payload) for event in log.replay(types=types)]

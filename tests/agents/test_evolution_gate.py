@@ -11,8 +11,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import AgentSpec, ToolRegistry, load_agent
+from hive_agents.agents.deployed import serving_agent, versions
 from hive_agents.agents.evolution.verdict import Rehearsed, decide
-from hive_agents.agents.versions import serving_agent, versions
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, ModelError

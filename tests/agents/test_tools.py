@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import pytest
-from langchain_core.tools import BaseTool
-from langchain_core.tools import tool as langchain_tool
+from langchain_core.tools import BaseTool, tool as langchain_tool
 from pydantic import BaseModel, Field
 
 from hive_agents import Workspace

@@ -4,8 +4,7 @@ from math import log2
 
 import pytest
 import pytrec_eval
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hive_agents.evaluation.metrics import (
     distractors,

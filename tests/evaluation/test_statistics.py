@@ -5,8 +5,7 @@ from math import ceil, pi, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 from hive_agents.evaluation.statistics import (

@@ -4,8 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files.jsontext import MAX_DEPTH, decode, line_of, parse, show_path

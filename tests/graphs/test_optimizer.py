@@ -27,8 +27,7 @@ from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.store import audit
 from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, started_runs
 from tests.sample import copied_sample, hive
-from tests.topics import TOPICS, activate, make_topics, write_golden
-from tests.topics import query as topic_query
+from tests.topics import TOPICS, activate, make_topics, query as topic_query, write_golden
 
 
 @pytest.fixture(scope="module")

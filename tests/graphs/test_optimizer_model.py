@@ -18,8 +18,7 @@ from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, started_runs
 from tests.llm.bedrock_server import DENIED, bedrock_server
 from tests.llm.environment import point_aws_at
 from tests.sample import copied_sample, hive
-from tests.topics import TOPICS, activate, make_topics, write_golden
-from tests.topics import query as topic_query
+from tests.topics import TOPICS, activate, make_topics, query as topic_query, write_golden
 
 NO_FAQS = [{"op": "add", "path": "/filters/category", "value": {"not": ["faqs"]}}]
 SHORT = [{"op": "replace", "path": "/retrieval/top_k", "value": 2}]

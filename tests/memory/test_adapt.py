@@ -4,8 +4,7 @@ import stat
 import threading
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError

@@ -5,8 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hive_agents.errors import HiveError
 from hive_agents.memory import DataFiles, Spillover, ToolResult

@@ -1,7 +1,6 @@
 from concurrent.futures import ThreadPoolExecutor
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hive_agents.retrieval.analysis import terms, words
 

@@ -6,8 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hive_agents.retrieval.bm25 import BM25, BM25Params
 from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths

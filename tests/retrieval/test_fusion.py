@@ -2,8 +2,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hive_agents.retrieval.fusion import Fused, lane_weights, rank_step, rrf
 from hive_agents.retrieval.lanes import Lane

@@ -2,8 +2,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from hive_agents.retrieval import postings
 from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths, read_postings

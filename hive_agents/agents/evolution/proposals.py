@@ -13,12 +13,12 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from hive_agents.access import asked_by
+from hive_agents.agents.deployed import served_text, versions
 from hive_agents.agents.evolution.texts import agent_hash, difference, inlined
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.agents.verify import check_agent
-from hive_agents.agents.versions import served_text, versions
-from hive_agents.approvals.patch import PatchError, patched
+from hive_agents.approvals import PatchError, patched
 from hive_agents.errors import Diagnostic, HiveError, has_errors
 from hive_agents.files import FileFormat, Name, atomic_write_text, load, load_value
 from hive_agents.store import audit

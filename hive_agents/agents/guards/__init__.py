@@ -1,20 +1,9 @@
-"""What keeps an agent from going round in circles, and from spending more than it may."""
+"""What keeps an agent from going round in circles, and from spending more than it may.
 
-from hive_agents.agents.guards.budget import Budget, BudgetExhausted, Limits, Spent
-from hive_agents.agents.guards.loops import doom_loop, fingerprint
-from hive_agents.agents.guards.retries import RetryPolicy, is_transient, retried
-from hive_agents.agents.guards.stalls import Turn, is_stalled
+Each guard is arithmetic over what a run did, without a clock or a store of its own. A new guard is a file here, and a
+line where the node's loop asks the others.
+"""
 
-__all__ = [
-    "Budget",
-    "BudgetExhausted",
-    "Limits",
-    "RetryPolicy",
-    "Spent",
-    "Turn",
-    "doom_loop",
-    "fingerprint",
-    "is_stalled",
-    "is_transient",
-    "retried",
-]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from docutils.parsers.rst import Directive
-from docutils.parsers.rst import directives as docutils_directives
-from docutils.parsers.rst import roles as docutils_roles
+from docutils.parsers.rst import Directive, directives as docutils_directives, roles as docutils_roles
 
 from hive_agents.importing.rst.directives import OURS, Anything
 from hive_agents.importing.rst.roles import STANDARD, generic_role

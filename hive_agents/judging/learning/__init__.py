@@ -1,7 +1,9 @@
-"""Rules learned from what people decided, proposed to people, and let in step by step."""
+"""Rules learned from what people decided, proposed to people, and let in step by step.
 
-from hive_agents.judging.learning.mining import mine
-from hive_agents.judging.learning.proposals import RuleProposal
-from hive_agents.judging.learning.stages import LearnedRule, RuleBook
+It stands on the decision log, and puts no rule to work by itself. A new form of predicate goes to `predicates`, a new
+condition of advancing to `stages`.
+"""
 
-__all__ = ["LearnedRule", "RuleBook", "RuleProposal", "mine"]
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,8 +7,7 @@ import secrets
 from collections.abc import Sequence
 
 from hive_agents import prompts
-from hive_agents.events import Severity
-from hive_agents.events.tickets import SEVERITIES
+from hive_agents.events import SEVERITIES, Severity
 from hive_agents.files import Format
 from hive_agents.llm import Chain, Message
 from hive_agents.supervision.health.criteria import Criteria

@@ -10,9 +10,8 @@ from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.llm import Message
-from hive_agents.memory import DataFiles, compact
-from hive_agents.memory.names import memory_folder
-from hive_agents.runs.row import ACTIVE
+from hive_agents.memory import DataFiles, compact, memory_folder
+from hive_agents.runs import ACTIVE
 from hive_agents.supervision.health.assessment import assessed
 from hive_agents.supervision.health.context import JudgeContext
 from hive_agents.supervision.health.criteria import Criteria, criteria_of

@@ -9,7 +9,7 @@ from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.files import Format
-from hive_agents.runs.row import ACTIVE, AGENT_GRAPH
+from hive_agents.runs import ACTIVE, AGENT_GRAPH
 from hive_agents.store import connected
 from hive_agents.supervision.health.history import NOTED, History, Repeated, RepeatedCalls, history
 

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import HiveError, closest
-from hive_agents.runs.row import ACTIVE
+from hive_agents.runs import ACTIVE
 from hive_agents.supervision.queen.colony import MOST, Colony
 from hive_agents.supervision.queen.commands import Intent, means_all, target, understand
 from hive_agents.supervision.queen.reply import Reply, done_line, event_line, request_line, run_line, ticket_line

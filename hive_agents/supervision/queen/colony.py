@@ -12,8 +12,7 @@ from hive_agents.access import asked_by
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.credentials import CredentialStore
 from hive_agents.errors import HiveError, NotFound
-from hive_agents.events import Event, EventLog, EventType
-from hive_agents.events.tickets import ESCALATIONS, SEVERITIES, EscalationTicket, tickets_of
+from hive_agents.events import ESCALATIONS, SEVERITIES, EscalationTicket, Event, EventLog, EventType, tickets_of
 from hive_agents.memory import DataBuffer
 from hive_agents.runs import Scope
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog

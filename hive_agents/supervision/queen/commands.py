@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from hive_agents.runs.row import ACTIVE, STATUSES
+from hive_agents.runs import ACTIVE, STATUSES
 
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow

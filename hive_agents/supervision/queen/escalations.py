@@ -7,8 +7,7 @@ from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.errors import HiveError, WrongUsage
-from hive_agents.events import EventLog
-from hive_agents.events.tickets import ESCALATIONS, EscalationTicket, tickets_of
+from hive_agents.events import ESCALATIONS, EscalationTicket, EventLog, tickets_of
 from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from hive_agents.events.tickets import SEVERITIES
+from hive_agents.events import SEVERITIES
 from hive_agents.runs import ENDED
 
 if TYPE_CHECKING:
-    from hive_agents.events.tickets import EscalationTicket
+    from hive_agents.events import EscalationTicket
 
 PolicyAction = Literal["note", "steer", "pause", "stop", "ask"]
 

@@ -13,8 +13,7 @@ from hive_agents.text import count, one_line
 
 if TYPE_CHECKING:
     from hive_agents.approvals import ApprovalRequest
-    from hive_agents.events import Event
-    from hive_agents.events.tickets import EscalationTicket
+    from hive_agents.events import EscalationTicket, Event
     from hive_agents.runs import RunRow
 
 _DETAILS = ("tool", "key", "action", "feedback", "measure", "cause", "message", "title", "status", "by")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents import prompts
 from hive_agents.llm import ChatResult, Message, ModelError, Usage
-from hive_agents.runs.row import ACTIVE
+from hive_agents.runs import ACTIVE
 from hive_agents.store import audit
 from hive_agents.supervision.queen.action_log import ActionLog
 from hive_agents.supervision.queen.answers import Answers
@@ -25,7 +25,7 @@ from hive_agents.supervision.queen.tools import TOOLS, Hands
 from hive_agents.text import one_line
 
 if TYPE_CHECKING:
-    from hive_agents.events.tickets import EscalationTicket
+    from hive_agents.events import EscalationTicket
     from hive_agents.llm import Chain
     from hive_agents.supervision.queen.colony import Colony
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from hive_agents.errors import HiveError
 from hive_agents.files import Format, load_value
 from hive_agents.llm import Tool, ToolCall
-from hive_agents.runs.row import ACTIVE
+from hive_agents.runs import ACTIVE
 from hive_agents.supervision.queen.colony import Colony
 from hive_agents.supervision.queen.mandate import Mandate
 from hive_agents.supervision.queen.reply import Reply, done_line, event_line, ticket_line

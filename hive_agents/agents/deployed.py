@@ -88,7 +88,7 @@ def served_text(workspace: Workspace, id: str) -> AgentSpec:
     return inlined(serving_agent(workspace, id)[0], workspace)
 
 
-def warnings(workspace: Workspace, id: str) -> list[Diagnostic]:
+def deployment_warnings(workspace: Workspace, id: str) -> list[Diagnostic]:
     """Return HIVE-404 for an edited file and HIVE-413 for a version that the log doesn't vouch for, as warnings."""
     history = VERSIONS.history(workspace, id)
     if not history.rows:
@@ -134,7 +134,7 @@ def record(
     return row
 
 
-def rollback(
+def roll_back(
     workspace: Workspace, id: str, by: str, *, reason: str | None = None, authn: str = "local"
 ) -> tuple[VersionRow, VersionRow]:
     """Serve the version before again, from its stored text; called again it goes further back.

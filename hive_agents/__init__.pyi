@@ -1,0 +1,77 @@
+from .access import (
+    Principal as Principal,
+)
+from .agents import (
+    AgentSpec as AgentSpec,
+    EdgeSpec as EdgeSpec,
+    NodeSpec as NodeSpec,
+    SubagentJudge as SubagentJudge,
+)
+from .approvals import (
+    ApprovalRequest as ApprovalRequest,
+)
+from .copilot import (
+    DocumentFilter as DocumentFilter,
+    Plan as Plan,
+    RouterDecision as RouterDecision,
+    SearchStrategy as SearchStrategy,
+)
+from .errors import (
+    Diagnostic as Diagnostic,
+    HiveError as HiveError,
+)
+from .evaluation import (
+    Evaluation as Evaluation,
+    evaluate as evaluate,
+)
+from .events import (
+    EscalationTicket as EscalationTicket,
+    Event as Event,
+    EventBus as EventBus,
+    EventType as EventType,
+)
+from .goals import (
+    Constraint as Constraint,
+    Goal as Goal,
+    SuccessCriterion as SuccessCriterion,
+)
+from .judging import (
+    CapabilityLevel as CapabilityLevel,
+    EvaluationRule as EvaluationRule,
+    FeedbackContext as FeedbackContext,
+    HybridJudge as HybridJudge,
+    JudgeProtocol as JudgeProtocol,
+    Judgment as Judgment,
+    JudgmentAction as JudgmentAction,
+    Signal as Signal,
+)
+from .judging.learning import (
+    RuleProposal as RuleProposal,
+)
+from .judging.metrics import (
+    CalibrationMetrics as CalibrationMetrics,
+)
+from .judging.weights import (
+    SignalWeights as SignalWeights,
+)
+from .memory import (
+    ContextHandoff as ContextHandoff,
+    ConversationStore as ConversationStore,
+    DataBuffer as DataBuffer,
+    OutputAccumulator as OutputAccumulator,
+    ToolResult as ToolResult,
+)
+from .retrieval import (
+    Collection as Collection,
+    Hit as Hit,
+    IndexReport as IndexReport,
+    Ranking as Ranking,
+    RetrievalConfig as RetrievalConfig,
+    SearchEngine as SearchEngine,
+)
+from .runtime.runtime import (
+    Runtime as Runtime,
+)
+from .searchable import (
+    Workspace as Workspace,
+)

@@ -1,0 +1,70 @@
+from .bundled import (
+    bundled_tools as bundled_tools,
+)
+from .deployed import (
+    VersionRow as VersionRow,
+    deployed_text as deployed_text,
+    deployment_warnings as deployment_warnings,
+    follow as follow,
+    known_agents as known_agents,
+    record as record,
+    roll_back as roll_back,
+    served_text as served_text,
+    serving_agent as serving_agent,
+    versions as versions,
+)
+from .effects import (
+    Effects as Effects,
+)
+from .ends import (
+    End as End,
+    Update as Update,
+    Verdict as Verdict,
+    joined as joined,
+)
+from .goal_judge import (
+    conclude as conclude,
+    results as results,
+)
+from .judges import (
+    NodeContext as NodeContext,
+    NodeVerdict as NodeVerdict,
+    register_judge as register_judge,
+)
+from .node_loop import (
+    STEPS as STEPS,
+)
+from .session import (
+    AgentSession as AgentSession,
+)
+from .spec import (
+    AgentSpec as AgentSpec,
+    EdgeSpec as EdgeSpec,
+    NodeSpec as NodeSpec,
+    agent_ids as agent_ids,
+    find_sub_agent as find_sub_agent,
+    load_agent as load_agent,
+    read_agent as read_agent,
+)
+from .subagent_judge import (
+    SubagentJudge as SubagentJudge,
+)
+from .tool import (
+    Tool as Tool,
+    ToolContext as ToolContext,
+)
+from .tools import (
+    ToolRegistry as ToolRegistry,
+    Tools as Tools,
+)
+from .topology import (
+    reachable as reachable,
+    sub_agent_nodes as sub_agent_nodes,
+)
+from .verify import (
+    check_agent as check_agent,
+    sound_agent as sound_agent,
+)
+from .work import (
+    NodeWork as NodeWork,
+)

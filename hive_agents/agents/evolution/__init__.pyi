@@ -1,0 +1,25 @@
+from . import (
+    proposals as proposals,
+)
+from .proposals import (
+    Proposal as Proposal,
+    candidate_of as candidate_of,
+    find_proposal as find_proposal,
+    propose as propose,
+)
+from .reach import (
+    RISKY as RISKY,
+    more_than as more_than,
+)
+from .texts import (
+    agent_hash as agent_hash,
+    difference as difference,
+    format_hash as format_hash,
+    inlined as inlined,
+)
+from .verdict import (
+    Decision as Decision,
+    Rehearsed as Rehearsed,
+    Verdict as Verdict,
+    decide as decide,
+)

@@ -1,0 +1,19 @@
+from .budget import (
+    Budget as Budget,
+    BudgetExhausted as BudgetExhausted,
+    Limits as Limits,
+    Spent as Spent,
+)
+from .loops import (
+    doom_loop as doom_loop,
+    fingerprint as fingerprint,
+)
+from .retries import (
+    RetryPolicy as RetryPolicy,
+    is_transient as is_transient,
+    retried as retried,
+)
+from .stalls import (
+    Turn as Turn,
+    is_stalled as is_stalled,
+)

@@ -1,0 +1,31 @@
+from .answers import (
+    Recheck as Recheck,
+)
+from .patch import (
+    PatchError as PatchError,
+    json_patch as json_patch,
+    patched as patched,
+)
+from .permission import (
+    refused as refused,
+)
+from .policy import (
+    ToolPolicy as ToolPolicy,
+    ToolRule as ToolRule,
+)
+from .reader import (
+    RequestReader as RequestReader,
+)
+from .request import (
+    ApprovalRequest as ApprovalRequest,
+    Approvers as Approvers,
+    Decision as Decision,
+    Diff as Diff,
+    Filing as Filing,
+    Status as Status,
+    Verb as Verb,
+)
+from .store import (
+    ApprovalStore as ApprovalStore,
+    file_request as file_request,
+)

@@ -1,0 +1,52 @@
+from .documents import (
+    RESERVED as RESERVED,
+    declared as declared,
+    document_filters as document_filters,
+    require_known as require_known,
+)
+from .feedback import (
+    STATUSES as STATUSES,
+    VERDICTS as VERDICTS,
+    FeedbackQueue as FeedbackQueue,
+    Item as Item,
+)
+from .outcome import (
+    Trace as Trace,
+    TurnOutcome as TurnOutcome,
+)
+from .plan import (
+    DocumentFilter as DocumentFilter,
+    Plan as Plan,
+    RouterDecision as RouterDecision,
+    SearchStrategy as SearchStrategy,
+)
+from .reply import (
+    LIMITED as LIMITED,
+    finalize as finalize,
+    fresh_reply as fresh_reply,
+    render_reply as render_reply,
+)
+from .scope import (
+    certain_scope as certain_scope,
+    open_scope as open_scope,
+    vocabulary_of as vocabulary_of,
+)
+from .session import (
+    Request as Request,
+    TurnSession as TurnSession,
+)
+from .steps import (
+    permission_gate as permission_gate,
+    rerank as rerank,
+    retrieve as retrieve,
+    retrieves as retrieves,
+    rewrite as rewrite,
+    route as route,
+)
+from .threads import (
+    ModelAnswer as ModelAnswer,
+    ThreadStore as ThreadStore,
+    Turn as Turn,
+    past_turns as past_turns,
+    trace_of as trace_of,
+)

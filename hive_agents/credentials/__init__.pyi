@@ -1,0 +1,12 @@
+from .references import (
+    is_reference as is_reference,
+    resolve as resolve,
+)
+from .secret import (
+    HIDDEN as HIDDEN,
+    Secret as Secret,
+    redacted as redacted,
+)
+from .store import (
+    CredentialStore as CredentialStore,
+)

@@ -1,0 +1,40 @@
+from .bell import (
+    Bell as Bell,
+)
+from .bus import (
+    EventBus as EventBus,
+)
+from .consumer import (
+    Consumer as Consumer,
+)
+from .ids import (
+    derived_id as derived_id,
+)
+from .log import (
+    EventLog as EventLog,
+)
+from .protocols import (
+    Bus as Bus,
+    EventLogProtocol as EventLogProtocol,
+    Handler as Handler,
+    Overflow as Overflow,
+    SubscriptionProtocol as SubscriptionProtocol,
+)
+from .subscription import (
+    Subscription as Subscription,
+)
+from .tickets import (
+    ESCALATIONS as ESCALATIONS,
+    SEVERITIES as SEVERITIES,
+    TICKET_EVENTS as TICKET_EVENTS,
+    Cause as Cause,
+    EscalationTicket as EscalationTicket,
+    Severity as Severity,
+    tickets_of as tickets_of,
+    worst as worst,
+)
+from .types import (
+    DURABLE as DURABLE,
+    Event as Event,
+    EventType as EventType,
+)

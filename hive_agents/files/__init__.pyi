@@ -1,0 +1,24 @@
+from . import (
+    formats as formats,
+    frontmatter as frontmatter,
+    jsontext as jsontext,
+)
+from .atomic import (
+    append_line as append_line,
+    atomic_symlink as atomic_symlink,
+    atomic_write as atomic_write,
+    atomic_write_text as atomic_write_text,
+    disk_errors as disk_errors,
+    locked as locked,
+)
+from .formats import (
+    NAME_PATTERN as NAME_PATTERN,
+    AnyCase as AnyCase,
+    ConfigName as ConfigName,
+    FileFormat as FileFormat,
+    Format as Format,
+    Name as Name,
+    diagnostics_of as diagnostics_of,
+    load as load,
+    load_value as load_value,
+)

@@ -1,0 +1,41 @@
+from . import (
+    json_schema as json_schema,
+)
+from .bedrock import (
+    attempts_until as attempts_until,
+    failure as failure,
+    open_client as open_client,
+)
+from .chain import (
+    Chain as Chain,
+    Meter as Meter,
+    Role as Role,
+    model_names as model_names,
+    open_chain as open_chain,
+)
+from .json_schema import (
+    defects as defects,
+    faults as faults,
+)
+from .model import (
+    ChatDelta as ChatDelta,
+    ChatModel as ChatModel,
+    ChatResult as ChatResult,
+    ErrorKind as ErrorKind,
+    Message as Message,
+    ModelError as ModelError,
+    Tool as Tool,
+    ToolCall as ToolCall,
+    Usage as Usage,
+)
+from .scripted import (
+    Line as Line,
+    Script as Script,
+    ScriptedModel as ScriptedModel,
+)
+from .structured import (
+    validated as validated,
+)
+from .threads import (
+    in_thread as in_thread,
+)

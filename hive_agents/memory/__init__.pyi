@@ -1,0 +1,57 @@
+from .accumulator import (
+    OutputAccumulator as OutputAccumulator,
+)
+from .adapt import (
+    AgentMemory as AgentMemory,
+)
+from .buffer import (
+    DataBuffer as DataBuffer,
+    Scope as Scope,
+)
+from .compaction import (
+    Compaction as Compaction,
+    Summarise as Summarise,
+    compact as compact,
+)
+from .conversation import (
+    ConversationStore as ConversationStore,
+)
+from .data_files import (
+    DataFile as DataFile,
+    DataFiles as DataFiles,
+    Page as Page,
+    replace_once as replace_once,
+)
+from .entries import (
+    ConversationPointer as ConversationPointer,
+    Entry as Entry,
+)
+from .handoff import (
+    ContextHandoff as ContextHandoff,
+    transition_marker as transition_marker,
+)
+from .names import (
+    folder_name as folder_name,
+    memory_folder as memory_folder,
+    run_folder as run_folder,
+)
+from .onion import (
+    Phase as Phase,
+    build_prompt as build_prompt,
+    narrative as narrative,
+)
+from .results import (
+    Delivery as Delivery,
+    ToolResult as ToolResult,
+)
+from .spill import (
+    Spillover as Spillover,
+    require_tool_name as require_tool_name,
+)
+from .tokens import (
+    estimate_tokens as estimate_tokens,
+)
+from .values import (
+    to_json as to_json,
+    value_line as value_line,
+)

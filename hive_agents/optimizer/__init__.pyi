@@ -1,0 +1,21 @@
+from . import (
+    steps as steps,
+)
+from .page import (
+    page as page,
+    restate as restate,
+)
+from .report import (
+    ending as ending,
+    missing as missing,
+    proposed_by as proposed_by,
+    result_of as result_of,
+    room_left as room_left,
+)
+from .session import (
+    OptimizerSession as OptimizerSession,
+    load_tuning as load_tuning,
+)
+from .space import (
+    in_words as in_words,
+)

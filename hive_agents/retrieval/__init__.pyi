@@ -1,0 +1,122 @@
+from .active_link import (
+    LINK as LINK,
+    is_inside as is_inside,
+)
+from .adaptive import (
+    adaptive as adaptive,
+)
+from .analysis import (
+    DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
+    terms as terms,
+    words as words,
+)
+from .bm25 import (
+    BM25Params as BM25Params,
+)
+from .boosts import (
+    HALF_LIFE as HALF_LIFE,
+    BoostKey as BoostKey,
+    boost_key as boost_key,
+)
+from .collection import (
+    Collection as Collection,
+    FieldType as FieldType,
+    collection_names as collection_names,
+    load_collection as load_collection,
+    no_such_collection as no_such_collection,
+)
+from .config import (
+    RetrievalConfig as RetrievalConfig,
+    StoredConfig as StoredConfig,
+    canonical_hash as canonical_hash,
+    find_config as find_config,
+    find_config_file as find_config_file,
+    parse_config as parse_config,
+    read_config as read_config,
+)
+from .cutoff import (
+    occurrences as occurrences,
+)
+from .deployed import (
+    DEPLOYMENTS as DEPLOYMENTS,
+    ActiveConfig as ActiveConfig,
+    Version as Version,
+    active_config as active_config,
+    announce_switch as announce_switch,
+    find_active as find_active,
+    settle as settle,
+    unlogged_versions as unlogged_versions,
+    versions as versions,
+)
+from .documents import (
+    document_files as document_files,
+    iso_date as iso_date,
+    keyword_text as keyword_text,
+)
+from .engine import (
+    ConfigLike as ConfigLike,
+    SearchEngine as SearchEngine,
+)
+from .excerpts import (
+    LENGTH as LENGTH,
+    excerpt as excerpt,
+)
+from .explain import (
+    explain_hit as explain_hit,
+    explain_text as explain_text,
+)
+from .filters import (
+    Condition as Condition,
+    Scalar as Scalar,
+    parse_filters as parse_filters,
+)
+from .fusion import (
+    lane_weights as lane_weights,
+    rank_step as rank_step,
+    rrf_scores as rrf_scores,
+)
+from .generation import (
+    Generation as Generation,
+    candidates as candidates,
+    find_generation as find_generation,
+    promote as promote,
+)
+from .index import (
+    SqliteIndex as SqliteIndex,
+    StaleIndex as StaleIndex,
+)
+from .indexing import (
+    IndexReport as IndexReport,
+    build_index as build_index,
+    index_is_stale as index_is_stale,
+)
+from .keyword_batch import (
+    KeywordBatch as KeywordBatch,
+    padded as padded,
+)
+from .lanes import (
+    ChunkRow as ChunkRow,
+    Mask as Mask,
+)
+from .presentation import (
+    present as present,
+)
+from .providers import (
+    open_embedder as open_embedder,
+)
+from .ranking import (
+    Cut as Cut,
+    Hit as Hit,
+    Ranking as Ranking,
+)
+from .recent import (
+    Recent as Recent,
+)
+from .scoped import (
+    ScopedIndex as ScopedIndex,
+)
+from .stages import (
+    Search as Search,
+    finish as finish,
+    retrieve as retrieve,
+)

@@ -1,0 +1,42 @@
+from .control import (
+    RESTS as RESTS,
+    pause as pause,
+    resume as resume,
+    say as say,
+    stop as stop,
+)
+from .holding import (
+    LOST as LOST,
+    WEIGHT as WEIGHT,
+    Hold as Hold,
+    take as take,
+    taken as taken,
+)
+from .leases import (
+    Lease as Lease,
+    LeaseLost as LeaseLost,
+    Leases as Leases,
+)
+from .protocols import (
+    LeasesProtocol as LeasesProtocol,
+    RunQueueProtocol as RunQueueProtocol,
+    RunStoreProtocol as RunStoreProtocol,
+)
+from .queue import (
+    DueRun as DueRun,
+    RunQueue as RunQueue,
+)
+from .row import (
+    ACTIVE as ACTIVE,
+    AGENT_GRAPH as AGENT_GRAPH,
+    ENDED as ENDED,
+    STATUSES as STATUSES,
+    RunRow as RunRow,
+)
+from .scope import (
+    Scope as Scope,
+)
+from .store import (
+    RunStore as RunStore,
+    new_run_id as new_run_id,
+)

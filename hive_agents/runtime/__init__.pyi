@@ -1,0 +1,49 @@
+from . import (
+    agent_deploy as agent_deploy,
+)
+from .agent_deploy import (
+    AgentDeployment as AgentDeployment,
+)
+from .agent_drive import (
+    result_of as result_of,
+)
+from .agent_input import (
+    accepted_input as accepted_input,
+)
+from .agent_run import (
+    AgentRun as AgentRun,
+    leases_of as leases_of,
+)
+from .chat import (
+    Chat as Chat,
+)
+from .context import (
+    HiveContext as HiveContext,
+)
+from .decisions import (
+    ask_for_override as ask_for_override,
+    decide as decide,
+    finish as finish,
+)
+from .firing import (
+    fire as fire,
+)
+from .host import (
+    ROLES as ROLES,
+    Host as Host,
+)
+from .housekeeping import (
+    delete_run as delete_run,
+)
+from .judge_requests import (
+    ask_for_rule as ask_for_rule,
+    ask_for_thresholds as ask_for_thresholds,
+    open_drift_ticket as open_drift_ticket,
+)
+from .optimize import (
+    OptimizeRun as OptimizeRun,
+)
+from .queen import (
+    Queen as Queen,
+)
+from .tail import tail as tail

@@ -1,0 +1,17 @@
+from . import (
+    audit as audit,
+)
+from .database import (
+    BUSY_SECONDS as BUSY_SECONDS,
+    connect as connect,
+    connected as connected,
+    database_errors as database_errors,
+    disconnect as disconnect,
+    file_identity as file_identity,
+    transaction as transaction,
+)
+from .ledger import (
+    History as History,
+    Ledger as Ledger,
+    made_by as made_by,
+)

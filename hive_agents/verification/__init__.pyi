@@ -1,0 +1,39 @@
+from .approved import (
+    deploy_approved as deploy_approved,
+    deployed_for as deployed_for,
+    stale_because as stale_because,
+)
+from .certificate import (
+    log_verdict as log_verdict,
+)
+from .check import (
+    check_config as check_config,
+    named_config as named_config,
+    require_sound as require_sound,
+    stored_from as stored_from,
+)
+from .deploy import (
+    Deployment as Deployment,
+    deploy as deploy,
+    rollback as rollback,
+    switch as switch,
+)
+from .gate import (
+    GateResult as GateResult,
+    run_gate as run_gate,
+)
+from .generations import (
+    accept_generations as accept_generations,
+    decide_generations as decide_generations,
+)
+from .golden_trust import (
+    accept as accept,
+    is_accepted as is_accepted,
+)
+from .holdout import (
+    visible_part as visible_part,
+)
+from .tags import (
+    TagChange as TagChange,
+    falling_tags as falling_tags,
+)
