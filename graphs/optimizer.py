@@ -32,6 +32,7 @@ class OptimizerState(TypedDict, total=False):
     diagnosis: dict[str, Any]
     first_diagnosis: str
     diagnosed: str  # the identity of the config that the diagnosis is of
+    swept: dict[str, Any]  # what each single step from the incumbent gains, measured once
     proposals: list[dict[str, Any]]
     rows: list[dict[str, Any]]  # one a trial, as reports show them
     evaluations: int

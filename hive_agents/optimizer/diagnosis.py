@@ -197,7 +197,7 @@ def _reachable(cache: LaneCache, config: RetrievalConfig) -> list[set[int]]:
 
 def _exclusions(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, before: Scores) -> tuple[Exclusion, ...]:
     found = []
-    relevant_before = _relevant_returned(cache, config)
+    relevant_before = cache.relevant_returned(config)
     for field, values in filterable_values(index).items():
         current = config.filters.get(field)
         excluded = list(current["not"]) if isinstance(current, dict) and "not" in current else []
@@ -210,7 +210,7 @@ def _exclusions(cache: LaneCache, index: SqliteIndex, config: RetrievalConfig, b
             after = cache.evaluate(candidate)
             nudcg = float(after.nudcg.mean())
             if nudcg > float(before.nudcg.mean()) + 1e-9:
-                lost = max(0, relevant_before - _relevant_returned(cache, candidate))
+                lost = max(0, relevant_before - cache.relevant_returned(candidate))
                 found.append(Exclusion(field, value, nudcg, float(after.distractors.mean()), lost))
     found.sort(key=lambda one: (-one.nudcg, one.lost_relevant, one.field, one.value))
     return tuple(found[:6])
@@ -269,16 +269,6 @@ def _preferences(
             found.append(Preference(field, boost, nudcg, float(after.distractors.mean())))
     found.sort(key=lambda one: (-one.nudcg, one.field, sorted(one.boost.items())))
     return tuple(found[:6])
-
-
-def _relevant_returned(cache: LaneCache, config: RetrievalConfig) -> int:
-    ranked = cache.rank(config)
-    k = cache.golden.k
-    total = 0
-    for documents, labels, returned in zip(ranked.documents, ranked.labels, ranked.returned.tolist(), strict=True):
-        upto = min(returned, k)
-        total += len(set(documents[:upto][labels[:upto] > 0].tolist()))
-    return total
 
 
 def _summary(

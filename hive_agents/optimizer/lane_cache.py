@@ -30,12 +30,14 @@ from hive_agents.retrieval import (
     rrf_scores,
 )
 
-_POOLS, _PLAIN, _FUSED = 64, 16, 64
-_PREFIX = 48
-"""So many places of a fused list are kept in order: enough for every list that is scored, mostly."""
+_POOLS, _PLAIN, _FUSED, _SCORES = 64, 16, 64, 1024
+_PREFIX, _THINNED_PREFIX = 16, 48
+"""So many places of a fused list are kept in order: enough for every list that is scored, mostly; more where chunks
+of a document are dropped."""
 
 _RANK_BITS = 8
-_ABSENT = np.iinfo(np.int64).max
+_ABSENT = 1 << 62
+"""Behind every entry of a lane, with rank 0."""
 
 _PoolKey = tuple[FilterKey, BM25Params, int, int]
 
@@ -51,7 +53,10 @@ class Scores:
 
 @dataclass(frozen=True)
 class _Pool:
-    """The union of both lanes, a row a query, columns by ascending chunk number, -1 behind the end; rank 0: absent."""
+    """The union of both lanes, a row a query, columns by ascending chunk number, -1 behind the end; rank 0: absent.
+
+    A chunk of both lanes has a second column, absent from both.
+    """
 
     chunks: Ints
     keyword: Ints
@@ -61,7 +66,7 @@ class _Pool:
 
 @dataclass(frozen=True)
 class _Plain:
-    """The fused scores of a pool's columns before boosts, -1 for what is no candidate, and the candidates' count."""
+    """The fused scores of a pool's columns before boosts, below 0 for no candidate, and the candidates' count."""
 
     scores: Floats
     available: Ints
@@ -126,6 +131,7 @@ class LaneCache:
         self._pools: Recent[_PoolKey, _Pool] = Recent(_POOLS)
         self._plain: Recent[tuple[_PoolKey, object], _Plain] = Recent(_PLAIN)
         self._fused: Recent[tuple[_PoolKey, object, BoostKey, int, int | None], _Fused] = Recent(_FUSED)
+        self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
         """Return the scores of each query. Raises: `BudgetExhausted`."""
@@ -133,15 +139,31 @@ class LaneCache:
             self.budget.spend()
         if not len(self.golden):
             return Scores(np.empty(0), np.empty(0), np.empty(0, np.int64))
+        retrieval, dynamic = config.retrieval, config.dynamic_k
+        cut = (retrieval.top_k, retrieval.per_document, config.abstain.min_cosine)
+        cliff = (dynamic.gap_threshold_factor, dynamic.min_results, config.max_results) if dynamic.enabled else ()
+        key = (self._used(config), _fusion(config), boost_key(config.boosts), *cut, *cliff)
+        return self._scores.get(key, lambda: self._scored(config))
+
+    def _scored(self, config: RetrievalConfig) -> Scores:
         k = self.golden.k
         fused, returned = self._cut(config, self._used(config), max(config.retrieval.top_k, k))
-        inside = np.arange(min(fused.labels.shape[1], k))[None, :] < returned[:, None]
-        counted = np.where(inside, fused.counted, 0)
+        counted = self._within(fused, returned)
         gained = np.zeros(len(counted))
         for column in range(counted.shape[1]):  # in order of rank, as the metric adds up
             gained += counted[:, column] * discount(column + 1)
         scores = self._normalized(gained, returned)
         return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(returned, k))
+
+    def relevant_returned(self, config: RetrievalConfig) -> int:
+        """Return how many relevant documents stand within k, over all queries. Costs no budget."""
+        fused, returned = self._cut(config, self._used(config), max(config.retrieval.top_k, self.golden.k))
+        return int((self._within(fused, returned) > 0).sum())
+
+    def _within(self, fused: _Fused, returned: Ints) -> NDArray[np.int8]:
+        """The labels of each list's places within k, 0 behind the list's end and for a document's further places."""
+        inside = np.arange(fused.counted.shape[1])[None, :] < returned[:, None]
+        return np.where(inside, fused.counted, np.int8(0))
 
     def by_length(self, config: RetrievalConfig) -> Floats:
         """Return each query's nUDCG for a list of 0, 1, … k results, shape `(n, k + 1)`, whatever the config's cut.
@@ -222,8 +244,9 @@ class LaneCache:
         if config.retrieval.candidates > MAX_DEPTH:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
         retrieval = config.retrieval
-        key = (pool_key, _fusion(config), boost_key(config.boosts), max(_PREFIX, wanted), retrieval.per_document)
-        fused = self._fused.get(key, lambda: self._fuse(config, pool_key, wanted))
+        width = max(_PREFIX if retrieval.per_document is None else _THINNED_PREFIX, wanted)
+        key = (pool_key, _fusion(config), boost_key(config.boosts), width, retrieval.per_document)
+        fused = self._fused.get(key, lambda: self._fuse(config, pool_key, width, wanted))
         available = fused.available
         returned = np.minimum(available, retrieval.top_k)
         if config.dynamic_k.enabled:
@@ -234,8 +257,8 @@ class LaneCache:
             returned = np.where(best >= config.abstain.min_cosine, returned, 0)
         return fused, returned
 
-    def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> _Fused:
-        width, most = max(_PREFIX, wanted), config.retrieval.per_document
+    def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, width: int, wanted: int) -> _Fused:
+        most = config.retrieval.per_document
         fused = self._ordered(config, pool_key, width)
         if most is None:
             return fused
@@ -250,7 +273,7 @@ class LaneCache:
         plain = self._plain.get((pool_key, _fusion(config)), lambda: _plain_scores(pool, config))
         scores, available = plain.scores, plain.available
         if config.boosts:
-            scores = np.where(scores >= 0, scores * self._lanes.factors(config.boosts, pool.chunks), -1.0)
+            scores = np.where(scores >= 0, scores * self._lanes.factors(config.boosts, pool.chunks), scores)
         order = _best_columns(scores, width)
         documents = self._index.document_numbers(np.take_along_axis(pool.chunks, order, axis=1))
         best = np.take_along_axis(scores, order, axis=1)
@@ -300,10 +323,14 @@ def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _Plain:
     retrieval = config.retrieval
     weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
     lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
-    ranks = [np.where(lane <= retrieval.candidates, lane, 0) for lane in lanes]
-    candidate = np.logical_or.reduce([rank > 0 for rank in ranks])
-    scores = np.where(candidate, rrf_scores(ranks, weights, retrieval.rrf_k), -1.0)
-    return _Plain(scores, candidate.sum(axis=1))
+    depth = np.arange(MAX_DEPTH + 1)
+    counted = np.where(depth <= retrieval.candidates, depth, 0)  # the rank of each place among the candidates
+    scores, candidate = np.zeros(lanes[0].shape), np.zeros(lanes[0].shape, np.bool_)
+    for lane, weight in zip(lanes, weights, strict=True):
+        scores += rrf_scores([counted], [weight], retrieval.rrf_k)[lane]
+        candidate |= (counted > 0)[lane]
+    # A number of its own for each column: equal ones make a partition ten times as slow.
+    return _Plain(np.where(candidate, scores, -1.0 - np.arange(scores.shape[1])), candidate.sum(axis=1))
 
 
 def _joined(keyword: Ints, vector: Ints, best_cosine: Floats) -> _Pool:
@@ -314,21 +341,14 @@ def _joined(keyword: Ints, vector: Ints, best_cosine: Floats) -> _Pool:
         entries = np.full((len(entries), 1), _ABSENT)
     entries.sort(axis=1)
     chunks, ranks = entries >> (_RANK_BITS + 1), entries & ((1 << _RANK_BITS) - 1)
-    in_vector = (entries >> _RANK_BITS) & 1 == 1
-    again = np.zeros(entries.shape, np.bool_)
-    again[:, 1:] = (chunks[:, 1:] == chunks[:, :-1]) & (entries[:, 1:] != _ABSENT)
-    keyword_ranks = np.where(in_vector, 0, ranks)
-    vector_ranks = np.where(in_vector, ranks, 0)
-    vector_ranks[:, :-1] += np.where(again[:, 1:], vector_ranks[:, 1:], 0)
-    kept = ~again & (entries != _ABSENT)
-    rows, columns = kept.nonzero()
-    counts = kept.sum(axis=1)
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    shape = (len(entries), max(int(counts.max(initial=0)), 1))
-    joined = [np.full(shape, -1, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64)]
-    for target, values in zip(joined, (chunks, keyword_ranks, vector_ranks), strict=True):
-        target[rows, places] = values[rows, columns]
-    return _Pool(joined[0], joined[1], joined[2], best_cosine)
+    chunks[entries == _ABSENT] = -1
+    of_vector = ranks * (entries >> _RANK_BITS & 1)
+    of_keyword = ranks - of_vector
+    again = chunks[:, 1:] == chunks[:, :-1]  # a chunk's entry of the vector lane stands behind that of the other
+    moved = of_vector[:, 1:] * again
+    of_vector[:, :-1] += moved
+    of_vector[:, 1:] -= moved
+    return _Pool(chunks, of_keyword, of_vector, best_cosine)
 
 
 def _entries(lane: Ints, number: int) -> Ints:
@@ -342,12 +362,17 @@ def _best_columns(keys: Floats, width: int) -> Ints:
     if keys.shape[1] <= width:
         return np.argsort(-keys, axis=1, kind="stable")
     place = keys.shape[1] - width
-    rows, columns = (keys >= np.partition(keys, place, axis=1)[:, place : place + 1]).nonzero()
-    counts = np.bincount(rows, minlength=len(keys))
-    places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    found = np.full((len(keys), int(counts.max(initial=width))), 0, np.int64)
-    values = np.full(found.shape, -np.inf)
-    found[rows, places], values[rows, places] = columns, keys[rows, columns]
+    enough = keys >= np.partition(keys, place, axis=1)[:, place : place + 1]
+    rows, columns = enough.nonzero()
+    if len(rows) == width * len(keys):  # no ties at the end of any row
+        found = columns.reshape(len(keys), width)
+        values = np.take_along_axis(keys, found, axis=1)
+    else:
+        counts = np.bincount(rows, minlength=len(keys))
+        places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        found = np.full((len(keys), int(counts.max(initial=width))), 0, np.int64)
+        values = np.full(found.shape, -np.inf)
+        found[rows, places], values[rows, places] = columns, keys[rows, columns]
     order = np.argsort(-values, axis=1, kind="stable")[:, :width]
     return np.take_along_axis(found, order, axis=1)
 

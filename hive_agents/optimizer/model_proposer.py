@@ -57,13 +57,14 @@ class ModelProposer:
 
     def propose(self, situation: Situation) -> Proposed:
         """The model's sound edits before the heuristic's best; without one of them, just what the heuristic says."""
-        usual = self._heuristic.propose(situation).edits  # first: a spent budget ends the run before a model is paid
+        heuristic = self._heuristic.propose(situation)  # first: a spent budget ends the run before a model is paid
         sound, faulty, why = self._asked(situation)
         if not sound:
-            return Proposed((*usual, *faulty), why or _nothing(faulty))
+            return Proposed((*heuristic.edits, *faulty), why or _nothing(faulty), heuristic.swept)
         own = {identity(apply(situation.config, edit.values)) for edit in sound}
-        rest = [edit for edit in usual if identity(apply(situation.config, edit.values)) not in own]
-        return Proposed((*sound, *_best(rest, situation)[: TARGETED - len(sound)], *faulty))
+        rest = [edit for edit in heuristic.edits if identity(apply(situation.config, edit.values)) not in own]
+        best = _best(rest, situation)[: TARGETED - len(sound)]
+        return Proposed((*sound, *best, *faulty), swept=heuristic.swept)
 
     def _asked(self, situation: Situation) -> tuple[list[Edit], list[Edit], str | None]:
         """Sound edits, those that stayed faulty, and why the model gave no answer, if it didn't."""

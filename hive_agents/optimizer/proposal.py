@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,11 +17,31 @@ TARGETED = 8
 
 
 @dataclass(frozen=True)
+class Sweep:
+    """What every single step from one config gains, in the order of `space.sweep`: measured once, as long as it stays.
+
+    `of` is the config's identity.
+    """
+
+    of: str
+    wide: bool
+    gains: tuple[float, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any] | None) -> Sweep | None:
+        """Return what `to_json` gave, as it comes back from a run's state."""
+        return None if value is None else cls(value["of"], value["wide"], tuple(value["gains"]))
+
+
+@dataclass(frozen=True)
 class Situation:
     """All that a proposer may know: nothing of the holdout is in it.
 
     `tried` holds the identities of configs measured before, `history` the rows of all trials, oldest first;
-    `wide` asks for values off the usual grid.
+    `wide` asks for values off the usual grid; `swept` is what the last sweep found.
     """
 
     config: RetrievalConfig
@@ -33,17 +53,19 @@ class Situation:
     seed: int
     wide: bool
     history: tuple[Mapping[str, Any], ...] = ()
+    swept: Sweep | None = None
 
 
 @dataclass(frozen=True)
 class Proposed:
     """At most `TARGETED` edits to measure, the most promising first; edits with faults come on top of them.
 
-    `fallback` says why another proposer than the one asked had to stand in.
+    `fallback` says why another proposer than the one asked had to stand in; `swept` is the sweep they come from.
     """
 
     edits: tuple[Edit, ...]
     fallback: str | None = None
+    swept: Sweep | None = None
 
 
 class Proposer(Protocol):
@@ -61,26 +83,26 @@ class HeuristicProposer:
             if len(edits) >= TARGETED // 2:
                 break
             _add(edit, situation.config, edits, seen)
-        for edit in self._swept(situation):
+        steps = list(sweep(situation.config, situation.index, wide=situation.wide))
+        swept = _swept(situation, steps)
+        order = np.random.default_rng([situation.seed, situation.iteration]).permutation(len(steps)).tolist()
+        for place in sorted(order, key=lambda place: -swept.gains[place]):  # ties in an order the seed decides
             if len(edits) >= TARGETED:
                 break
-            _add(edit, situation.config, edits, seen)
-        return Proposed(tuple(edits))
+            step, gain = steps[place], swept.gains[place]
+            _add(Edit(step.values, "sweep", f"{step.reason}: {gain:+.3f} nUDCG"), situation.config, edits, seen)
+        return Proposed(tuple(edits), swept=swept)
 
-    def _swept(self, situation: Situation) -> list[Edit]:
-        """Every lever alone, by what it gains on the training queries; ties in an order the seed decides."""
-        edits = list(sweep(situation.config, situation.index, wide=situation.wide))
-        order = np.random.default_rng([situation.seed, situation.iteration]).permutation(len(edits))
-        scored = []
-        before = float(situation.cache.evaluate(situation.config).nudcg.mean())
-        for place in order.tolist():
-            candidate = parsed(apply(situation.config, edits[place].values))
-            gain = float(situation.cache.evaluate(candidate).nudcg.mean()) - before
-            scored.append((gain, place))
-        ranked = sorted(scored, key=lambda pair: -pair[0])
-        return [
-            Edit(edits[place].values, "sweep", f"{edits[place].reason}: {gain:+.3f} nUDCG") for gain, place in ranked
-        ]
+
+def _swept(situation: Situation, steps: Sequence[Edit]) -> Sweep:
+    """Return what each step alone gains on the queries that ideas come from. Raises: `BudgetExhausted`."""
+    of, known = identity(situation.config.model_dump(exclude_unset=True)), situation.swept
+    if known is not None and (known.of, known.wide, len(known.gains)) == (of, situation.wide, len(steps)):
+        return known
+    before = float(situation.cache.evaluate(situation.config).nudcg.mean())
+    candidates = (parsed(apply(situation.config, step.values)) for step in steps)
+    gains = [float(situation.cache.evaluate(candidate).nudcg.mean()) - before for candidate in candidates]
+    return Sweep(of, situation.wide, tuple(gains))
 
 
 def _add(edit: Edit, config: RetrievalConfig, edits: list[Edit], seen: set[str]) -> None:

@@ -24,7 +24,7 @@ from hive_agents.optimizer.headroom import Headroom, headroom
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.model_proposer import ModelProposer
-from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation
+from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation, Sweep
 from hive_agents.optimizer.selection import Candidate, Change, ablated, by_lower_bound
 from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.spending import Spending
@@ -151,6 +151,7 @@ class OptimizerSession:
             seed=self.settings.seed,
             wide=state.get("wide", False),
             history=tuple(state.get("rows", [])),
+            swept=Sweep.read(state.get("swept")),
         )
         return self.proposer.propose(situation)
 

@@ -214,6 +214,8 @@ def boost_edits(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = Fal
         if current:
             yield Edit(((f"boosts.{field}", None),), "sweep", f"without the boost of {field}")
         for value in values:
+            if not _passes(config.filters.get(field), value):
+                continue  # its documents aren't shown anyway
             for factor in WIDER_FACTORS if wide else FACTORS:
                 yield Edit(
                     ((f"boosts.{field}", dict(sorted({**current, value: factor}.items()))),),
@@ -225,6 +227,12 @@ def boost_edits(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = Fal
             yield Edit(((f"boosts.{field}", None),), "sweep", f"without the boost of {field}")
         for days in WIDER_HALF_LIVES if wide else HALF_LIVES:
             yield Edit(((f"boosts.{field}", {HALF_LIFE: days}),), "sweep", f"half-life of {field} {days:g} days")
+
+
+def _passes(condition: Any, value: str) -> bool:
+    if isinstance(condition, dict):
+        return value not in condition.get("not", ())
+    return condition is None or value in (condition if isinstance(condition, list) else (condition,))
 
 
 def random_edit(rng: Random, index: SqliteIndex) -> Edit:

@@ -17,7 +17,7 @@ from hive_agents.optimizer.proposal import merged
 from hive_agents.optimizer.rejected import stopped_by_gate
 from hive_agents.optimizer.session import OptimizerSession, next_data
 from hive_agents.optimizer.space import Edit, changes_from, identity, in_words, parsed
-from hive_agents.optimizer.trial import Measured, judge_trial
+from hive_agents.optimizer.trial import Measured, judge_trials
 from hive_agents.runs import RunStore
 from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
@@ -61,7 +61,8 @@ def propose(session: OptimizerSession, state: State) -> Update:
     fallbacks = list(state.get("fallbacks", []))
     if proposed.fallback:
         fallbacks.append({"iteration": state["iteration"], "reason": proposed.fallback})
-    return {"proposals": proposals, "fallbacks": fallbacks, **_spent(session)}
+    swept = {"swept": proposed.swept.to_json()} if proposed.swept else {}
+    return {"proposals": proposals, "fallbacks": fallbacks, **swept, **_spent(session)}
 
 
 def validate(session: OptimizerSession, state: State) -> Update:
@@ -95,9 +96,9 @@ def judge(session: OptimizerSession, state: State) -> Update:
     incumbent_data = state["incumbent"]
     base, incumbent = session.baseline_measured, session.remeasure(parsed(incumbent_data))
     rows, accepted = list(state.get("rows", [])), []
-    for proposal in state["proposals"]:
-        found = session.remeasure(parsed(proposal["data"]))
-        verdict, feedback = judge_trial(found, base, incumbent, session.tuning.queries, session.workspace.settings.gate)
+    trials = [session.remeasure(parsed(proposal["data"])) for proposal in state["proposals"]]
+    verdicts = judge_trials(trials, base, incumbent, session.tuning.queries, session.workspace.settings.gate)
+    for proposal, found, (verdict, feedback) in zip(state["proposals"], trials, verdicts, strict=True):
         rows.append(_row(session, state, proposal, found, verdict, feedback))
         if verdict == "accept":
             accepted.append((found.mean, proposal, rows[-1]))

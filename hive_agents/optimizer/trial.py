@@ -80,20 +80,28 @@ RULES = (
 )
 
 
-def judge_trial(
-    new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
-) -> tuple[Verdict, str]:
-    """Rules first (what the gate would block), then evidence; the feedback says what to do better."""
-    figures = _figures(new, baseline, incumbent, tuning, gate)
-    judgment = _judgment(RULES, figures)
-    return ("accept" if judgment.action is JudgmentAction.ACCEPT else "retry"), _told(judgment, figures)
+def judge_trials(
+    trials: Sequence[Measured], baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
+) -> list[tuple[Verdict, str]]:
+    """Judge each trial: rules first (what the gate would block), then evidence; the feedback says what to do better."""
+    figures = [_figures(new, baseline, incumbent, tuning, gate) for new in trials]
+    with ThreadPoolExecutor(1) as thread:  # the caller's own may have a running loop, as in a notebook
+        judgments = thread.submit(asyncio.run, _judged(figures)).result()
+    return [
+        ("accept" if judgment.action is JudgmentAction.ACCEPT else "retry", _told(judgment, known))
+        for judgment, known in zip(judgments, figures, strict=True)
+    ]
+
+
+async def _judged(figures: Sequence[Mapping[str, Any]]) -> list[Judgment]:
+    judge = HybridJudge(RULES, evidence)
+    return [await judge.evaluate(GOAL, one) for one in figures]
 
 
 def refusal(new: Measured, baseline: Measured, tuning: GoldenSet, gate: Gate) -> Refusal | None:
     """All that the rules have against a config, None where they have nothing."""
     figures = _figures(new, baseline, baseline, tuning, gate)
-    judged = {rule.id: _judgment([rule], figures) for rule in RULES}
-    against = {name: _told(judgment, figures) for name, judgment in judged.items() if judgment.rule_id is not None}
+    against = {rule.id: rule.description.format_map(figures) for rule in RULES if rule.matches(figures)}
     if not against:
         return None
     tags = tuple(figures["lost_tags"]) if "tag_falls" in against else ()
@@ -123,11 +131,6 @@ def _figures(new: Measured, baseline: Measured, incumbent: Measured, tuning: Gol
         "gain": float(gain.mean()),
         "error": standard_error(gain),
     }
-
-
-def _judgment(rules: Sequence[EvaluationRule], figures: Mapping[str, Any]) -> Judgment:
-    with ThreadPoolExecutor(1) as thread:  # the caller's own may have a running loop, as in a notebook
-        return thread.submit(asyncio.run, HybridJudge(rules, evidence).evaluate(GOAL, figures)).result()
 
 
 def _told(judgment: Judgment, figures: Mapping[str, Any]) -> str:

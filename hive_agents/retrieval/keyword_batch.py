@@ -142,9 +142,9 @@ class KeywordBatch:
 
 def _best(scores: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
     """Return the documents of the highest scores above 0, best first, ties by number."""
-    documents = scores.nonzero()[0]
+    documents = (scores > 0).nonzero()[0]
     values = scores[documents]
-    if len(documents) > 2 * depth:
+    if len(documents) > depth:
         place = len(documents) - depth
         kept = values >= np.partition(values, place)[place]
         documents, values = documents[kept], values[kept]

@@ -5,13 +5,19 @@ import numpy as np
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
 from hive_agents.judging.verdict import JudgmentAction
 from hive_agents.optimizer.lane_cache import Scores
-from hive_agents.optimizer.trial import GOAL, Measured, evidence, judge_trial, refusal
+from hive_agents.optimizer.trial import GOAL, Measured, Verdict, evidence, judge_trials, refusal
 from hive_agents.settings import Gate
 
 
 def measured(train: list[float], validation: list[float], distractors: float = 0.0) -> Measured:
     values = np.array([*train, *validation])
     return Measured(Scores(values, np.full(len(values), distractors), np.ones(len(values), np.int64)), len(train))
+
+
+def judge_trial(
+    new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
+) -> tuple[Verdict, str]:
+    return judge_trials([new], baseline, incumbent, tuning, gate)[0]
 
 
 def queries(tags: list[str]) -> GoldenSet:
