@@ -121,6 +121,13 @@ def lower_bound(view: View, errors: float = 1.0) -> int:
     return view.highest(np.array([gain.mean() - errors * standard_error(gain) for gain in view.gains]))
 
 
+def surest_near_best(view: View, within: float) -> int:
+    """The highest lower bound among the configs whose mean is at most `within` under the best mean."""
+    means = view.gains.mean(axis=1)
+    bounds = np.array([gain.mean() - standard_error(gain) for gain in view.gains])
+    return view.highest(np.where(means >= means.max() - within - EQUAL, bounds, -np.inf))
+
+
 def bootstrap_votes(view: View) -> int:
     """The config that wins most resamples of the queries."""
     return view.highest(np.bincount(_resampled(view).argmax(axis=0), minlength=len(view.gains)).astype(np.float64))
@@ -170,6 +177,8 @@ RULES: dict[str, Callable[[View], int]] = {
     "best mean": best_mean,
     "lower bound, 1 SE": lower_bound,
     "lower bound, 2 SE": lambda view: lower_bound(view, 2.0),
+    "surest within .005 of best": lambda view: surest_near_best(view, 0.005),
+    "surest within .010 of best": lambda view: surest_near_best(view, 0.010),
     "votes of resamples": bootstrap_votes,
     "ranks over resamples": bootstrap_ranks,
     "cross-validated size": cross_validated,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,8 @@ from hive_agents.retrieval import (
 MAX_DEPTH = 200
 """Lanes are cached this deep; a config that asks for more candidates is measured by the engine."""
 
-_DEEP = 1000
-"""How deep a lane is ranked before filters: five in six chunks may be refused, and still enough are left."""
+_DEEP = 2000
+"""How deep a lane is ranked before filters: nine in ten chunks may be refused, and still enough are left."""
 
 _LANES = 256
 
@@ -48,14 +49,23 @@ class _Group:
     whole: NDArray[np.intp]
     rows: list[int]
     texts: list[str]
-    batch: KeywordBatch | None = None
     masks: dict[FilterKey, Mask | None] = field(default_factory=dict)
     factors: Recent[BoostKey, Floats] = field(default_factory=lambda: Recent(_LANES))
 
     def keyword(self, params: BM25Params, depth: int) -> Ints:
-        if self.batch is None:
-            self.batch = self.index.keyword_batch(self.texts)
-        return _renumbered(self.batch.top(params, depth), self.whole)
+        return _renumbered(self._batch.top(params, depth), self.whole)
+
+    def keyword_under(self, key: FilterKey, params: BM25Params, rows: Sequence[int]) -> Ints:
+        """The lane of some queries under a filter, to `MAX_DEPTH`."""
+        return _renumbered(self._batch.top(params, MAX_DEPTH, only=rows, mask=self.mask(key)), self.whole)
+
+    def vector_under(self, key: FilterKey, rows: Sequence[int]) -> _Ranked:
+        """As `keyword_under`, by cosine."""
+        return _cosines(self, [self.texts[row] for row in rows], MAX_DEPTH, self.mask(key))
+
+    @cached_property
+    def _batch(self) -> KeywordBatch:
+        return self.index.keyword_batch(self.texts)
 
     def mask(self, key: FilterKey) -> Mask | None:
         """The chunks that pass, in the numbers of `index`."""
@@ -81,8 +91,8 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Deep:
-    """A lane of some queries to `_DEEP` chunks, -1 behind the end; `scores` are cosines."""
+class _Ranked:
+    """The vector lane of some queries, -1 behind the end; `scores` are cosines."""
 
     chunks: Ints
     scores: Floats
@@ -96,7 +106,7 @@ class CachedLanes:
         self._n = len(golden)
         self._groups = _groups(self.index, golden, Scopes(engine.workspace))
         self._deep_keyword: Recent[tuple[BM25Params, int], list[Ints]] = Recent(_LANES)
-        self._deep_vector: list[_Deep] | None = None
+        self._deep_vector: list[_Ranked] | None = None
         self._keyword: Recent[tuple[FilterKey, BM25Params], Ints] = Recent(_LANES)
         self._vector: Recent[FilterKey, tuple[Ints, Floats]] = Recent(_LANES)
 
@@ -126,23 +136,22 @@ class CachedLanes:
         for group, chunks in zip(self._groups, deep, strict=True):
             passes = self._passing(group, key, chunks)
             lanes[group.rows] = _first(chunks, passes)
-            for row in _short(chunks, passes):
-                lane = group.index.keyword(group.texts[row], MAX_DEPTH, params, group.mask(key))
-                lanes[group.rows[row]] = _row(group.whole[lane.chunks])
+            if short := _short(chunks, passes):
+                lanes[[group.rows[row] for row in short]] = _first(*_all(group.keyword_under(key, params, short)))
         return lanes
 
     def _ranked_vector(self, key: FilterKey) -> tuple[Ints, Floats]:
         lanes, best = np.full((self._n, MAX_DEPTH), -1, np.int64), np.full(self._n, -np.inf)
         if self._deep_vector is None:
-            self._deep_vector = [_cosines(group) for group in self._groups] if self.vectors else []
+            ranked = (_cosines(group, group.texts, _DEEP, None) for group in self._groups)
+            self._deep_vector = list(ranked) if self.vectors else []
         for group, deep in zip(self._groups, self._deep_vector, strict=False):
             passes = self._passing(group, key, deep.chunks)
             lanes[group.rows] = _first(deep.chunks, passes)
             best[group.rows] = np.where(passes, deep.scores, -np.inf).max(axis=1)
-            for row in _short(deep.chunks, passes):
-                lane = group.index.vector([group.texts[row]], MAX_DEPTH, group.mask(key))[0]
-                lanes[group.rows[row]] = _row(group.whole[lane.chunks])
-                best[group.rows[row]] = lane.scores[0] if len(lane.scores) else -np.inf
+            if short := _short(deep.chunks, passes):
+                under, rows = group.vector_under(key, short), [group.rows[row] for row in short]
+                lanes[rows], best[rows] = _first(*_all(under.chunks)), under.scores[:, 0]
         return lanes, best
 
     def _passing(self, group: _Group, key: FilterKey, chunks: Ints) -> Mask:
@@ -167,10 +176,9 @@ def _short(chunks: Ints, passes: Mask) -> list[int]:
     return short
 
 
-def _row(chunks: NDArray[np.intp]) -> Ints:
-    row = np.full(MAX_DEPTH, -1, np.int64)
-    row[: len(chunks)] = chunks
-    return row
+def _all(chunks: Ints) -> tuple[Ints, Mask]:
+    """The chunks, all of which pass."""
+    return chunks, chunks >= 0
 
 
 def _groups(index: SqliteIndex, golden: GoldenSet, scopes: Scopes) -> list[_Group]:
@@ -185,13 +193,13 @@ def _groups(index: SqliteIndex, golden: GoldenSet, scopes: Scopes) -> list[_Grou
     return groups
 
 
-def _cosines(group: _Group) -> _Deep:
-    lanes = group.index.vector(group.texts, _DEEP, None)
+def _cosines(group: _Group, texts: Sequence[str], depth: int, mask: Mask | None) -> _Ranked:
+    lanes = group.index.vector(texts, depth, mask)
     chunks = padded([lane.chunks.astype(np.int64) for lane in lanes])
     scores = np.full(chunks.shape, -np.inf)
     for row, lane in enumerate(lanes):
         scores[row, : len(lane.scores)] = lane.scores
-    return _Deep(_renumbered(chunks, group.whole), scores)
+    return _Ranked(_renumbered(chunks, group.whole), scores)
 
 
 def _renumbered(chunks: Ints, numbers: Sequence[int] | NDArray[np.intp]) -> Ints:

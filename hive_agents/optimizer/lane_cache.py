@@ -330,7 +330,7 @@ def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _Plain:
         scores += rrf_scores([counted], [weight], retrieval.rrf_k)[lane]
         candidate |= (counted > 0)[lane]
     # A number of its own for each column: equal ones make a partition ten times as slow.
-    return _Plain(np.where(candidate, scores, -1.0 - np.arange(scores.shape[1])), candidate.sum(axis=1))
+    return _Plain(np.where(candidate, scores, -1.0 - np.arange(pool.chunks.shape[1])), candidate.sum(axis=1))
 
 
 def _joined(keyword: Ints, vector: Ints, best_cosine: Floats) -> _Pool:

@@ -69,10 +69,18 @@ class KeywordBatch:
         self._queries = queries
         self._postings = self._read(source, scope)
 
-    def top(self, params: BM25Params, depth: int) -> NDArray[np.int64]:
+    def top(
+        self,
+        params: BM25Params,
+        depth: int,
+        *,
+        only: Sequence[int] | None = None,
+        mask: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.int64]:
         """Return the `depth` best documents of each query, shape `(n_queries, depth)` or narrower.
 
-        Best first, ties by document number, -1 behind the last match.
+        Best first, ties by document number, -1 behind the last match. `only` picks queries, by their place; no
+        document outside `mask`, shape `(n_docs,)`, is returned.
         """
         plan = self._without_titles if params.title_boost == 0 else self._plan
         postings = plan.postings
@@ -84,7 +92,7 @@ class KeywordBatch:
         rows: dict[int, NDArray[np.float32]] = {}
         scores = np.zeros(self._n_docs, np.float32)
         found = []
-        for query in plan.queries:
+        for query in plan.queries if only is None else [plan.queries[place] for place in only]:
             for term, times in query:
                 run = runs[term]
                 frequent = run.stop - run.start > self._n_docs // _DENSE
@@ -96,6 +104,8 @@ class KeywordBatch:
                 else:
                     each = impacts[run] if times == 1 else impacts[run] * np.float32(times)
                     scores[postings.documents[run]] += each  # a document stands once in a term's run
+            if mask is not None:
+                scores[~mask] = 0
             found.append(_best(scores, depth))
             scores.fill(0)
         return padded(found)
