@@ -30,7 +30,7 @@ from hive_agents import RetrievalConfig, Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.evaluation.statistics import paired_difference, spent_alpha
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.selection import Candidate, by_lower_bound
+from hive_agents.optimizer.selection import Candidate, by_mean_rank
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import LEVERS, apply, changes_from, filterable_values, parsed, random_edit
 from hive_agents.optimizer.splits import split
@@ -197,7 +197,7 @@ def null_world(runs: int, trials: int = 50, holdout: int = 60, tuning: int = 80,
         base = rng.normal(0.5, sd, tuning + holdout)
         means = noise[:, :tuning].mean(axis=1)
         naive += means.max() > 0
-        gaining = by_lower_bound([Candidate([{"path": str(n)}], gain[:tuning]) for n, gain in enumerate(noise)])
+        gaining = by_mean_rank([Candidate([{"path": str(n)}], gain[:tuning]) for n, gain in enumerate(noise)])
         if gaining:
             best = noise[int(gaining[0].changes[0]["path"])]
             result = paired_difference(base[tuning:].tolist(), (base + best)[tuning:].tolist(), alpha=alpha)

@@ -19,7 +19,7 @@ from benchmarks.worlds import copied
 from hive_agents import RetrievalConfig
 from hive_agents.evaluation import load_golden
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.selection import Candidate, Change, ablated, by_lower_bound, standard_error
+from hive_agents.optimizer.selection import Candidate, Change, ablated, by_mean_rank, standard_error
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit
 from hive_agents.optimizer.splits import split
@@ -61,6 +61,11 @@ class Archive:
             self._nudcg.append(scores.nudcg)
             self._distractors.append(scores.distractors)
         return self._rows[mark]
+
+    def row_of(self, changes: Sequence[Change]) -> int:
+        """The row of the baseline with these changes, which is measured where it wasn't."""
+        base = self.session.baseline
+        return self.row(parsed(apply(base, [(change["path"], change["b"]) for change in changes])))
 
     def gains(self, rows: Sequence[int] | Ints, queries: Ints) -> Floats:
         """Over the baseline, shape `(rows, queries)`."""
@@ -121,21 +126,9 @@ def lower_bound(view: View, errors: float = 1.0) -> int:
     return view.highest(np.array([gain.mean() - errors * standard_error(gain) for gain in view.gains]))
 
 
-def surest_near_best(view: View, within: float) -> int:
-    """The highest lower bound among the configs whose mean is at most `within` under the best mean."""
-    means = view.gains.mean(axis=1)
-    bounds = np.array([gain.mean() - standard_error(gain) for gain in view.gains])
-    return view.highest(np.where(means >= means.max() - within - EQUAL, bounds, -np.inf))
-
-
 def bootstrap_votes(view: View) -> int:
     """The config that wins most resamples of the queries."""
     return view.highest(np.bincount(_resampled(view).argmax(axis=0), minlength=len(view.gains)).astype(np.float64))
-
-
-def bootstrap_ranks(view: View) -> int:
-    """The config that stands highest on average over resamples of the queries."""
-    return view.highest(_resampled(view).argsort(axis=0).argsort(axis=0).mean(axis=1))
 
 
 def _resampled(view: View) -> Floats:
@@ -156,19 +149,23 @@ def cross_validated(view: View) -> int:
     return view.highest(np.where(allowed, view.gains.mean(axis=1), -np.inf))
 
 
-def shipped(view: View) -> int:
-    """The optimizer's own: the lower bound, then without changes that don't pay."""
-    archive, base = view.archive, view.archive.session.baseline
-    found = [Candidate(archive.changes[row], gain) for row, gain in zip(view.candidates, view.gains, strict=True)]
+def mean_rank(view: View) -> int:
+    """The optimizer's own, before ablation."""
+    rows = zip(view.candidates, view.gains, strict=True)
+    return view.archive.row_of(
+        by_mean_rank([Candidate(view.archive.changes[row], gain) for row, gain in rows])[0].changes
+    )
 
-    def row_of(changes: Sequence[Change]) -> int:
-        return archive.row(parsed(apply(base, [(change["path"], change["b"]) for change in changes])))
+
+def ablated_by_mean(view: View, row: int) -> int:
+    """Without the changes whose removal doesn't lower the mean, as the optimizer does it."""
+    archive = view.archive
 
     def mean_of(changes: Sequence[Change]) -> float | None:
-        row = row_of(changes)
-        return float(archive.gains([row], view.open).mean()) if view.allowed(row) else None
+        left = archive.row_of(changes)
+        return float(archive.gains([left], view.open).mean()) if view.allowed(left) else None
 
-    return row_of(ablated(by_lower_bound(found)[0].changes, mean_of))
+    return archive.row_of(ablated(archive.changes[row], mean_of))
 
 
 RULES: dict[str, Callable[[View], int]] = {
@@ -177,12 +174,12 @@ RULES: dict[str, Callable[[View], int]] = {
     "best mean": best_mean,
     "lower bound, 1 SE": lower_bound,
     "lower bound, 2 SE": lambda view: lower_bound(view, 2.0),
-    "surest within .005 of best": lambda view: surest_near_best(view, 0.005),
-    "surest within .010 of best": lambda view: surest_near_best(view, 0.010),
     "votes of resamples": bootstrap_votes,
-    "ranks over resamples": bootstrap_ranks,
+    "mean rank in resamples": mean_rank,
     "cross-validated size": cross_validated,
-    "lower bound, ablated (ours)": shipped,
+    "best mean, ablated": lambda view: ablated_by_mean(view, best_mean(view)),
+    "lower bound, ablated": lambda view: ablated_by_mean(view, lower_bound(view)),
+    "mean rank, ablated (ours)": lambda view: ablated_by_mean(view, mean_rank(view)),
 }
 
 

@@ -165,7 +165,7 @@ class Story:
         from hive_agents.cli.optimize import Live, parts
         from hive_agents.runtime import OptimizeRun
 
-        self.step("hive optimize", "diagnose, try, measure; the surest gain goes to the gate, and only what pays in it")
+        self.step("hive optimize", "diagnose, try, measure; what stands highest on most resamples goes to the gate")
         live = None if self.silent else Live()
         run = OptimizeRun.start(self.workspace, golden=None, deploy=True, settings={})
         result = run.go(on_update=live.update if live else None)

@@ -102,9 +102,11 @@ def gate_parts(result: GateResult) -> list[Any]:
         return lines
     d, new, old = result.difference, result.candidate.metrics, result.active.metrics
     low, high = d.ci95
-    evidence = (
-        f"holdout, use {result.use.j} of it" if result.use else "all queries; no holdout, so it is the tuning set"
-    )
+    evidence = "all queries; no holdout, so it is the tuning set"
+    if result.use:
+        evidence = f"holdout, use {result.use.j} of it"
+    elif result.split:
+        evidence = "holdout, no use of it: this config serves already"
     lines += [
         f"  nUDCG {old['nudcg']:.3f} -> {new['nudcg']:.3f} ({d.difference:+.3f}; 95 %: {low:+.3f} to {high:+.3f})",
         f"  distractors per query {old['distractors']:.2f} -> {new['distractors']:.2f};"

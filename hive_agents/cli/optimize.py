@@ -150,17 +150,17 @@ def parts(result: dict[str, Any]) -> list[Any]:
         told = f"nothing that was measured beats {result['baseline']['config']} on the open queries and does no harm"
         return [*lines, told, *_refused(result), *(f"  {line}" for line in room_left(result)), report]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
-    lines.append("  (the surest gain over all open queries, training and validation; every change in it pays)")
+    lines.append("  (highest on most resamples of the open queries, training and validation; every change in it pays)")
     if certificate:
-        low, high = certificate["ci95"] or (None, None)
+        (low, high), mde = certificate["ci95"] or (None, None), certificate["mde"]
         lines += [
             f"  holdout ({certificate['n']} queries nobody tuned on): nUDCG {figure(certificate['before'])} ->"
             f" {figure(certificate['after'])} ({figure(certificate['difference'], signed=True)},"
             f" 95 % interval {figure(low, signed=True)} to {figure(high, signed=True)})",
             f"  distractors per query {figure(certificate['distractors_before'], 2)} ->"
             f" {figure(certificate['distractors_after'], 2)}",
-            f"  p = {figure(certificate['p_value'], 4)} against {figure(certificate['alpha'], 4)};"
-            f" true gains from {figure(certificate['mde'])} on show in four runs of five",
+            f"  p = {figure(certificate['p_value'], 4)} against {figure(certificate['alpha'], 4)}"
+            + ("" if mde is None else f"; true gains from {figure(mde)} on show in four runs of five"),
         ]
         lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in certificate["watch"]]

@@ -28,7 +28,8 @@ class PairedDifference:
     """B - A over n queries.
 
     `p_value` is one-sided, for "B is better". `mde` is the smallest true difference that a set of this
-    size shows in four cases out of five; None below two queries, where no spread can be estimated.
+    size shows in four cases out of five; None where no spread can be estimated: below two queries, or where all
+    differences are equal.
     """
 
     n: int
@@ -140,10 +141,10 @@ def needed_queries(difference: PairedDifference, alpha: float) -> int | None:
     >>> needed_queries(paired_difference([0.0, 0.0], [0.2, 0.2]), 0.05)  # five alike give 1/32
     3
     """
-    d, n, mde = difference.difference, difference.n, difference.mde
-    if d <= TIE or mde is None or difference.p_value <= alpha:
+    d, n = difference.difference, difference.n
+    if d <= TIE or n < 2 or difference.p_value <= alpha:
         return None
-    by_spread = n * (mde / d) ** 2
+    by_spread = n * ((difference.mde or 0.0) / d) ** 2
     by_signs = ceil(-log2(alpha)) * n / (difference.wins + difference.losses)
     return max(1, ceil(max(by_spread, by_signs)) - n)
 
@@ -208,7 +209,7 @@ def _bootstrap_interval(differences: _Floats, seed: int) -> tuple[float, float]:
 
 def _minimum_detectable(differences: _Floats, alpha: float) -> float | None:
     n = len(differences)
-    if n < 2:
+    if n < 2 or float(np.ptp(differences)) <= TIE:
         return None
     z = NormalDist().inv_cdf(1 - alpha) + _Z_POWER_80
     return float(z * differences.std(ddof=1) / sqrt(n))

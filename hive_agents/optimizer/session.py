@@ -25,7 +25,7 @@ from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.model_proposer import ModelProposer
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation, Sweep
-from hive_agents.optimizer.selection import Candidate, Change, ablated, by_lower_bound
+from hive_agents.optimizer.selection import Candidate, Change, ablated, by_mean_rank
 from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
@@ -208,10 +208,10 @@ class OptimizerSession:
         return self.choose(self.measured(rows))
 
     def choose(self, measured: Sequence[tuple[ConfigData, Measured]]) -> ConfigData | None:
-        """The surest gain over the open queries, without changes that don't pay; None where none gains without harm."""
+        """What ranks highest on the open queries, without what doesn't pay; None where nothing gains without harm."""
         base = self.baseline_measured.nudcg
         candidates = [Candidate(self.changes(data), found.nudcg - base) for data, found in measured]
-        for candidate in by_lower_bound(candidates):
+        for candidate in by_mean_rank(candidates):
             if self._mean_with(candidate.changes) is not None:
                 return self.restored(ablated(candidate.changes, self._mean_with))
         return None

@@ -134,7 +134,9 @@ def run_gate(
         warnings.append(change_warning(golden))
     measured.require_queries()
     held_out = holdout is not None or was_held_out(workspace, measured)
-    use = spend(workspace, measured, purpose, run_id) if held_out and active is not None else None
+    # What serves already is no candidate among others: measuring it again chooses nothing.
+    compared = active is not None and active.hash != candidate.hash
+    use = spend(workspace, measured, purpose, run_id) if held_out and compared else None
     alpha = use.alpha if use else workspace.settings.gate.alpha
     configs = [candidate.config] if active is None else [candidate.config, active.config]
     new, *others = evaluate_interleaved(engine, configs, measured)

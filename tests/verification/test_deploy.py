@@ -115,6 +115,14 @@ def test_equal_deploys_only_where_inconclusive_is_allowed(topics: Workspace) -> 
     assert served_by_history(topics)[0] == ("twin", "inconclusive", "deploy")
 
 
+def test_deploying_what_serves_already_spends_no_look_at_the_holdout(topics: Workspace) -> None:
+    golden = write_golden(topics, holdout_queries())
+    deploy(topics, named_config(topics, "naive"), golden)
+    outcome = deploy(topics, named_config(topics, "naive"), golden)
+    assert (outcome.result.decision, outcome.result.use, outcome.deployed) == ("inconclusive", None, None)
+    assert deploy(topics, named_config(topics, "careful"), golden).result.use.j == 1  # type: ignore[union-attr]
+
+
 def test_invalid_config_is_not_measured(topics: Workspace) -> None:
     golden = write_golden(topics, holdout_queries())
     write_config(topics, "odd", "keyword", dynamic_k={"enabled": True})
