@@ -5,6 +5,7 @@ from .deployed import (
     VersionRow as VersionRow,
     deployed_text as deployed_text,
     deployment_warnings as deployment_warnings,
+    find_sub_agent as find_sub_agent,
     follow as follow,
     known_agents as known_agents,
     record as record,
@@ -42,7 +43,6 @@ from .spec import (
     EdgeSpec as EdgeSpec,
     NodeSpec as NodeSpec,
     agent_ids as agent_ids,
-    find_sub_agent as find_sub_agent,
     load_agent as load_agent,
     read_agent as read_agent,
 )

@@ -10,7 +10,7 @@ from hive_agents.agents import asking, synthetic
 from hive_agents.agents.asking import Pending
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import fingerprint
-from hive_agents.agents.sub_agents import delegated, report
+from hive_agents.agents.sub_agents import Loop, delegated, report
 from hive_agents.agents.tool import SideEffect, ToolContext
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.work import NodeWork
@@ -30,8 +30,8 @@ def counted(work: NodeWork, call: ToolCall) -> bool:
     return call.name in work.node.tools or call.name == synthetic.DELEGATE
 
 
-async def answer(work: NodeWork, key: str, call: ToolCall) -> Delivery:
-    """What the conversation gets of a call.
+async def answer(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> Delivery:
+    """Return what the conversation gets of a call; a sub-agent works by `loop`.
 
     Raises: Pending where a person has to answer first; BudgetExhausted.
     """
@@ -40,14 +40,14 @@ async def answer(work: NodeWork, key: str, call: ToolCall) -> Delivery:
     named = {"tool": call.name, "call": key, "fingerprint": fingerprint([call])}
     if found is None:
         await work.session.emit(EventType.TOOL_STARTED, key, work.node.id, **named)
-        found = await _carried_out(work, key, call)
+        found = await _carried_out(work, key, call, loop)
     type = EventType.TOOL_FAILED if found["is_error"] else EventType.TOOL_COMPLETED
     told = {"error": found["content"][:300]} if found["is_error"] else {"chars": len(found["content"])}
     await work.session.emit(type, key, work.node.id, **named, **told)
     return Delivery(found["content"], found["is_error"], found["pointer"])
 
 
-async def _carried_out(work: NodeWork, key: str, call: ToolCall) -> Any:
+async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> Any:
     name, arguments = call.name, dict(call.args)
     own = name in FILE_TOOLS or name in (synthetic.SET, synthetic.ASK, synthetic.DELEGATE, synthetic.REPORT)
     if not own:
@@ -67,7 +67,7 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall) -> Any:
             work, key, name, ToolResult(_ANSWERS.get(request.status) or asking.words_of(request), refused)
         )
     if name == synthetic.DELEGATE:
-        return await _delegation(work, key, arguments)
+        return await _delegation(work, key, arguments, loop)
     if name == synthetic.REPORT:
         return await _recorded(work, key, name, await _reported(work, key, arguments))
     if name in FILE_TOOLS and synthetic.decision(work, name) == "ask":
@@ -153,10 +153,11 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
     return await work.session.effects.once(key, "tool", name, do, node=work.node.id, tool_calls=1)
 
 
-async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any]) -> Any:
+async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any], loop: Loop) -> Any:
     # Not one effect with its own start and end: a sub-agent's own steps are in the ledger, and it may wait for days.
     async with work.session.delegations:
-        result = await delegated(work, key, arguments["agent"], arguments["task"], arguments.get("inputs") or {})
+        inputs = arguments.get("inputs") or {}
+        result = await delegated(work, key, arguments["agent"], arguments["task"], inputs, loop)
     text = json.dumps(result, ensure_ascii=False)
     # What fits stays JSON and nothing else.
     keep = len(text) > work.spill.limit

@@ -8,7 +8,7 @@ from typing import Any
 
 from hive_agents.agents.evolution.texts import agent_hash, agent_text, inlined, outlined
 from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import atomic_write_text, load
 from hive_agents.store import Ledger, audit
@@ -184,6 +184,25 @@ def known_agents(workspace: Workspace) -> list[str]:
     except HiveError:
         logged = audit.intact(workspace, VERSIONS.kind)[0]
     return sorted({*agent_ids(workspace), *(str(entry["agent"]) for entry in logged if "agent" in entry)})
+
+
+def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> AgentSpec:
+    """Return the agent that a node's `sub_agents` name: one of files, or a node of `agent` as an agent of its own.
+
+    Raises: HIVE-107, and what `serving_agent` raises.
+    """
+    own = {node.id: node for node in agent.nodes}
+    if name in own:
+        changes = {"id": name, "entry": name, "nodes": [own[name]], "edges": [], "pause_nodes": []}
+        return agent.model_copy(update=changes)
+    known: list[str] = []
+    if workspace is not None:
+        known = known_agents(workspace)
+        if name in known:
+            return serving_agent(workspace, name)[0]
+    guess = closest(name, [*own, *known])
+    fix = f'did you mean "{guess}"?' if guess else "name a node of this agent, or a file of agents/"
+    raise HiveError.of("HIVE-107", f'there is no sub-agent "{name}"', file=f"agents/{agent.id}.json", fix=fix)
 
 
 def _tell(connection: Connection, row: VersionRow) -> None:

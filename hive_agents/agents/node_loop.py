@@ -213,6 +213,20 @@ async def leave(work: NodeWork, state: State) -> Update:
 STEPS: dict[str, Step] = {step.__name__: step for step in (enter, think, act, judge, leave)}
 
 
+async def alone(work: NodeWork) -> tuple[End, int]:
+    """Return the end of a node that is worked on without a graph, and its iterations; for sub-agents.
+
+    After a crash it begins anew, and finds in the ledger what was done. Raises: Pending where it waits for a person.
+    """
+    state: dict[str, Any] = {"next": "enter"}
+    while state["next"] != "end":
+        state |= await STEPS[state["next"]](work, state)
+        if state["next"] == "wait":
+            raise Pending(state["waiting"])
+    end: End = state["ends"][0]
+    return end, state.get("iteration", 0)
+
+
 async def _all(work: NodeWork, due: list[tuple[str, ToolCall]]) -> list[Any]:
     """The results of the calls, or what they raised."""
 
@@ -221,14 +235,14 @@ async def _all(work: NodeWork, due: list[tuple[str, ToolCall]]) -> list[Any]:
         for at, call in due:
             if call.name in calls.IN_ORDER:
                 try:
-                    found[at] = await calls.answer(work, at, call)
+                    found[at] = await calls.answer(work, at, call, alone)
                 except Pending as pending:
                     found[at] = pending
         return found
 
     others = [(at, call) for at, call in due if call.name not in calls.IN_ORDER]
     first, *rest = await asyncio.gather(
-        in_order(), *(calls.answer(work, at, call) for at, call in others), return_exceptions=True
+        in_order(), *(calls.answer(work, at, call, alone) for at, call in others), return_exceptions=True
     )
     if isinstance(first, BaseException):
         raise first

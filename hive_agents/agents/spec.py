@@ -202,27 +202,6 @@ def agent_ids(workspace: Workspace) -> list[str]:
     return sorted(path.stem for path in (workspace.root / "agents").glob("*.json"))
 
 
-def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> AgentSpec:
-    """What `name` in a node's `sub_agents` means: a node of `agent`, as an agent of this node alone, or an agent.
-
-    Raises: HIVE-107, and what `serving_agent` raises.
-    """
-    own = {node.id: node for node in agent.nodes}
-    if name in own:
-        changes = {"id": name, "entry": name, "nodes": [own[name]], "edges": [], "pause_nodes": []}
-        return agent.model_copy(update=changes)
-    known: list[str] = []
-    if workspace is not None:
-        from hive_agents.agents.deployed import known_agents, serving_agent  # which reads agents by this module
-
-        known = known_agents(workspace)
-        if name in known:
-            return serving_agent(workspace, name)[0]
-    guess = closest(name, [*own, *known])
-    fix = f'did you mean "{guess}"?' if guess else "name a node of this agent, or a file of agents/"
-    raise HiveError.of("HIVE-107", f'there is no sub-agent "{name}"', file=f"agents/{agent.id}.json", fix=fix)
-
-
 def _path(workspace: Workspace, id: str) -> Path:
     known = agent_ids(workspace)
     if id not in known:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
 from hive_agents.agents.asking import Pending
+from hive_agents.agents.deployed import find_sub_agent
 from hive_agents.agents.effects import Done
 from hive_agents.agents.ends import End, spent, visits
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.guards.budget import Measure
-from hive_agents.agents.spec import AgentSpec, find_sub_agent
+from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
@@ -19,8 +20,13 @@ from hive_agents.memory import DataBuffer
 
 SECONDS = 3_600.0
 
+Loop = Callable[[NodeWork], Awaitable[tuple[End, int]]]
+"""Does the whole work of a node, without a graph; returns its end, and how many iterations it took."""
 
-async def delegated(work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+
+async def delegated(
+    work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any], loop: Loop
+) -> dict[str, Any]:
     """{agent, status, outputs, error, iterations} of a sub-agent's work; whatever goes wrong with it is a failure.
 
     Raises: Pending where it waits for a person; BudgetExhausted, for the budget is that of the whole run.
@@ -32,7 +38,7 @@ async def delegated(work: NodeWork, key: str, name: str, task: str, inputs: Mapp
     try:
         agent = find_sub_agent(session.workspace, session.agent, name)
         async with asyncio.timeout(SECONDS):
-            found |= await _worked(work, key, agent, task, inputs)
+            found |= await _worked(work, key, agent, task, inputs, loop)
     except (Pending, asyncio.CancelledError):
         raise
     except HiveError as error:
@@ -66,7 +72,9 @@ async def report(work: NodeWork, key: str, message: str, data: Any, *, complete:
     await session.emit(EventType.SUBAGENT_REPORTED, key, work.node.id, agent=work.agent.id, **told)
 
 
-async def _worked(work: NodeWork, key: str, agent: AgentSpec, task: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+async def _worked(
+    work: NodeWork, key: str, agent: AgentSpec, task: str, inputs: Mapping[str, Any], loop: Loop
+) -> dict[str, Any]:
     buffer = await _snapshot(work, key, inputs)
     ends: list[End] = []
     outputs: dict[str, Any] = {}
@@ -87,7 +95,7 @@ async def _worked(work: NodeWork, key: str, agent: AgentSpec, task: str, inputs:
             task=task,
             policies=work.session.tools.view(policy=work.agent.tool_policy, sub_agent=True),
         )
-        end, used = await _alone(part)
+        end, used = await loop(part)
         ends.append(end)
         iterations += used
         outputs |= part.outputs.values
@@ -98,19 +106,6 @@ async def _worked(work: NodeWork, key: str, agent: AgentSpec, task: str, inputs:
             return {"status": "failed", "outputs": outputs, "error": error, "iterations": iterations}
         waiting += end["targets"]
     return {"status": "completed", "outputs": outputs, "iterations": iterations}
-
-
-async def _alone(work: NodeWork) -> tuple[End, int]:
-    """The node's loop without a graph: after a crash it begins anew, and finds in the ledger what was done."""
-    from hive_agents.agents.node_loop import STEPS  # which calls tools, of which this is one
-
-    state: dict[str, Any] = {"next": "enter"}
-    while state["next"] != "end":
-        state |= await STEPS[state["next"]](work, state)
-        if state["next"] == "wait":
-            raise Pending(state["waiting"])
-    end: End = state["ends"][0]
-    return end, state.get("iteration", 0)
 
 
 async def _snapshot(work: NodeWork, key: str, inputs: Mapping[str, Any]) -> DataBuffer:

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 
 from hive_agents.agents import topology
-from hive_agents.agents.deployed import known_agents
+from hive_agents.agents.deployed import find_sub_agent, known_agents
 from hive_agents.agents.judges import judge_names
 from hive_agents.agents.prompt_texts import UnreadPrompt, prompt_texts, secrets_in, undeclared
-from hive_agents.agents.spec import AgentSpec, NodeSpec, find_sub_agent, read_agent
+from hive_agents.agents.spec import AgentSpec, NodeSpec, read_agent
 from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
 from hive_agents.files import jsontext
 from hive_agents.goals import goal_ids, load_goal

@@ -168,7 +168,8 @@ class Story:
         self.step("hive optimize", "diagnose, try, measure; what stands highest on most resamples goes to the gate")
         live = None if self.silent else Live()
         run = OptimizeRun.start(self.workspace, golden=None, deploy=True, settings={})
-        result = run.go(on_update=live.update if live else None)
+        run.on_update = live.update if live else None
+        result = run.go()
         self.say(*parts(result))
         return result
 

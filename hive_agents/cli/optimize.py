@@ -56,10 +56,11 @@ def command(
         run = OptimizeRun.resume(place, resume)
     else:
         run = OptimizeRun.start(place, golden=golden, deploy=not no_deploy, settings=given)
-    live = None if surface.as_json or surface.quiet else Live()
-    if live:
-        live.console.print(f"run {run.run.run_id}; if it dies: hive optimize --resume {run.run.run_id}")
-    result = run.go(on_update=live.update if live else None)
+    if not surface.as_json and not surface.quiet:
+        live = Live()
+        live.console.print(f"run {run.run_id}; if it dies: hive optimize --resume {run.run_id}")
+        run.on_update = live.update
+    result = run.go()
     surface.show(result, *parts(result))
     raise typer.Exit(130 if result["stopped_by"] == "interrupted" else CODES[result["status"]])
 

@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Run an agent to the end, or until it waits for a person (hive approvals)."""
     from hive_agents.errors import HiveError
-    from hive_agents.runtime import AgentRun, result_of
+    from hive_agents.runtime import AgentRun
 
     place = surface.workspace
     if (agent is None) == (resume is None):
@@ -51,7 +51,7 @@ def command(
         given = input_object(input)
         run = AgentRun.start(place, agent or "", given, principal=surface.asker.reader_if_named(), hold=not queue)
     if queue:
-        result = result_of(run.row)
+        result = run.result_of(run.row)
         surface.show(result, *parts(result), f"  hive runs logs {run.run_id} --follow")
         return
     if not surface.as_json and not surface.quiet:

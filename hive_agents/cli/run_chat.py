@@ -44,14 +44,13 @@ class Listener:
 
     def go(self) -> dict[str, Any]:
         from hive_agents.runs import RunStore
-        from hive_agents.runtime import result_of
 
         if self._terminal is None:
             return self._run.go()
         try:
             return asyncio.run(self._listening(self._terminal))
         except KeyboardInterrupt:
-            return result_of(RunStore(self._run.workspace).get(self._run.run_id))
+            return self._run.result_of(RunStore(self._run.workspace).get(self._run.run_id))
 
     def line(self) -> str | None:
         """The next line that was typed; None at the end of the input."""

@@ -8,6 +8,7 @@ from .consumer import (
     Consumer as Consumer,
 )
 from .ids import (
+    Source as Source,
     derived_id as derived_id,
 )
 from .log import (

@@ -12,9 +12,8 @@ from typing import Self
 from hive_agents.events.filters import Filter
 from hive_agents.events.group_commit import GroupCommit
 from hive_agents.events.protocols import EventLogProtocol, Handler, Overflow, SubscriptionProtocol
-from hive_agents.events.subscription import Subscription, handling
+from hive_agents.events.subscription import Place, Subscription, admitted, handling
 from hive_agents.events.types import DURABLE, Event, EventType
-from hive_agents.events.waiting_line import Place, admitted
 
 _TURN = 64
 _log = logging.getLogger("hive_agents.events")

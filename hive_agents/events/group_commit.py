@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hive_agents.events.protocols import EventLogProtocol
-from hive_agents.events.subscription import Subscription
+from hive_agents.events.subscription import Place, Subscription
 from hive_agents.events.types import Event
-from hive_agents.events.waiting_line import Place
 
 _MOST = 500
 

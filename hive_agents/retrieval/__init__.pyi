@@ -82,6 +82,7 @@ from .generation import (
     promote as promote,
 )
 from .index import (
+    ScopedIndex as ScopedIndex,
     SqliteIndex as SqliteIndex,
     StaleIndex as StaleIndex,
 )
@@ -111,9 +112,6 @@ from .ranking import (
 )
 from .recent import (
     Recent as Recent,
-)
-from .scoped import (
-    ScopedIndex as ScopedIndex,
 )
 from .stages import (
     Search as Search,

@@ -29,7 +29,9 @@ from .queue import (
 from .row import (
     ACTIVE as ACTIVE,
     AGENT_GRAPH as AGENT_GRAPH,
+    CHAT_GRAPH as CHAT_GRAPH,
     ENDED as ENDED,
+    OPTIMIZER_GRAPH as OPTIMIZER_GRAPH,
     STATUSES as STATUSES,
     RunRow as RunRow,
 )

@@ -14,6 +14,8 @@ from hive_agents.errors import HiveError
 AGENT_GRAPH = "event_loop"
 """The graph of agents' runs."""
 
+OPTIMIZER_GRAPH = "optimizer"
+
 CHAT_GRAPH = "worker"
 """The graph of questions to the copilot: a turn that is simply repeated."""
 

@@ -4,15 +4,11 @@ from . import (
 from .agent_deploy import (
     AgentDeployment as AgentDeployment,
 )
-from .agent_drive import (
-    result_of as result_of,
-)
 from .agent_input import (
     accepted_input as accepted_input,
 )
 from .agent_run import (
     AgentRun as AgentRun,
-    leases_of as leases_of,
 )
 from .chat import (
     Chat as Chat,
@@ -24,6 +20,9 @@ from .decisions import (
     ask_for_override as ask_for_override,
     decide as decide,
     finish as finish,
+)
+from .driver import (
+    leases_of as leases_of,
 )
 from .firing import (
     fire as fire,

@@ -29,7 +29,8 @@ def resume_decided(workspace: Workspace, request: ApprovalRequest, wait: float =
         return None
     with suppress(HiveError):
         if request.decided and _may_go_on(row) and not row.value.get("brought"):
-            from hive_agents.runtime.agent_run import AgentRun, leases_of
+            from hive_agents.runtime.agent_run import AgentRun
+            from hive_agents.runtime.driver import leases_of
 
             if row.status == "waiting" and leases_of(workspace).is_held(HOST):
                 return {"run_id": row.run_id, "status": row.status}

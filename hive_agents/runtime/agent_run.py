@@ -2,55 +2,47 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import Principal
-from hive_agents.agents import AgentSpec, ToolRegistry
-from hive_agents.agents.guards import Limits
-from hive_agents.approvals import ApprovalStore
+from hive_agents.agents import AgentSession, AgentSpec, Effects, ToolRegistry, results
+from hive_agents.agents.guards import Budget, Limits
 from hive_agents.errors import HiveError
-from hive_agents.events import Event, EventBus, EventLog
 from hive_agents.goals import Goal, load_goal
 from hive_agents.llm import Chain, Role
-from hive_agents.runs import AGENT_GRAPH, ENDED, Hold, Lease, Leases, RunRow, RunStore, new_run_id, say, take, taken
-from hive_agents.runtime.agent_drive import Drive, result_of
+from hive_agents.runs import AGENT_GRAPH, Lease, RunRow, RunStore, new_run_id, say
 from hive_agents.runtime.agent_input import RunValue, accepted_input, read_agent
+from hive_agents.runtime.driver import Outcome, Run, leases_of
 from hive_agents.runtime.run_models import RunModels
+from hive_agents.runtime.runtime import Runtime
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+
     from hive_agents.events import Bus
 
 
 @dataclass
-class AgentRun:
-    """One run of an agent; its row is in the store before its graph starts.
+class AgentRun(Run):
+    """One run of an agent.
 
     `tools` are what the agent may use, the bundled ones by default; `models` opens the chain of a role, those of the
-    settings by default; `bus` gets the events, one of the run's own by default, which logs them; `on_text` gets a
-    node's name and what its model says, piece by piece, `on_event` each event of the run. None of these is stored:
-    whoever resumes a run brings them. A `hosted` run is worked on only while nobody wants it to rest, and goes back
-    into the queue where it breaks off or is cancelled.
+    settings by default; `on_text` gets a node's name and what its model says, piece by piece. None of these is stored:
+    whoever resumes a run brings them.
     """
 
-    workspace: Workspace
-    row: RunRow
+    GRAPH = AGENT_GRAPH
+    SOURCE = "agent"
+
     agent: AgentSpec
     goal: Goal
     tools: ToolRegistry
     models: Callable[[Role], Chain]
-    bus: Bus | None = None
     on_text: Callable[[str, str], object] | None = None
-    on_event: Callable[[Event], object] | None = None
-    hosted: bool = False
-    _drained: bool = field(default=False, repr=False)
-    _lease: Lease | None = field(default=None, repr=False)
-    _drive: Drive | None = field(default=None, repr=False)
 
     @classmethod
     def start(
@@ -142,90 +134,83 @@ class AgentRun:
             **seams,
         )
 
-    @property
-    def run_id(self) -> str:
-        return self.row.run_id
+    @staticmethod
+    def result_of(row: RunRow) -> dict[str, Any]:
+        """Return {run_id, status, outputs, judgment, approval_ids, stopped_by, error}."""
+        stands = {"status": row.status, "stopped_by": row.summary["stopped_by"], "error": row.summary["error"]}
+        empty: dict[str, Any] = {
+            "run_id": row.run_id,
+            "status": None,
+            "outputs": {},
+            "judgment": None,
+            "approval_ids": [],
+        }
+        return (row.result or empty) | stands
 
-    def go(self, *, wait: float = 30.0) -> dict[str, Any]:
-        """`work` for code that doesn't await; Ctrl-C leaves the run stopped, to be resumed."""
-        try:
-            return asyncio.run(self.work(wait=wait))
-        except KeyboardInterrupt:
-            store = RunStore(self.workspace)
-            self.row = store.get(self.run_id)
-            if self.row.status == "queued":  # nothing had begun that could record it
-                self.row, _ = store.move(self.run_id, "queued", "interrupted", to="stopped")
-            return result_of(self.row)
+    @staticmethod
+    def checkpoints(row: RunRow) -> str:
+        return row.run_id
 
-    async def work(self, *, wait: float = 30.0) -> dict[str, Any]:
-        """Run to the end, or until people have to answer; a run that has ended gives its result again.
+    def open(self, lease: Lease, bus: Bus) -> AgentSession:
+        import_module(f"graphs.{self.GRAPH}")  # in this thread: it takes a second the first time
+        value = RunValue.read(self.row.value)
+        principal = value.principal.principal if value.principal is not None else None
+        models = self.models if isinstance(self.models, RunModels) else None
+        effects = Effects(
+            self.workspace,
+            self.run_id,
+            Budget(value.limits),
+            lease=lease,
+            mark=(lambda: models.mark) if models is not None else None,
+        )
+        if models is not None:
+            models.restore(effects.last_mark())
+        court = Runtime(self.workspace, tenant=self.row.tenant, run_id=self.run_id)
+        return AgentSession(
+            self.workspace,
+            self.agent,
+            self.goal,
+            self.run_id,
+            self.row.thread_id,
+            self.tools,
+            self.models,
+            effects,
+            court,
+            bus.publish,
+            principal,
+            self.on_text,
+        )
 
-        Somebody may pause or stop it meanwhile (`runs.pause`, `runs.stop`, from any process), or `drain` it. Where they
-        did so while this waited for another process, that holds.
+    def compile(self, saver: BaseCheckpointSaver[str]) -> Any:
+        # No entry point: a graph for each agent is made of its spec.
+        return import_module(f"graphs.{self.GRAPH}").build(self.agent).compile(checkpointer=saver)
 
-        Returns {run_id, status, outputs, judgment, approval_ids, stopped_by, error}.
-        Raises: HIVE-402 where another process still works on it after `wait` seconds; HIVE-425 where one took it over.
-        """
-        loop, worker = asyncio.get_running_loop(), asyncio.current_task()
-        assert worker is not None
-        lease = await taken(lambda: self._taken(wait))
-        assert lease is not None
-        drive = self._drive = Drive(self, lease, worker)
-        async with Hold(lease, lambda asked: loop.call_soon_threadsafe(drive.ask, asked)):
-            if await asyncio.to_thread(self._rests):
-                return result_of(self.row)
-            if self._drained:
-                drive.ask("drain")
-            try:
-                return await self._driven(drive)
-            finally:
-                self.row = await asyncio.to_thread(RunStore(self.workspace).get, self.run_id)
+    def begin(self, context: AgentSession) -> dict[str, Any]:
+        for key, value in self.row.value["input"].items():
+            context.buffer.write(key, value)
+        return {"run_id": self.run_id}
 
-    def drain(self) -> None:
-        """Let the run rest after its present step and go back into the queue; called on its event loop."""
-        self._drained = True
-        if self._drive is not None:
-            self._drive.ask("drain")
+    def outcome(self, context: AgentSession, state: Mapping[str, Any], asked: list[str]) -> Outcome:
+        end = state.get("outcome") or {"status": "waiting", "error": None}
+        fault = end["error"]
+        verdicts = len(state.get("verdicts", [])) + 1
+        judged = context.effects.find(f"GOAL#{verdicts}") or context.effects.find(f"GOAL#{verdicts - 1}")
+        error = {"code": fault["code"], "message": fault["message"]} if fault else None
+        stopped_by = fault["reason"] if fault else None
+        result = {
+            "run_id": self.run_id,
+            "status": end["status"],
+            "outputs": results(context),
+            "judgment": judged["judgment"] if judged else None,
+            "approval_ids": asked,
+            "stopped_by": stopped_by,
+            "error": error,
+        }
+        return Outcome(end["status"], result, stopped_by, error)
 
     def say(self, text: str) -> None:
-        """A person's words to the agent, read before its next turn."""
+        """Tell the agent something; see `runs.say`."""
         say(self.workspace, self.run_id, text)
-
-    async def _driven(self, drive: Drive) -> dict[str, Any]:
-        async with AsyncExitStack() as stack:
-            bus = self.bus or EventBus(EventLog(self.workspace))
-            if isinstance(bus, EventBus) and bus is not self.bus:
-                await stack.enter_async_context(bus)
-            if self.on_event is not None:
-                stack.callback(bus.unsubscribe, bus.subscribe(self.on_event, run_id=self.run_id))
-                stack.push_async_callback(bus.drain)
-            return await drive.go(bus)
-
-    def _taken(self, wait: float) -> Lease:
-        import_module(f"graphs.{AGENT_GRAPH}")  # in this thread: it takes a second the first time
-        lease, self._lease = self._lease, None
-        if lease is not None and lease.renew():
-            return lease
-        return take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait)
-
-    def _rests(self) -> bool:
-        """Whether there is nothing to do as the row stands now: it has ended, or nobody has answered what it asked."""
-        known, self.row = self.row.status, RunStore(self.workspace).get(self.run_id)
-        if self.row.status in ("paused", "stopped") and (self.hosted or self.row.status != known):
-            return True
-        if self.hosted and self.row.status in ENDED:
-            return True
-        if self.row.result is None:
-            return False
-        return self.row.status in ENDED or (self.row.status == "waiting" and not self._answered(self.row.result))
-
-    def _answered(self, result: dict[str, Any]) -> bool:
-        store, asked = ApprovalStore(self.workspace), result["approval_ids"]
-        return not asked or any(store.get(id).decided for id in asked)
-
-
-def leases_of(workspace: Workspace) -> Leases:
-    return Leases(workspace, seconds=workspace.settings.runs.lease_seconds)
 
 
 def _bundled(workspace: Workspace) -> ToolRegistry:

@@ -10,10 +10,11 @@ from typing import Any
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, Verb, json_patch, refused
 from hive_agents.errors import Busy, Diagnostic, HiveError, Stale
 from hive_agents.retrieval import StoredConfig, find_active
-from hive_agents.runs import RunRow, RunStore
+from hive_agents.runs import OPTIMIZER_GRAPH, RunRow, RunStore
 from hive_agents.runtime import agent_deploy
 from hive_agents.runtime.agent_resume import resume_decided, waits_for
 from hive_agents.runtime.judge_requests import ANSWERED, EFFECTS, carried_out, overtaken_because
+from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.runtime.override import file_once
 from hive_agents.runtime.recheck import recheck_for
 from hive_agents.store import audit
@@ -133,7 +134,7 @@ def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 3
         if request.status == "approved":
             _require_current(store, request)
         if run is not None:
-            store.record_outcome(request.id, _resumed(workspace, run, wait))
+            OptimizeRun(workspace, run).go(wait=wait)  # its end is the outcome
         elif request.status == "approved":
             store.record_outcome(request.id, _deployed(store, request))
         run = _run(workspace, request)
@@ -208,16 +209,9 @@ def _close(store: ApprovalStore, request: ApprovalRequest, why: str) -> None:
     raise refused("HIVE-307", told, _deployable(request).again(request))
 
 
-def _resumed(workspace: Workspace, run: RunRow, wait: float) -> dict[str, Any]:
-    from hive_agents.runtime.optimize import OptimizeRun
-
-    result = OptimizeRun(workspace, run).go(wait=wait)
-    return {"run_id": run.run_id, "status": result["status"], "stopped_by": result["stopped_by"]}
-
-
 def _run(workspace: Workspace, request: ApprovalRequest) -> RunRow | None:
     if request.run_id is not None:
         with suppress(HiveError):  # filed by a run that isn't the optimizer's
             row = RunStore(workspace).get(request.run_id)
-            return row if row.graph == "optimizer" else None
+            return row if row.graph == OPTIMIZER_GRAPH else None
     return None

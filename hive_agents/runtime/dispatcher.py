@@ -8,14 +8,15 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import AuditFault, Busy, Damaged, HiveError, NoModel, Unwritable, WorkerFault
 from hive_agents.events import Bell, EventType
 from hive_agents.llm import Chain, Role
-from hive_agents.runs import AGENT_GRAPH, DueRun, LeaseLost, RunQueue, RunStore
-from hive_agents.runtime.agent_run import leases_of
-from hive_agents.runtime.takes import Seams, Take, give_up, is_brought, take_up
+from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, DueRun, LeaseLost, RunQueue, RunStore
+from hive_agents.runtime.driver import Run, leases_of
+from hive_agents.runtime.kinds import KINDS
 
 if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry
@@ -52,7 +53,7 @@ class _Left:
 class _Worker:
     due: DueRun
     task: asyncio.Task[None]
-    take: Take | None = field(default=None)
+    run: Run | None = field(default=None)
 
 
 class Dispatcher:
@@ -74,7 +75,8 @@ class Dispatcher:
         pause: float = 1.0,
     ) -> None:
         self.workspace, self.bus, self.parallel = workspace, bus, parallel
-        self._seams, self._first_pause = Seams(tools, models), pause
+        self._given: dict[str, Any] = {"tools": tools, "models": models}
+        self._first_pause = pause
         self._leases = leases_of(workspace)
         self._queue = RunQueue(self._leases)
         self._workers: dict[str, _Worker] = {}
@@ -116,8 +118,8 @@ class Dispatcher:
         """
         self._draining = True
         for worker in self._workers.values():
-            if worker.take is not None:
-                worker.take.drain()
+            if worker.run is not None:
+                worker.run.drain()
         tasks = [worker.task for worker in self._workers.values()]
         if not tasks:
             return True
@@ -130,10 +132,10 @@ class Dispatcher:
 
     def _clear(self, found: list[DueRun]) -> None:
         """Runs that were left by dead workers wait like all others: their leases tell of a loss no more."""
-        left = {due.run_id: due for due in found if due.status == "running"}
+        left = {due.run_id: due for due in found if due.status == "running" and due.graph in KINDS}
         for due in (left[run_id] for run_id in left.keys() - self._cleared):
             with suppress(HiveError):  # a damaged run is told of when it is taken
-                if not is_brought(self.workspace, due, self._seams):
+                if not self._is_brought(due):
                     self._leases.clear(due.thread_id)
         self._cleared = set(left)
 
@@ -145,10 +147,10 @@ class Dispatcher:
         left = self._left.get(due.run_id)
         if left is not None and left.until > asyncio.get_running_loop().time():
             return
-        if due.graph == AGENT_GRAPH or (due.graph == "optimizer" and (due.status != "running" or _age(due) > ASIDE)):
+        if due.graph in KINDS and (due.graph == AGENT_GRAPH or due.status != "running" or _age(due) > ASIDE):
             task = asyncio.create_task(self._work(due), name=f"run {due.run_id}")
             self._workers[due.run_id] = _Worker(due, task)
-        elif due.graph == "worker" and _age(due) > CHAT_LIMIT:
+        elif due.graph == CHAT_GRAPH and _age(due) > CHAT_LIMIT:
             move = RunStore(self.workspace).move
             await asyncio.to_thread(move, due.run_id, due.status, "interrupted", to="stopped")
 
@@ -170,25 +172,27 @@ class Dispatcher:
     async def _taken(self, due: DueRun) -> None:
         """Work on it. Raises: HiveError for what may be over in a while."""
         try:
-            take = await asyncio.to_thread(take_up, self.workspace, due, self.bus, self._seams)
+            if await asyncio.to_thread(self._is_brought, due):
+                self._brought.add(due.run_id)
+                return
+            given = self._given if due.graph == AGENT_GRAPH else {}
+            resume = partial(KINDS[due.graph].resume, bus=self.bus, hosted=True, **given)
+            run = await asyncio.to_thread(resume, self.workspace, due.run_id)
         except (Busy, Unwritable):
             raise
         except HiveError as error:
-            await give_up(self.workspace, due, self.bus, "stopped", error)
-            return
-        if take is None:
-            self._brought.add(due.run_id)
+            await self._give_up(due, "stopped", error)
             return
         if await asyncio.to_thread(self._queue.attempts, due.run_id) >= DEATHS:
             told = f"its worker died or was cut off {DEATHS} times at the same step"
-            await give_up(self.workspace, due, self.bus, "failed", WorkerFault.of("HIVE-422", told))
+            await self._give_up(due, "failed", WorkerFault.of("HIVE-422", told))
             return
-        self._workers[due.run_id].take = take
+        self._workers[due.run_id].run = run
         if self._draining:
             return
         before = await asyncio.to_thread(self._queue.progress, due.run_id)
         try:
-            await take.work()
+            await run.work(wait=0)
             self._left.pop(due.run_id, None)
             if due.status == "waiting" and before == await asyncio.to_thread(self._queue.progress, due.run_id):
                 self._pause(due, "no answer")  # the store doesn't bear out what the row says
@@ -207,14 +211,22 @@ class Dispatcher:
         left.faults = left.faults + 1 if progress == left.progress else 1
         left.progress = progress
         if isinstance(error, NoModel):
-            await give_up(self.workspace, due, self.bus, "stopped", error)
+            await self._give_up(due, "stopped", error)
         elif left.faults >= TAKES:
             fault = why.message if isinstance(error, WorkerFault) else f"{why.code}: {why.message}"
             told = f"its worker broke off {TAKES} times without getting on: {fault}"
-            await give_up(self.workspace, due, self.bus, "failed", WorkerFault.of("HIVE-422", told))
+            await self._give_up(due, "failed", WorkerFault.of("HIVE-422", told))
         else:
             return
         self._left.pop(due.run_id, None)
+
+    def _is_brought(self, due: DueRun) -> bool:
+        """Return whether somebody has to bring the run's tools or models. Raises: HIVE-407 for a damaged input."""
+        given = any(one is not None for one in self._given.values())
+        return not given and bool(RunStore(self.workspace).get(due.run_id).value.get("brought"))
+
+    async def _give_up(self, due: DueRun, status: str, fault: HiveError) -> None:
+        await KINDS[due.graph].give_up(self.workspace, due.run_id, self.bus, status, fault)
 
     def _pause(self, due: DueRun, why: str) -> _Left:
         left = self._left.setdefault(due.run_id, _Left(self._first_pause))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hive_agents.agents import deployed_text
 from hive_agents.errors import HiveError
 from hive_agents.events import Bell, Bus, EventType
 from hive_agents.llm import Chain, model_names, open_chain
 from hive_agents.memory import ConversationStore
+from hive_agents.runtime.graphs import load_graph
 from hive_agents.supervision.health import JudgeContext, OpenModels, TicketBook, looked_back, watched_tenants
 
 if TYPE_CHECKING:
@@ -67,11 +68,8 @@ class HealthJudge:
                 await bell.wait(self.seconds)
 
     async def _judge(self, tenant: str, context: JudgeContext) -> None:
-        from importlib import import_module
-
         # No checkpointer: a tick that died is simply done again, and what lasts is in the log and in the conversation.
-        graph: Any = import_module("graphs.judge").graph
-        await graph.ainvoke({"tenant": tenant}, context=context)
+        await load_graph("judge").ainvoke({"tenant": tenant}, context=context)
 
     def _context(self, now: dt.datetime) -> JudgeContext:
         return JudgeContext(

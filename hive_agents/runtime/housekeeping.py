@@ -16,9 +16,10 @@ from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.files import disk_errors
 from hive_agents.memory import run_folder
-from hive_agents.runs import AGENT_GRAPH, RunStore
-from hive_agents.runtime.agent_run import leases_of
+from hive_agents.runs import RunStore
 from hive_agents.runtime.checkpoints import checkpointer
+from hive_agents.runtime.driver import leases_of
+from hive_agents.runtime.kinds import KINDS
 from hive_agents.store import connected, transaction
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
     try:
         _delete_folder(run_folder(workspace, run_id))
         with checkpointer(workspace) as saver:
-            saver.delete_thread(run_id if row.graph == AGENT_GRAPH else row.thread_id)
+            saver.delete_thread(KINDS[row.graph].checkpoints(row) if row.graph in KINDS else row.thread_id)
         store.delete(run_id)
     finally:
         lease.release()

@@ -11,15 +11,10 @@ import datetime as dt
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
-if TYPE_CHECKING:
-    from cronsim import CronSim
+from hive_agents.triggers.spec import Cron, IntervalTrigger, ScheduledSpec, zone
 
-    from hive_agents.triggers.spec import ScheduledSpec
-
-MAX_TEXT = 200
 HORIZON_DAYS = 41 * 366
 """A leap day on a given weekday comes back within 40 years, also around 2100."""
 _DAY, _HOUR, _MINUTE = dt.timedelta(days=1), dt.timedelta(hours=1), dt.timedelta(minutes=1)
@@ -34,54 +29,8 @@ class Ticks:
     last: dt.datetime | None = None
 
 
-@lru_cache(maxsize=64)
-def zone(name: str) -> ZoneInfo:
-    """Raises: ValueError."""
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError("use an IANA name, such as Europe/Berlin or UTC") from None
-
-
-@dataclass(frozen=True)
-class Cron:
-    """A schedule that was read; `days` tells which dates fit."""
-
-    minutes: tuple[int, ...]
-    hours: tuple[int, ...]
-    fixed: bool
-    sim: CronSim
-
-    @classmethod
-    def parse(cls, text: str) -> Cron:
-        """Raises: ValueError for what is no schedule of five fields, and for one that never ticks."""
-        return _parsed(text)
-
-    def fits(self, day: dt.date) -> bool:
-        return day.month in self.sim.months and self.sim.match_day(day)
-
-
-@lru_cache(maxsize=256)
-def _parsed(text: str) -> Cron:
-    from cronsim import CronSim, CronSimError
-
-    parts = text.split()
-    if len(parts) != 5 or len(text) > MAX_TEXT:
-        raise ValueError("use five fields: minute hour day month weekday, as 0 2 * * *")
-    try:
-        sim = CronSim(text, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))
-        if next(sim, None) is None:
-            raise ValueError("it never comes")
-    except CronSimError as error:
-        raise ValueError(f"{str(error)[:1].lower()}{str(error)[1:]}") from None
-    fixed = not (parts[0].startswith("*") or parts[1].startswith("*"))
-    return Cron(tuple(sorted(sim.minutes)), tuple(sorted(sim.hours)), fixed, sim)
-
-
 def next_tick(spec: ScheduledSpec, after: dt.datetime, *, since: dt.datetime) -> dt.datetime | None:
     """The first tick later than `after`, in UTC; intervals count from `since`. None where 41 years have none."""
-    from hive_agents.triggers.spec import IntervalTrigger
-
     if isinstance(spec, IntervalTrigger):
         step = dt.timedelta(seconds=spec.every_seconds)
         return since.astimezone(dt.UTC) + (max(after - since, dt.timedelta()) // step + 1) * step
@@ -98,8 +47,6 @@ def next_tick(spec: ScheduledSpec, after: dt.datetime, *, since: dt.datetime) ->
 
 def ticks_between(spec: ScheduledSpec, after: dt.datetime, until: dt.datetime, *, since: dt.datetime) -> Ticks:
     """The ticks later than `after` and not later than `until`; days without a change of clocks are counted at once."""
-    from hive_agents.triggers.spec import IntervalTrigger
-
     if isinstance(spec, IntervalTrigger):
         step, start = dt.timedelta(seconds=spec.every_seconds), since.astimezone(dt.UTC)
         low, high = max(after - start, dt.timedelta()) // step, max(until - start, dt.timedelta()) // step

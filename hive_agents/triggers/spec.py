@@ -2,18 +2,69 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
-from typing import Annotated, Any, Literal, TypeGuard
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, RootModel
 
 from hive_agents.access import is_name
 from hive_agents.files import AnyCase, FileFormat, Name
 from hive_agents.triggers.payload import parse_path
-from hive_agents.triggers.schedule import Cron, zone
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
 
 YEAR_SECONDS = 366 * 86_400
+MAX_SCHEDULE = 200
+
+
+@lru_cache(maxsize=64)
+def zone(name: str) -> ZoneInfo:
+    """Raises: ValueError."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError("use an IANA name, such as Europe/Berlin or UTC") from None
+
+
+@dataclass(frozen=True)
+class Cron:
+    """A cron schedule that was read; `days` tells which dates fit."""
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    fixed: bool
+    sim: CronSim
+
+    @classmethod
+    def parse(cls, text: str) -> Cron:
+        """Raises: ValueError for what is no schedule of five fields, and for one that never ticks."""
+        return _parsed(text)
+
+    def fits(self, day: dt.date) -> bool:
+        return day.month in self.sim.months and self.sim.match_day(day)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Cron:
+    from cronsim import CronSim, CronSimError
+
+    parts = text.split()
+    if len(parts) != 5 or len(text) > MAX_SCHEDULE:
+        raise ValueError("use five fields: minute hour day month weekday, as 0 2 * * *")
+    try:
+        sim = CronSim(text, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))
+        if next(sim, None) is None:
+            raise ValueError("it never comes")
+    except CronSimError as error:
+        raise ValueError(f"{str(error)[:1].lower()}{str(error)[1:]}") from None
+    fixed = not (parts[0].startswith("*") or parts[1].startswith("*"))
+    return Cron(tuple(sorted(sim.minutes)), tuple(sorted(sim.hours)), fixed, sim)
 
 
 def _schedule(text: str) -> str:

@@ -179,7 +179,7 @@ def told(workspace: Workspace, run_id: str) -> list[str]:
 
 def test_a_queued_run_that_is_stopped_at_work_is_asked_to_and_goes_on_later(tmp_path: Path) -> None:
     workspace = small(tmp_path / "w")
-    run_id = OptimizeRun.start(workspace, golden=None, deploy=True, settings={"iterations": 1}).run.run_id
+    run_id = OptimizeRun.start(workspace, golden=None, deploy=True, settings={"iterations": 1}).run_id
     RunStore(workspace).update(run_id, "queued")
     worker, asked = OptimizeRun.resume(workspace, run_id), []
 
@@ -188,7 +188,8 @@ def test_a_queued_run_that_is_stopped_at_work_is_asked_to_and_goes_on_later(tmp_
         pause(workspace, run_id, "service:queen")
         worker.drain()
 
-    worker.go(stop_it)
+    worker.on_update = stop_it
+    worker.go()
     assert [(row.status, row.control) for row in asked] == [("running", "stop")]
     row = RunStore(workspace).get(run_id)
     assert (row.status, row.summary["stopped_by"]) == ("stopped", "user:dana")
@@ -206,7 +207,7 @@ def test_a_queued_run_that_is_stopped_at_work_is_asked_to_and_goes_on_later(tmp_
 
 def test_a_run_that_breaks_off_waits_for_another_worker(tmp_path: Path) -> None:
     workspace = small(tmp_path / "w")
-    run_id = OptimizeRun.start(workspace, golden=None, deploy=True, settings={"iterations": 1}).run.run_id
+    run_id = OptimizeRun.start(workspace, golden=None, deploy=True, settings={"iterations": 1}).run_id
     golden = workspace.root / "evals" / "golden.json"
     text = golden.read_text()
     golden.write_text("{")

@@ -18,8 +18,8 @@ from hive_agents.agents.guards import Budget, Limits
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.runs import Lease, Leases, RunStore, stop, taken
-from hive_agents.runtime.agent_drive import Drive, result_of
-from hive_agents.runtime.agent_run import AgentRun, leases_of
+from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.runtime.driver import Attempt, leases_of
 from tests.runtime.hosting import prepared, queued, seams
 
 GIVEN = {"what": "work", "seconds": 0.0}
@@ -46,16 +46,16 @@ async def test_whoever_hears_of_a_status_finds_it_in_the_row(place: Workspace) -
 
 async def test_an_end_that_is_recorded_is_cut_off_no_more(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step that was asked to stop ends just before its time is up."""
-    record, run = Drive._record, queued(place, seconds=0.5)
+    record, run = Attempt._record, queued(place, seconds=0.5)
 
-    async def cut(drive: Drive, told: Event, status: str, **how: Any) -> bool:
+    async def cut(attempt: Attempt, kind: EventType, at: str, status: str, *what: Any, **how: Any) -> bool:
         if status == "running":
             stop(place, run, "user:dana")
         else:
-            drive._cut()
-        return await record(drive, told, status, **how)
+            attempt._cut()
+        return await record(attempt, kind, at, status, *what, **how)
 
-    monkeypatch.setattr(Drive, "_record", cut)
+    monkeypatch.setattr(Attempt, "_record", cut)
     assert (await AgentRun.resume(place, run, **seams(place.root)).work())["status"] == "stopped"
     assert EventLog(place).replay(run_id=run)[-1].type is EventType.RUN_STOPPED
 
@@ -100,7 +100,7 @@ def test_a_run_that_is_stopped_while_it_waits_for_a_person_says_so(place: Worksp
     (asked,) = run.go()["approval_ids"]
     stop(place, run.run_id, "user:dana")
     row = RunStore(place).get(run.run_id)
-    ended = result_of(row)
+    ended = AgentRun.result_of(row)
     assert (ended["status"], ended["stopped_by"], ended["approval_ids"]) == ("stopped", "user:dana", [asked])
 
 

@@ -17,12 +17,12 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.events import EventBus, EventLog
 from hive_agents.llm import Chain
 from hive_agents.runs import LeaseLost, RunStore, pause, resume, stop
-from hive_agents.runtime.agent_drive import Drive
 from hive_agents.runtime.agent_resume import HOST
-from hive_agents.runtime.agent_run import AgentRun, leases_of
+from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.runtime.decisions import decide, finish
 from hive_agents.runtime.dispatcher import DEATHS, Dispatcher
+from hive_agents.runtime.driver import Attempt, leases_of
 from hive_agents.store import connected
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import Told
@@ -106,14 +106,14 @@ def test_a_decision_leaves_the_run_to_a_host_where_there_is_one(place: Workspace
 async def test_a_decision_in_the_very_moment_in_which_its_run_comes_to_rest_wakes_it(
     place: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, ended, decided = queued(place, "careful"), Drive._ended, []
+    run, ended, decided = queued(place, "careful"), Attempt._ended, []
 
-    async def just_decided(drive: Drive, *what: Any) -> Any:
+    async def just_decided(drive: Attempt, *what: Any) -> Any:
         for request in ApprovalStore(place).list("pending"):
             decided.append(ApprovalStore(place).decide(request.id, "approve", by="dana"))
         return await ended(drive, *what)
 
-    monkeypatch.setattr(Drive, "_ended", just_decided)
+    monkeypatch.setattr(Attempt, "_ended", just_decided)
     async with host(place):
         await until(place, "done", run)
     assert len(decided) == 1

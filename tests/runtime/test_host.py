@@ -13,7 +13,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore, pause, resume, stop
-from hive_agents.runtime.agent_run import leases_of
+from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.host import Host
 from hive_agents.runtime.roles import Role
 from tests.runtime.hosting import TURNS, HostProcess, effects, host, prepared, queued, spans, until

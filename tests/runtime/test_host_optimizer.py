@@ -11,7 +11,7 @@ import pytest
 from hive_agents.approvals import ApprovalStore
 from hive_agents.retrieval.deployed import versions
 from hive_agents.runs import RunStore
-from hive_agents.runtime.agent_run import leases_of
+from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.host import Host
 from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.store import connected
@@ -27,7 +27,7 @@ async def test_a_run_that_was_left_behind_is_ended_by_hosts_and_a_person(tmp_pat
         settings.write("[gate]\nalpha = 0.02\n")  # so that a person is asked: two iterations gain too little for it
     golden = json.loads((place.root / "evals" / "golden.json").read_text())
     (place.root / "evals" / "golden.json").write_text(json.dumps(golden | {"queries": golden["queries"][::2]}))
-    run = OptimizeRun.start(place, golden=None, deploy=True, settings=QUICK).run.run_id
+    run = OptimizeRun.start(place, golden=None, deploy=True, settings=QUICK).run_id
 
     async with Host(place, roles=("runs",)) as host:
         await host.dispatcher.looked.wait()

@@ -15,7 +15,8 @@ from hive_agents.events import EventLog
 from hive_agents.llm import Message
 from hive_agents.memory import ConversationStore
 from hive_agents.runs import RunStore
-from hive_agents.runtime.agent_run import AgentRun, leases_of
+from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.housekeeping import Pruned, delete_run, prune
 from hive_agents.store import connected
 from tests.runtime.hosting import prepared, queued, seams

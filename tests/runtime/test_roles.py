@@ -6,7 +6,7 @@ import asyncio
 from contextlib import closing
 from pathlib import Path
 
-from hive_agents.runtime.agent_run import leases_of
+from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.roles import Role
 from hive_agents.store import connect
 from tests.runtime.hosting import prepared

@@ -17,7 +17,7 @@ from hive_agents.credentials import CredentialStore
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.memory import DataBuffer
 from hive_agents.runs import RunStore
-from hive_agents.runtime.agent_run import leases_of
+from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.queen import Queen
 from hive_agents.store import connect
 from hive_agents.supervision.queen import Worker

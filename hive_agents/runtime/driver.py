@@ -1,0 +1,442 @@
+"""One driver for every kind of run: how it begins, goes on, is paused, stopped and recorded.
+
+A kind is a subclass of `Run`, which says what its graph is, what its nodes are given and what its end means. All else
+is here, so that hosts and people take up, pause and stop the runs of every kind alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from hive_agents.approvals import ApprovalStore
+from hive_agents.errors import HiveError, WorkerFault
+from hive_agents.events import Event, EventBus, EventLog, EventType, Source, derived_id
+from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
+from hive_agents.runtime.checkpoints import async_checkpointer
+from hive_agents.store import audit, database_errors
+from hive_agents.text import encodable
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.types import StateSnapshot
+
+    from hive_agents.events import Bus
+
+STEPS = 100_000
+GRACE = 5.0
+"""Seconds that a step may take after somebody asked its run to stop."""
+
+_EVENTS = {
+    "done": EventType.RUN_COMPLETED,
+    "failed": EventType.RUN_FAILED,
+    "waiting": EventType.RUN_WAITING,
+    "paused": EventType.RUN_PAUSED,
+    "stopped": EventType.RUN_STOPPED,
+    "queued": EventType.RUN_QUEUED,
+}
+_RESTS = {"pause": "paused", "stop": "stopped", "drain": "queued"}
+
+
+def leases_of(workspace: Workspace) -> Leases:
+    return Leases(workspace, seconds=workspace.settings.runs.lease_seconds)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a graph at rest comes to: the status of its run, "waiting" for a person included, and what is kept of it."""
+
+    status: str
+    result: dict[str, Any]
+    stopped_by: str | None = None
+    error: dict[str, str] | None = None
+
+
+@dataclass
+class Run(ABC):
+    """One run, in the hands of whoever works on it; its row is in the store before its graph starts.
+
+    `bus` gets the events, one of the run's own by default, which logs them; `on_event` gets each event of the run. A
+    `hosted` run is worked on only while nobody wants it to rest, and goes back into the queue where it breaks off or is
+    cancelled.
+    """
+
+    GRAPH: ClassVar[str]
+    SOURCE: ClassVar[Source]
+    """The namespace of its events' ids."""
+    CUT: ClassVar[bool] = True
+    """Whether a step is cut off `GRACE` seconds after somebody asked to stop; else it always ends first."""
+    QUEUED_AGAIN: ClassVar[bool] = False
+    """Whether a run that breaks off goes into the queue also where nobody hosts it."""
+
+    workspace: Workspace
+    row: RunRow
+    bus: Bus | None = field(default=None, kw_only=True)
+    on_event: Callable[[Event], object] | None = field(default=None, kw_only=True)
+    hosted: bool = field(default=False, kw_only=True)
+    _lease: Lease | None = field(default=None, repr=False, kw_only=True)
+    _drained: bool = field(default=False, repr=False, init=False)
+    _ask: Callable[[str], object] | None = field(default=None, repr=False, init=False)
+
+    @classmethod
+    @abstractmethod
+    def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> Self:
+        """Return the run as it was started. Raises: HIVE-409 for an unknown one, and why it can't be worked on."""
+
+    @staticmethod
+    @abstractmethod
+    def result_of(row: RunRow) -> dict[str, Any]:
+        """Return what `work` gives for a run as its row stands."""
+
+    @staticmethod
+    def checkpoints(row: RunRow) -> str:
+        """Return the thread that its graph's checkpoints are kept under."""
+        return row.thread_id
+
+    @abstractmethod
+    def open(self, lease: Lease, bus: Bus) -> Any:
+        """Return what the nodes of its graph are given."""
+
+    @abstractmethod
+    def compile(self, saver: BaseCheckpointSaver[str]) -> Any:
+        """Return its graph."""
+
+    @abstractmethod
+    def begin(self, context: Any) -> dict[str, Any]:
+        """Return the graph's input."""
+
+    @abstractmethod
+    def outcome(self, context: Any, state: Mapping[str, Any], asked: list[str]) -> Outcome:
+        """Return what its graph at rest comes to; `asked` are the requests that it waits for."""
+
+    def kept(self, context: Any, state: Mapping[str, Any], status: str) -> dict[str, Any] | None:
+        """Return the result of a run that goes on, or rests before its end."""
+        return None
+
+    def overtaken(self) -> dict[str, Any]:
+        """Return what `work` gives for a run that was at rest already when it was taken."""
+        return self.result_of(self.row)
+
+    async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> None:
+        """Run the graph until it rests."""
+        await graph.ainvoke(value, **how)
+
+    @property
+    def run_id(self) -> str:
+        return self.row.run_id
+
+    @property
+    def store(self) -> RunStore:
+        return RunStore(self.workspace)
+
+    def go(self, *, wait: float = 30.0) -> dict[str, Any]:
+        """`work` for code that doesn't await; Ctrl-C leaves the run stopped, to be resumed."""
+        try:
+            return asyncio.run(self.work(wait=wait))
+        except KeyboardInterrupt:
+            self.row = self.store.get(self.run_id)
+            if self.row.status == "queued":  # nothing had begun that could record it
+                self.row, _ = self.store.move(self.run_id, "queued", "interrupted", to="stopped")
+            return self.result_of(self.row)
+
+    async def work(self, *, wait: float = 30.0) -> dict[str, Any]:
+        """Run to the end, or until people have to answer; a run that has ended gives its result again.
+
+        Somebody may pause or stop it meanwhile (`runs.pause`, `runs.stop`, from any process), or `drain` it. Where they
+        did so while this waited for another process, that holds.
+
+        Raises: HIVE-402 where another process still works on it after `wait` seconds; HIVE-425 where one took it over.
+        """
+        loop, worker = asyncio.get_running_loop(), asyncio.current_task()
+        assert worker is not None
+        lease = await taken(lambda: self._leased(wait))
+        assert lease is not None
+        attempt = Attempt(self, lease, worker)
+
+        def ask(asked: str) -> None:
+            loop.call_soon_threadsafe(attempt.ask, asked)
+
+        self._ask = ask
+        async with Hold(lease, ask):
+            try:
+                if await asyncio.to_thread(self._rests):
+                    return self.overtaken()
+                if self._drained:
+                    attempt.ask("drain")
+                async with self._listened() as bus:
+                    await attempt.go(bus)
+            finally:
+                self._ask = None
+                self.row = await asyncio.to_thread(self.store.get, self.run_id)
+        return self.result_of(self.row)
+
+    def drain(self) -> None:
+        """Let the run rest after its present step and go back into the queue; from any thread."""
+        self._drained = True
+        if self._ask is not None:
+            self._ask("drain")
+
+    @classmethod
+    async def give_up(cls, workspace: Workspace, run_id: str, bus: Bus, status: str, fault: HiveError) -> None:
+        """Record that a run is `failed` or `stopped` because nobody can work on it, unless somebody does by now.
+
+        Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
+        """
+        store = RunStore(workspace)
+        thread_id = (await asyncio.to_thread(store.get, run_id)).thread_id
+        lease = await taken(partial(leases_of(workspace).acquire, thread_id, run_id))
+        if lease is None:
+            return
+        try:
+            row = await asyncio.to_thread(store.get, run_id)
+            if row.status not in ("queued", "running", "waiting"):
+                return
+            why = _told(fault)
+            stopped_by = "fault" if isinstance(fault, WorkerFault) else why["code"]
+            id = derived_id("given_up", run_id, status, lease.fence)
+            told = _event(row, _EVENTS[status], id, error=why)
+            end = None
+            if status == "failed":
+                end = cls.result_of(row) | {"status": status, "stopped_by": stopped_by, "error": why}
+            how: dict[str, Any] = {"result": end, "stopped_by": stopped_by, "error": why, "told": told}
+            if await asyncio.to_thread(partial(store.update, run_id, status, **how, lease=lease, seen=row)):
+                with suppress(HiveError):  # it is in the log
+                    await bus.announce(told)
+        finally:
+            with suppress(HiveError):
+                await asyncio.to_thread(lease.release)
+
+    def _leased(self, wait: float) -> Lease:
+        lease, self._lease = self._lease, None
+        if lease is not None and lease.renew():
+            return lease
+        return take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait)
+
+    def _rests(self) -> bool:
+        """Whether there is nothing to do as the row stands now: it has ended, or nobody has answered what it asked."""
+        known, self.row = self.row.status, self.store.get(self.run_id)
+        if self.row.status in ("paused", "stopped") and (self.hosted or self.row.status != known):
+            return True
+        if self.hosted and self.row.status in ENDED:
+            return True
+        if self.row.result is None:
+            return False
+        return self.row.status in ENDED or (self.row.status == "waiting" and not self._answered(self.row.result))
+
+    def _answered(self, result: dict[str, Any]) -> bool:
+        store, asked = ApprovalStore(self.workspace), _requests(result)
+        return not asked or any(store.get(id).decided for id in asked)
+
+    @asynccontextmanager
+    async def _listened(self) -> AsyncIterator[Bus]:
+        async with AsyncExitStack() as stack:
+            bus = self.bus or EventBus(EventLog(self.workspace))
+            if isinstance(bus, EventBus) and bus is not self.bus:
+                await stack.enter_async_context(bus)
+            if self.on_event is not None:
+                stack.callback(bus.unsubscribe, bus.subscribe(self.on_event, run_id=self.run_id))
+                stack.push_async_callback(bus.drain)
+            yield bus
+
+
+class Attempt:
+    """One worker's work on a run: to its end, to a question, or until somebody asks it to rest.
+
+    `asked` is what somebody wants of the worker: "pause", "stop", "drain", or "lost" when it has to let go.
+    """
+
+    def __init__(self, run: Run, lease: Lease, worker: asyncio.Task[Any]) -> None:
+        from langgraph.runtime import RunControl
+
+        self.asked: str | None = None
+        self._run, self._lease, self._worker, self._store = run, lease, worker, run.store
+        self._control = RunControl()
+        self._working = False
+        self._context: Any = None
+        self._last: StateSnapshot | None = None
+        """The graph where it was left before its end."""
+
+    def ask(self, asked: str) -> None:
+        """Rest before the next step; the step of a run that is stopped has a few seconds, that of a lost one none."""
+        if self.asked is not None and WEIGHT.index(asked) < WEIGHT.index(self.asked):
+            return
+        self.asked = asked
+        self._control.request_drain(asked)
+        if asked == LOST:
+            self._cut()
+        elif asked == "stop" and self._run.CUT:
+            asyncio.get_running_loop().call_later(GRACE, self._cut)
+
+    async def go(self, bus: Bus) -> None:
+        """Drive the graph as far as it goes. Raises: LeaseLost (HIVE-425), and what the graph stands on fails with."""
+        from langgraph.errors import GraphDrained
+
+        self._bus, self._working = bus, True
+        row = self._run.row
+        try:
+            self._context = await asyncio.to_thread(self._run.open, self._lease, bus)
+            # What a worker that died was asked holds for the next one.
+            if row.control is not None:
+                self.ask(row.control)
+            if self.asked is not None and self.asked != LOST:
+                return await self._rested(_RESTS[self.asked])
+            if (rest := await self._graph()) is not None:
+                await self._ended(*rest)
+        except GraphDrained:
+            if self.asked == LOST:
+                raise self._lease.lost from None
+            await self._rested(_RESTS[self.asked or "drain"])
+        except asyncio.CancelledError:
+            if self.asked not in (LOST, "stop"):
+                await self._rested("queued" if self._run.hosted else "stopped")
+                raise
+            self._worker.uncancel()
+            if self.asked == LOST:
+                raise self._lease.lost from None
+            await self._rested("stopped")
+        except LeaseLost:
+            raise
+        except Exception as error:
+            await self._broken_off(error)
+            raise
+        finally:
+            self._working = False
+
+    def _cut(self) -> None:
+        if self._working:
+            self._worker.cancel()
+
+    async def _row(self) -> RunRow:
+        return await asyncio.to_thread(self._store.get, self._run.run_id)
+
+    async def _begun(self, again: bool) -> bool:
+        row = self._run.row
+        kind, at = (EventType.RUN_RESUMED, f"run/{audit.now()}") if again else (EventType.RUN_STARTED, "run")
+        result = self._run.kept(self._context, {}, "running")
+        return await self._record(kind, at, "running", {"agent": row.agent}, result=result, among=[row.status])
+
+    async def _graph(self) -> tuple[dict[str, Any], list[str]] | None:
+        """The graph's state at rest, and the requests that it waits for; None where somebody was quicker to stop it."""
+        from langgraph.errors import GraphDrained
+
+        run = self._run
+        config: Any = {"configurable": {"thread_id": run.checkpoints(run.row)}, "recursion_limit": STEPS}
+        how = {"config": config, "context": self._context, "durability": "sync", "control": self._control}
+        async with async_checkpointer(run.workspace, self._lease) as saver:
+            graph = await asyncio.to_thread(run.compile, saver)
+            with database_errors(run.workspace.state / "checkpoints.db"):
+                now = await graph.aget_state(config)
+                if not await self._begun(again=bool(now.values)):
+                    return None
+                while True:
+                    answer, pending = await asyncio.to_thread(self._answer, now)
+                    if now.values and (not now.tasks or (now.interrupts and answer is None)):
+                        return dict(now.values), pending
+                    # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
+                    value = answer
+                    if answer is None and not now.tasks:
+                        value = await asyncio.to_thread(run.begin, self._context)
+                    try:
+                        await run.advance(graph, value, how)
+                    except (GraphDrained, asyncio.CancelledError):
+                        with suppress(Exception):  # it only says how far the graph came
+                            self._last = await graph.aget_state(config)
+                        raise
+                    now = await graph.aget_state(config)
+
+    def _answer(self, known: StateSnapshot) -> tuple[Any, list[str]]:
+        """What wakes the branches whose requests were all answered, None where there are none; and the other requests.
+
+        Both of one look: a request that is decided a moment later is one that the run waits for, which wakes it.
+        """
+        from langgraph.types import Command
+
+        store = ApprovalStore(self._run.workspace)
+        asked = {one.id: _requests(one.value) for one in known.interrupts}
+        pending = {id for ids in asked.values() for id in ids if not store.get(id).decided}
+        ready = {branch: "answered" for branch, ids in asked.items() if not pending.intersection(ids)}
+        return Command(resume=ready) if ready else None, [id for ids in asked.values() for id in ids if id in pending]
+
+    async def _ended(self, state: Mapping[str, Any], asked: list[str]) -> None:
+        self._working = False  # what is left is to record how it ended
+        end = await asyncio.to_thread(self._run.outcome, self._context, state, asked)
+        now = await self._row()
+        status, by = end.status, end.stopped_by
+        if status == "waiting" and now.control is not None:
+            status, by = _RESTS[now.control], now.control_by
+        at = f"end/{','.join(asked)}" if status not in _RESTS.values() else f"run/{audit.now()}"
+        told = {"approval_ids": asked, "error": end.error}
+        how = {"result": end.result, "stopped_by": by, "error": end.error, "seen": None if status in ENDED else now}
+        if not await self._record(_EVENTS[status], at, status, told, **how):
+            await self._rested("queued")  # somebody asked it to rest in that moment
+
+    async def _rested(self, status: str) -> None:
+        """Not at its end: somebody wanted it to rest, or it was interrupted."""
+        self._working = False
+        state = dict(self._last.values) if self._last is not None else {}
+        if state and self._last is not None and not self._last.tasks:
+            return await self._ended(state, [])  # its last step was done before it could be cut off
+        while True:
+            row = await self._row()
+            to = _RESTS[row.control] if row.control is not None else status
+            # Somebody was quicker, before this worker began.
+            if to == row.status or row.status not in ("running", self._run.row.status):
+                return None
+            result = await asyncio.to_thread(self._run.kept, self._context, state, to)
+            stopped_by = (row.control_by or "interrupted") if to == "stopped" else None
+            told = {"by": row.control_by, "agent": row.agent}
+            at = f"run/{audit.now()}"
+            if await self._record(_EVENTS[to], at, to, told, result=result, stopped_by=stopped_by, seen=row):
+                return None
+
+    async def _broken_off(self, error: Exception) -> None:
+        """Not the run failed but what it stands on: it can be resumed when that is mended.
+
+        That of a host goes back into the queue: nobody is there to resume it.
+        """
+        self._working = False
+        why = _told(error)
+        status = "queued" if self._run.hosted or self._run.QUEUED_AGAIN else "stopped"
+        stopped_by = None if status == "queued" else why["code"] if isinstance(error, HiveError) else "fault"
+        how: dict[str, Any] = {"result": self._run.kept(self._context, {}, "queued"), "stopped_by": stopped_by}
+        how |= {"error": why, "unasked": True, "among": ("running", self._run.row.status)}
+        with suppress(HiveError):
+            if not await self._record(_EVENTS[status], f"run/{audit.now()}", status, {"error": why}, **how):
+                await self._rested(status)
+
+    async def _record(self, kind: EventType, at: str, status: str, told: dict[str, Any], **how: Any) -> bool:
+        """How the run stands and that it is told of, in one transaction; then those who listen hear of it."""
+        row, id = self._run.row, derived_id(self._run.SOURCE, self._run.run_id, at, kind)
+        event = _event(row, kind, id, **told)
+        update = partial(self._store.update, row.run_id, status, **how, lease=self._lease, told=event)
+        done = await asyncio.to_thread(update)
+        if done:
+            with suppress(HiveError):  # it is in the log
+                await self._bus.announce(event)
+        return done
+
+
+def _event(row: RunRow, kind: EventType, id: str, **told: Any) -> Event:
+    if kind not in (EventType.RUN_STARTED, EventType.RUN_RESUMED):
+        told = {"agent": row.agent, "by": None, "approval_ids": [], "error": None} | told
+    payload = json.loads(encodable(json.dumps(told, ensure_ascii=False)))
+    return Event(kind, row.run_id, row.thread_id, None, row.thread_id, row.tenant, payload, id=id)
+
+
+def _requests(asking: Mapping[str, Any]) -> list[str]:
+    """The requests that a result or an interrupt names."""
+    one = asking.get("approval_id")
+    return list(asking.get("approval_ids") or ([one] if one else []))
+
+
+def _told(error: Exception) -> dict[str, str]:
+    if isinstance(error, HiveError):
+        return {"code": error.diagnostics[0].code, "message": error.diagnostics[0].message}
+    return {"code": "HIVE-422", "message": f"{type(error).__name__}: {error}"[:500]}

@@ -1,0 +1,9 @@
+"""The kinds of runs that can be taken up, by the graph that their rows name."""
+
+from __future__ import annotations
+
+from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.runtime.driver import Run
+from hive_agents.runtime.optimize import OptimizeRun
+
+KINDS: dict[str, type[Run]] = {kind.GRAPH: kind for kind in (AgentRun, OptimizeRun)}
