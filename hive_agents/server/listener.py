@@ -47,25 +47,31 @@ class Listener:
 
         import uvicorn
 
+        from hive_agents.server.connections import HEAD_BYTES, Connections, protocol
+
         class Server(uvicorn.Server):
             @contextlib.contextmanager
             def capture_signals(self) -> Iterator[None]:
                 yield  # signals are the host's
 
+        connections = Connections(host.workspace.settings.server)
         config = uvicorn.Config(
-            create_app(host), log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
-            timeout_graceful_shutdown=GRACE,
+            create_app(host), http=protocol(connections), h11_max_incomplete_event_size=HEAD_BYTES, log_config=None,
+            access_log=False, lifespan="off", ws="none", server_header=False, timeout_graceful_shutdown=GRACE,
         )  # fmt: skip
         # A server closes what it listened at, and the next one, after a failure, needs it again.
         with self._socket.dup() as listening:
             server = Server(config)
             serving = asyncio.ensure_future(server.serve([listening]))
+            watching = asyncio.ensure_future(connections.watch())
             try:
                 await asyncio.shield(serving)
             except asyncio.CancelledError:
                 server.should_exit = True
                 await serving
                 raise
+            finally:
+                watching.cancel()
 
     def close(self) -> None:
         self._socket.close()
