@@ -131,8 +131,8 @@ class Server(Format):
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     body_bytes: Positive = 1_000_000
     bodies_bytes: Positive = 128_000_000
-    connections: Positive = 512
-    connections_per_address: Positive = 128
+    connections: Positive = 2048
+    connections_per_address: Positive = 1024
     header_seconds: Seconds = 10.0
     body_seconds: Seconds = 30.0
     read_seconds: Seconds = 30.0

@@ -24,7 +24,7 @@ from hive_agents.text import encodable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hive_agents.access import Principal
+    from hive_agents.access import Principal, Standing
     from hive_agents.workspace import Workspace
 
 PARALLEL_CALLS = 8
@@ -59,19 +59,24 @@ class AgentSession:
     effects: Effects
     court: Court
     publish: Publish
-    principal: Principal | None = None
+    standing: Standing | None = None
     on_text: Callable[[str, str], object] | None = None
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_CALLS))
     summaries: asyncio.Lock = field(default_factory=asyncio.Lock)
     delegations: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_SUB_AGENTS))
 
     @property
+    def principal(self) -> Principal | None:
+        """For whom the run works, with the rights that are left of those it began with. Raises: HIVE-417."""
+        return self.standing.now(self.workspace) if self.standing is not None else None
+
+    @property
     def tenant(self) -> str:
-        return self.principal.tenant if self.principal is not None else "local"
+        return self.standing.tenant if self.standing is not None else "local"
 
     @property
     def user(self) -> str:
-        return self.principal.user if self.principal is not None else "local"
+        return self.standing.user if self.standing is not None else "local"
 
     @cached_property
     def store(self) -> ConversationStore:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.agents import AgentSession, Effects, results
 from hive_agents.agents.guards import Budget
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, RightsWithdrawn
 from hive_agents.events import Event, EventType
 from hive_agents.runs import AGENT_GRAPH, ENDED, LOST, WEIGHT, Lease, LeaseLost, RunRow, RunStore
 from hive_agents.runtime.agent_input import RunValue
@@ -212,10 +212,10 @@ class Drive:
         if isinstance(error, HiveError):
             why = {"code": error.diagnostics[0].code, "message": error.diagnostics[0].message}
         stopped_by = why["code"] if isinstance(error, HiveError) else "fault"
-        status = "queued" if self._run.hosted else "stopped"
+        status = "queued" if self._run.hosted and not isinstance(error, RightsWithdrawn) else "stopped"
         with suppress(HiveError):
             told = session.event(_STATUS[status], f"run/{audit.now()}", error=why)
-            by, held = None if self._run.hosted else stopped_by, ("running", self._run.row.status)
+            by, held = None if status == "queued" else stopped_by, ("running", self._run.row.status)
             if not await self._record(told, status, stopped_by=by, error=why, unasked=True, among=held):
                 await self._rested(session, status)
 
@@ -231,13 +231,13 @@ class Drive:
     def _session(self, bus: Bus) -> AgentSession:
         run, workspace = self._run, self._run.workspace
         value = RunValue.read(run.row.value)
-        principal = value.principal.principal if value.principal is not None else None
         models = run.models if isinstance(run.models, RunModels) else None
         effects = Effects(
             workspace,
             run.run_id,
             Budget(value.limits),
             lease=self._lease,
+            permitted=lambda: value.principal and value.principal.now(workspace),
             mark=(lambda: models.mark) if models is not None else None,
         )
         if models is not None:
@@ -254,7 +254,7 @@ class Drive:
             effects,
             court,
             bus.publish,
-            principal,
+            value.principal,
             run.on_text,
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import Principal
+from hive_agents.access import Principal, Standing
 from hive_agents.agents import AgentSpec, ToolRegistry
 from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
@@ -81,8 +81,9 @@ class AgentRun:
         brought = tools is not None or models is not None
         tools = tools if tools is not None else _bundled(workspace)
         agent = read_agent(workspace, agent, tools, goal)
+        standing = Standing.of(workspace, principal) if principal is not None else None
         value = RunValue.of(
-            agent, goal, accepted_input(agent, input), principal, limits or Limits.of(workspace.settings.runs), brought
+            agent, goal, accepted_input(agent, input), standing, limits or Limits.of(workspace.settings.runs), brought
         )
         models = models or RunModels(workspace, agent)
         if hold:  # a host has models of its own

@@ -1,14 +1,16 @@
 """Who may hold a connection, and for how long: caps in all and per address, deadlines for whoever is waited for.
 
 A connection waits for its client while the head or the body of a request is due, or while the client reads too slowly.
-Where a cap is reached, the connection that came first among those that wait for their client makes room; a newcomer is
-refused only where every other one is being answered.
+Where a cap is reached, one that waits for its client makes room: the first that came among those that were never
+answered, else the first of all. A newcomer is refused only where every other connection is being answered.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import sys
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 HEAD_BYTES = 16_384
 SWEEP = 1.0
 """Seconds between two looks at the deadlines."""
+ROUNDS = 8
+"""More rounds of the event loop than pass between a connection and the first that is read from it."""
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
@@ -32,7 +36,8 @@ class Connections:
     """All connections of one server, in the order in which they came."""
 
     def __init__(self, limits: Server) -> None:
-        self._most, self._most_of_one = limits.connections, limits.connections_per_address
+        self._most = min(limits.connections, _open_files() // 2)
+        self._most_of_one = min(limits.connections_per_address, self._most)
         # An answer to a late body is the application's, which is told first.
         self._seconds: dict[Wait, float] = {
             "head": limits.header_seconds,
@@ -42,18 +47,20 @@ class Connections:
         self._all: dict[Connection, None] = {}
         self._of: dict[str, dict[Connection, None]] = {}
 
-    def __len__(self) -> int:
-        return len(self._all)
+    @property
+    def accepted_at_once(self) -> int:
+        """How many may be accepted before anybody is read from: who has just come must not be cut off unheard."""
+        return max(self._most_of_one // ROUNDS, 1)
 
     def admit(self, connection: Connection) -> bool:
         """Whether there is room for the connection, after another one made it where a cap was reached."""
         mine = self._of.get(connection.address, {})
         for group, most in ((mine, self._most_of_one), (self._all, self._most)):
             if len(group) >= most:
-                waiting = next((one for one in group if one.waits_for() is not None), None)
-                if waiting is None:
+                waiting = [one for one in group if one.waits_for() is not None]
+                if not waiting:
                     return False
-                waiting.end()
+                next((one for one in waiting if not one.answered), waiting[0]).end()
         self._all[connection] = None
         self._of.setdefault(connection.address, {})[connection] = None
         return True
@@ -64,6 +71,12 @@ class Connections:
         mine.pop(connection, None)
         if not mine:
             self._of.pop(connection.address, None)
+
+    def end_waiting(self) -> None:
+        """End the connections that wait for their client: a server that closes doesn't wait along."""
+        for connection in list(self._all):
+            if connection.waits_for() is not None:
+                connection.end()
 
     async def watch(self) -> None:
         """End the connections whose client is late, until cancelled."""
@@ -82,6 +95,8 @@ class Connection(H11Protocol):
 
     connections_of_server: Connections
     address = ""
+    answered = False
+    """Whether a request of this connection was answered."""
     _admitted = False
     _reads = 0
     """How often the client has caught up with what was written."""
@@ -101,6 +116,10 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self._admitted:
             super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        self.answered = True
+        super().on_response_complete()
 
     def resume_writing(self) -> None:
         self._reads += 1
@@ -132,6 +151,17 @@ class Connection(H11Protocol):
             self.transport.write(_LATE)
         self.connections_of_server.remove(self)
         self.transport.abort()
+
+
+def _open_files() -> int:
+    """How many files this process may have open, after it took as many as it may."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # where the system has a lower limit than it says
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft if soft != resource.RLIM_INFINITY else sys.maxsize
 
 
 def protocol(connections: Connections) -> type[Connection]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,10 +24,9 @@ from hive_agents import Workspace
 from hive_agents.runs import RunStore
 from hive_agents.server import Listener, app
 from tests.runtime.hosting import SECRET, host, prepared, until
+from tests.server.slow_clients import HEAD, PART
 from tests.server.test_webhooks_http import BODY, signed
 
-HEAD = b"POST /webhooks/ring HTTP/1.1\r\nHost: x\r\nX-Slow: "
-PART = b"POST /webhooks/ring HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
 UNREAD = b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"
 LARGE = 8_000_000
 
@@ -139,6 +140,19 @@ async def test_slow_clients_at_the_cap_make_room(place: Workspace, begun: bytes)
         assert [row.run_id for row in RunStore(place).list()] == [run]
 
 
+async def test_who_was_answered_stays_before_those_who_never_asked(place: Workspace) -> None:
+    async with serving(place, connections_per_address=3, header_seconds=3600) as listener:
+        asked = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+        reader, writer = await sent(listener, asked)
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+        slow = [await sent(listener, HEAD) for _ in range(9)]
+        await ended(slow[0][0])
+        writer.write(asked)
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200")
+        for _, one in [*slow, (reader, writer)]:
+            one.close()
+
+
 @pytest.mark.parametrize("cap", ["connections", "connections_per_address"])
 async def test_who_is_being_answered_is_not_cut_off_for_others(
     place: Workspace, monkeypatch: pytest.MonkeyPatch, cap: str
@@ -179,59 +193,48 @@ async def test_all_bodies_together_are_bounded(place: Workspace) -> None:
 
 @pytest.mark.slow
 async def test_two_thousand_slow_connections_hold_nobody_up(place: Workspace) -> None:
-    """For a minute: heads, bodies and silence, from one address, each replaced when it is cut off."""
-    (place.root / "hive.toml").write_text((place.root / "hive.toml").read_text() + "[server]\nport = 0\n")
+    """For a minute: heads, bodies and silence, from one address, each back again when it is cut off."""
     served = subprocess.Popen(
         [sys.executable, "-m", "tests.runtime.hosting", str(place.root), "0"], stdout=subprocess.PIPE, text=True
     )
     assert served.stdout is not None
-    port = int(served.stdout.readline())
+    port = json.loads(served.stdout.readline())["port"]
+    slow: subprocess.Popen[bytes] | None = None
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
             while (await client.get("/readyz")).status_code != 200:
                 await asyncio.sleep(0.1)
             await client.post("/webhooks/ring", content=BODY, headers=signed(id="warm"))
-            before = resident(served.pid)
-            slow = [asyncio.ensure_future(attack(port, number)) for number in range(2000)]
-            began, slowest, runs, most = time.monotonic(), 0.0, [], before
+            before = most = resident(served.pid)
+            slow = subprocess.Popen([sys.executable, "-m", "tests.server.slow_clients", str(port), "2000"])
+            began, slowest, runs = time.monotonic(), 0.0, []
             while time.monotonic() - began < 60:
                 asked = time.monotonic()
-                async with httpx.AsyncClient(timeout=30) as fresh:
-                    assert (await fresh.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200
+                assert health(port).startswith(b"HTTP/1.1 200")
                 slowest = max(slowest, time.monotonic() - asked)
                 most = max(most, resident(served.pid))
                 answer = await client.post("/webhooks/ring", content=BODY, headers=signed(id=f"r{len(runs)}"))
                 runs.append(answer.json()["run_id"])
                 await asyncio.sleep(1)
-            for one in slow:
-                one.cancel()
-            await asyncio.gather(*slow, return_exceptions=True)
         for run in runs:
             await until(place, "done", run)
         print(f"slowest {slowest:.3f} s, {len(runs)} runs, {(most - before) / 2**20:.1f} MB more")
         assert slowest < 1
         assert most - before < 200 * 2**20
     finally:
+        if slow is not None:
+            slow.kill()
+            slow.wait()
         served.send_signal(signal.SIGTERM)
         served.wait(timeout=60)
         served.stdout.close()
 
 
-async def attack(port: int, number: int) -> None:
-    """A slow client that comes back whenever it is cut off."""
-    begun = [HEAD, PART, b""][number % 3]
-    while True:
-        with suppress(OSError):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            try:
-                writer.write(begun)
-                while not reader.at_eof():
-                    await asyncio.sleep(1)
-                    writer.write(b"x" if begun else b"")
-                    await writer.drain()
-            finally:
-                writer.close()
-        await asyncio.sleep(1)
+def health(port: int) -> bytes:
+    """The answer to a connection of its own."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return connection.recv(100)
 
 
 def resident(pid: int) -> int:
