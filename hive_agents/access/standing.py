@@ -48,6 +48,10 @@ class Standing(Format):
         groups, roles = frozenset(self.groups), frozenset(self.roles)
         return Principal(self.tenant, self.user, groups, roles, token_id=self.token_id)
 
+    def of_today(self, principal: Principal) -> Self:
+        """Return the standing of the same person by another proof; what was listed at the beginning stays."""
+        return self.model_validate({**principal.to_json(), "token_id": principal.token_id, "listed": self.listed})
+
     def now(self, workspace: Workspace) -> Principal:
         """Return the principal as far as it still stands.
 

@@ -83,8 +83,8 @@ class Effects:
     ) -> Any:
         """The result of `do`, or the recorded one.
 
-        Raises: BudgetExhausted before it begins where the budget leaves no room; what `permitted` raises; LeaseLost where another worker has
-        the run by now: nothing is begun, or recorded, in its stead; what `do` raises.
+        Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
+        the run by now: nothing is begun, or recorded, in its stead; what `permitted` and `do` raise.
         """
         # In threads: a database that is locked for a while holds up no other run.
         found, again = await asyncio.to_thread(self._begun, key, kind, name, node, steps, tool_calls)

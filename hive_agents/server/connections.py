@@ -18,6 +18,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hive_agents.settings import Server
 
 HEAD_BYTES = 16_384
@@ -57,10 +59,10 @@ class Connections:
         mine = self._of.get(connection.address, {})
         for group, most in ((mine, self._most_of_one), (self._all, self._most)):
             if len(group) >= most:
-                waiting = [one for one in group if one.waits_for() is not None]
-                if not waiting:
+                late = _first(group, answered=False) or _first(group, answered=True)
+                if late is None:
                     return False
-                next((one for one in waiting if not one.answered), waiting[0]).end()
+                late.end()
         self._all[connection] = None
         self._of.setdefault(connection.address, {})[connection] = None
         return True
@@ -88,6 +90,11 @@ class Connections:
                 waits, seconds = connection.waits_for(), connection.waited(now)
                 if waits is not None and seconds >= self._seconds[waits]:
                     connection.end()
+
+
+def _first(group: Iterable[Connection], *, answered: bool) -> Connection | None:
+    """The first to come of those that wait for their client, and were answered before or never."""
+    return next((one for one in group if one.answered is answered and one.waits_for() is not None), None)
 
 
 class Connection(H11Protocol):
