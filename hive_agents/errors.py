@@ -148,6 +148,10 @@ class AuditFault(HiveError, code="HIVE-413"):
     """The audit log is damaged, or doesn't bear out what is recorded elsewhere."""
 
 
+class RightsWithdrawn(HiveError):
+    """What somebody was allowed when it began is no longer theirs."""
+
+
 class NoSecret(HiveError, code="HIVE-421"):
     """A credential doesn't exist or can't be read."""
 

@@ -124,9 +124,18 @@ class Runs(Format):
 
 
 class Server(Format):
+    """`header_seconds`, `body_seconds` and `read_seconds` are what a client has to send the head and the body of a
+    request and to read an answer; `bodies_bytes` bounds all bodies that are being received."""
+
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     body_bytes: Positive = 1_000_000
+    bodies_bytes: Positive = 128_000_000
+    connections: Positive = 2048
+    connections_per_address: Positive = 1024
+    header_seconds: Seconds = 10.0
+    body_seconds: Seconds = 30.0
+    read_seconds: Seconds = 30.0
     rate_per_minute: Positive = 120
     concurrent_runs: Positive = 4
 

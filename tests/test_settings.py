@@ -80,6 +80,12 @@ retention_days = 90
 host = "127.0.0.1"
 port = 8787
 body_bytes = 1000000
+bodies_bytes = 128000000
+connections = 2048
+connections_per_address = 1024
+header_seconds = 10.0
+body_seconds = 30.0
+read_seconds = 30.0
 rate_per_minute = 120
 concurrent_runs = 4
 """

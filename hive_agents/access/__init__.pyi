@@ -50,6 +50,9 @@ from .service import (
     PermissionService as PermissionService,
     permissions_of as permissions_of,
 )
+from .standing import (
+    Standing as Standing,
+)
 from .tokens import (
     Token as Token,
     mint as mint,

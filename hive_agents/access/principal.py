@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -46,6 +46,8 @@ def is_subject(value: object) -> bool:
 class Principal:
     """A verified speaker. `service:nightly` is a user's name like any other.
 
+    `token_id` is the id of the token that proved it, by which it can be revoked; two principals are equal without it.
+
     Raises: HIVE-409 for an empty or unprintable name and for an unknown role.
 
     >>> sorted(Principal("acme", "dana", frozenset({"qa"})).subjects)
@@ -56,6 +58,7 @@ class Principal:
     user: str
     groups: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset({"reader"})
+    token_id: str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for what in ("tenant", "user"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hive_agents.access.keys import SigningKey, keys_of
@@ -99,7 +99,7 @@ def verify(workspace: Workspace, token: str, *, key: SigningKey | None = None) -
         raise refused("its jti is no printable text")
     if jti is not None and is_revoked(workspace, jti):
         raise refused("it was revoked")
-    return principal
+    return replace(principal, token_id=jti)
 
 
 def refused(why: str) -> HiveError:

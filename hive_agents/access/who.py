@@ -9,7 +9,7 @@ import getpass
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hive_agents.access.keys import own_key
 from hive_agents.access.people import person, same_person
@@ -91,7 +91,7 @@ class Asker:
         if self._as_user is not None:
             key = own_key(self._workspace)
             token = mint(self._workspace, known_principal(self._workspace, self._as_user), AS_SECONDS, key=key)
-            return verify(self._workspace, token.token, key=key)
+            return replace(verify(self._workspace, token.token, key=key), token_id=None)  # nobody knows this token
         holder = self.token_holder()
         if holder is not None:
             return holder

@@ -65,6 +65,9 @@ from .verify import (
     check_agent as check_agent,
     sound_agent as sound_agent,
 )
+from .viewing import (
+    RunView as RunView,
+)
 from .work import (
     NodeWork as NodeWork,
 )

@@ -8,8 +8,9 @@ from hive_agents.agents.ends import End
 from hive_agents.agents.synthetic import synthetic_tools
 from hive_agents.agents.telling import summariser
 from hive_agents.agents.work import NodeWork
+from hive_agents.approvals import WITHHELD
 from hive_agents.memory import ContextHandoff, transition_marker
-from hive_agents.text import cut
+from hive_agents.text import cut, fenced
 
 
 async def why_here(work: NodeWork) -> str:
@@ -26,7 +27,10 @@ async def why_here(work: NodeWork) -> str:
         return "\n\n".join([*told, f"[Judge feedback]: {whole['feedback'] or whole['reasoning']}"])
     if not before:
         given = [f"- {key}: {cut(json.dumps(value, ensure_ascii=False), 2_000)}" for key, value in work.inputs.items()]
-        return "\n".join([work.task or f"Begin with {work.node.id}.", *(["", "Inputs:", *given] if given else [])])
+        begin = work.task or f"Begin with {work.node.id}."
+        return f"{begin}\n\nInputs:\n{fenced(chr(10).join(given))}" if given else begin
+    if work.view().hidden:
+        return f"Completed: {', '.join(end['node'] for end in before)}. Now it is {work.node.id}'s turn.\n\n{WITHHELD}"
     values = work.buffer.read_all("execution")
     files = [file.name for file in work.files.list()]
     done = {key: values.get(key) for end in before for key in end["outputs"]}
@@ -37,7 +41,7 @@ async def why_here(work: NodeWork) -> str:
             following=work.node.id,
             outputs=done,
             files=files,
-            memory=work.memory.read() if work.memory is not None else "",
+            memory=work.notes,
             tools=[*work.tools.names, *(tool.name for tool in synthetic_tools(work))],
         )
     return "\n\n".join([await _handed(work, end) for end in before])

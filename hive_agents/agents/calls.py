@@ -14,7 +14,7 @@ from hive_agents.agents.sub_agents import Loop, delegated, report
 from hive_agents.agents.tool import SideEffect, ToolContext
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.work import NodeWork
-from hive_agents.approvals import Filing
+from hive_agents.approvals import WITHHELD, Filing
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
 from hive_agents.llm import ToolCall
@@ -93,7 +93,9 @@ async def _permitted(work: NodeWork, filing: Filing) -> dict[str, Any] | str:
 async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
     async def do(again: bool) -> Done:
         try:
-            if name == synthetic.SET:
+            if name in ("load_data", "edit_data") and work.view().hidden:
+                result = ToolResult(WITHHELD, True)  # whoever wrote the file may have read what can't be viewed now
+            elif name == synthetic.SET:
                 result = synthetic.set_output(work, arguments["key"], arguments["value"])
             elif name == "edit_data":
                 result = await _edited(work, key, arguments, again)
@@ -148,7 +150,10 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
                 result = await work.tools.call(name, arguments, context, approved=approved)
         except TimeoutError:
             result = ToolResult(f"{name} gave no result within {TOOL_SECONDS:g} s", True)
-        return await asyncio.to_thread(_done, work, name, result, True)
+        done = await asyncio.to_thread(_done, work, name, result, True)
+        if context.documents:
+            session.documents_read[key] = frozenset(context.documents)
+        return Done(done.result | ({"documents": sorted(context.documents)} if context.documents else {}))
 
     return await work.session.effects.once(key, "tool", name, do, node=work.node.id, tool_calls=1)
 

@@ -41,7 +41,8 @@ class Effects:
     """The effects of one run; `budget` counts what they cost, with what an earlier process spent.
 
     A result is recorded before anybody builds on it, so that whoever comes by again finds it and does nothing. What
-    was begun and not recorded is done again under the same key. `mark` says where models are that have a position,
+    was begun and not recorded is done again under the same key. `permitted` raises where the one for whom the run works
+    may go no further; it is asked before each effect. `mark` says where models are that have a position,
     such as a script; it is recorded with each effect.
     """
 
@@ -52,10 +53,12 @@ class Effects:
         budget: Budget,
         *,
         lease: Lease | None = None,
+        permitted: Callable[[], object] | None = None,
         mark: Callable[[], str | None] | None = None,
     ) -> None:
         self.run_id = run_id
         self._lease = lease
+        self._permitted = permitted
         self._mark = mark
         self._workspace = workspace
         self._lock = threading.Lock()
@@ -81,7 +84,7 @@ class Effects:
         """The result of `do`, or the recorded one.
 
         Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
-        the run by now: nothing is begun, or recorded, in its stead; what `do` raises.
+        the run by now: nothing is begun, or recorded, in its stead; what `permitted` and `do` raise.
         """
         # In threads: a database that is locked for a while holds up no other run.
         found, again = await asyncio.to_thread(self._begun, key, kind, name, node, steps, tool_calls)
@@ -95,6 +98,8 @@ class Effects:
     def _begun(self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int) -> tuple[Any, bool]:
         """The recorded result, or None after it was begun; and whether it was begun before."""
         found = self.find(key)
+        if found is None and self._permitted is not None:
+            self._permitted()
         return found, found is None and self._begin(key, kind, name, node, steps, tool_calls)
 
     def _begin(self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int) -> bool:

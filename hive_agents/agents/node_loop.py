@@ -47,7 +47,7 @@ async def enter(work: NodeWork, _: State) -> Update:
         advice = asking.words_of(request) if request.status == "responded" else None
     await session.emit(EventType.NODE_STARTED, work.key, node.id, visit=work.visit)
     if work.memory is not None:
-        work.memory.seed(work.identity)
+        work.memory.seed(work.identity, notes=session.accepted_notes())
     words = await why_here(work)
     if advice:
         words += f"\n\n[Advice]: {advice}"

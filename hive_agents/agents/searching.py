@@ -41,6 +41,7 @@ class DocumentSearch:
             fix = "start the run for a principal: nobody's search finds nothing"
             raise HiveError.of("HIVE-409", "search_documents needs to know for whom it searches", fix=fix)
         ranking = scoped_search(self._opened(), principal, query)
+        context.documents.update(hit.doc_id for hit in ranking.hits[:top_k])
         return {
             "query": query,
             "results": [

@@ -17,14 +17,15 @@ from hive_agents.events import Event, EventType, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment
 from hive_agents.llm import Chain, Role
-from hive_agents.memory import AgentMemory, ConversationStore, DataBuffer, run_folder
+from hive_agents.memory import AgentMemory, ConversationStore, DataBuffer, accepted_notes, run_folder
 from hive_agents.runs import RunStore
+from hive_agents.store import documents_read
 from hive_agents.text import encodable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hive_agents.access import Principal
+    from hive_agents.access import Principal, Standing
     from hive_agents.workspace import Workspace
 
 PARALLEL_CALLS = 8
@@ -59,19 +60,24 @@ class AgentSession:
     effects: Effects
     court: Court
     publish: Publish
-    principal: Principal | None = None
+    standing: Standing | None = None
     on_text: Callable[[str, str], object] | None = None
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_CALLS))
     summaries: asyncio.Lock = field(default_factory=asyncio.Lock)
     delegations: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_SUB_AGENTS))
 
     @property
+    def principal(self) -> Principal | None:
+        """For whom the run works, with the rights that are left of those it began with. Raises: HIVE-417."""
+        return self.standing.now(self.workspace) if self.standing is not None else None
+
+    @property
     def tenant(self) -> str:
-        return self.principal.tenant if self.principal is not None else "local"
+        return self.standing.tenant if self.standing is not None else "local"
 
     @property
     def user(self) -> str:
-        return self.principal.user if self.principal is not None else "local"
+        return self.standing.user if self.standing is not None else "local"
 
     @cached_property
     def store(self) -> ConversationStore:
@@ -87,8 +93,22 @@ class AgentSession:
         return self.store.create(self.agent.id, self.run_id, key="agent")
 
     @cached_property
-    def memory(self) -> AgentMemory:
-        return AgentMemory(self.workspace, tenant=self.tenant, agent_id=self.agent.id, user=self.user)
+    def memory(self) -> AgentMemory | None:
+        """The notes of this run; None for an agent that keeps none."""
+        return AgentMemory(self.workspace, self.folder / "memory") if self.agent.memory is not None else None
+
+    def accepted_notes(self) -> str:
+        """What was accepted for all runs of this thread or user, as far as the agent's notes begin with that."""
+        adapt = self.agent.memory.adapt if self.agent.memory is not None else "run"
+        if adapt == "run":
+            return ""
+        of = self.user if adapt == "user" else f"thread:{self.thread_id}"
+        return accepted_notes(self.workspace, tenant=self.tenant, agent_id=self.agent.id, of=of)
+
+    @cached_property
+    def documents_read(self) -> dict[str, frozenset[str]]:
+        """What the run's tool calls have shown it, by the key of the call; a call that shows more adds to it."""
+        return documents_read(self.workspace, self.run_id)
 
     @property
     def folder(self) -> Path:

@@ -127,13 +127,23 @@ _ENDS: dict[str, frozenset[str]] = {
 }
 
 
+class MemorySpec(Format):
+    """Whether an agent keeps notes (adapt.md), and what they begin with.
+
+    With `run` they begin anew in each run; with `thread` and `user` also with what was accepted for that thread or
+    user. No run reads what another one noted.
+    """
+
+    adapt: Annotated[Literal["run", "thread", "user"], AnyCase]
+
+
 class AgentSpec(FileFormat):
     """An agent: its nodes, the edges between them, and what it may do.
 
     `identity` says in every prompt who the agent is: a text, or a file as `NodeSpec.system_prompt`. `goal` is the id
     of a goal; `mode` says whether one conversation goes on through all nodes or each node has its own; `model`
     replaces that of the settings. Before a node of `pause_nodes` the run pauses. A tool that no rule of `tool_policy`
-    matches is asked about.
+    matches is asked about. Without `memory` it keeps no notes.
 
     >>> agent = AgentSpec(id="greeter", goal="greet", entry="hello",
     ...                   nodes=[NodeSpec(id="hello", system_prompt="Say hello.", output_keys=["greeting"])])
@@ -152,6 +162,7 @@ class AgentSpec(FileFormat):
     pause_nodes: list[Name] = []
     tool_policy: list[ToolRule] = []
     model: str | None = None
+    memory: MemorySpec | None = None
     capability: Annotated[CapabilityLevel, BeforeValidator(_level)] = CapabilityLevel.CAN_HANDLE
 
     def node(self, id: str) -> NodeSpec:

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from hive_agents import llm, prompts
 from hive_agents.agents.effects import Done
 from hive_agents.agents.models import streamed
+from hive_agents.agents.viewing import PERSON
 from hive_agents.agents.work import NodeWork
+from hive_agents.approvals import WITHHELD
 from hive_agents.llm import Message, ModelError
 from hive_agents.memory import Summarise, compact, estimate_tokens
-
-PERSON = "person:"
-"""How the keys of messages begin that people wrote."""
 
 
 def hear(work: NodeWork) -> None:
@@ -43,11 +42,18 @@ async def turn_messages(work: NodeWork, key: str, tools: Sequence[llm.Tool]) -> 
 
     Raises: HIVE-105 where the prompt leaves no room, and what is wrong with the prompt.
     """
-    store, prompt = work.session.store, work.prompt()
+    store, prompt, view = work.session.store, work.prompt(), work.view()
     size = estimate_tokens(prompt) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
-    summarise = summariser(work, f"{key}/summary")
+    summarise = summariser(work, f"{key}/summary") if not view.hidden else _unsaid
     await compact(store, work.conversation, work.files, prompt_tokens=size, summarise=summarise)
-    return [Message(role="system", content=prompt), *store.view(work.conversation)]
+    withheld = view.withheld_from_model(work.conversation)
+    shown = store.view(work.conversation, withheld=withheld, notice=WITHHELD)
+    return [Message(role="system", content=prompt), *shown]
+
+
+async def _unsaid(_: str) -> str:
+    """No summary of words that a model may not be sent."""
+    return ""
 
 
 def summariser(work: NodeWork, key: str) -> Summarise:

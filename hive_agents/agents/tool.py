@@ -37,6 +37,9 @@ class ToolContext:
 
     `idempotency_key` names the call. After a crash a call may come `again` under the same key, for nobody knows whether
     it was carried out: a tool with effects outside of the workspace passes the key on, so that they happen once.
+
+    A tool adds to `documents` the ids of the workspace's documents that its result quotes: then what the run does with
+    it is shown to those only who may view them.
     """
 
     workspace: Workspace
@@ -46,6 +49,7 @@ class ToolContext:
     node_id: str = ""
     idempotency_key: str = ""
     again: bool = False
+    documents: set[str] = field(default_factory=set, compare=False)
 
 
 Call = Callable[[Mapping[str, Any], ToolContext, Mapping[str, Secret]], Awaitable[Any]]

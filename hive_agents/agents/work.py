@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +17,7 @@ from hive_agents.agents.spec import AgentSpec, NodeSpec
 from hive_agents.agents.tools import Tools
 from hive_agents.agents.topology import parallel_edges, reachable
 from hive_agents.agents.verify import FILE_TOOLS
+from hive_agents.agents.viewing import RunView
 from hive_agents.memory import (
     AgentMemory,
     DataBuffer,
@@ -29,6 +30,11 @@ from hive_agents.memory import (
     narrative,
     value_line,
 )
+from hive_agents.runs import RunStore
+from hive_agents.text import fenced
+
+IN_PLACE = 40
+"""Characters of an input that a prompt may have in its own sentences; a longer one stands apart, as data."""
 
 
 @dataclass
@@ -82,11 +88,16 @@ class NodeWork:
     def memory(self) -> AgentMemory | None:
         return None if self.delegated else self.session.memory
 
+    @property
+    def notes(self) -> str:
+        """The agent's notes, as far as they may be shown to the model now."""
+        return self.memory.read() if self.memory is not None and not self.view().hidden else ""
+
     @cached_property
     def files(self) -> DataFiles:
-        if self.memory is None:  # a sub-agent starts with nothing of its parent's
+        if self.delegated:  # a sub-agent starts with nothing of its parent's
             return DataFiles(self.session.folder / "agents" / folder_name(self.key))
-        return DataFiles(self.session.folder, {"adapt.md": self.memory})
+        return DataFiles(self.session.folder, {"adapt.md": self.memory} if self.memory is not None else {})
 
     @cached_property
     def spill(self) -> Spillover:
@@ -107,10 +118,23 @@ class NodeWork:
     def led_here(self) -> list[End]:
         return led_here(self.ends, self.node.id)
 
+    def view(self) -> RunView:
+        """What the one for whom the run works may see of it now."""
+        session = self.session
+        read = session.documents_read
+        return RunView(session.workspace, session.run_id, session.tenant, session.principal if read else None, read)
+
+    def viewed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Those values of the buffer that may be shown to the model now."""
+        view = self.view()
+        if not view.hidden:
+            return dict(values)
+        return view.values(values, RunStore(self.session.workspace).get(self.session.run_id).value["input"])
+
     @property
     def inputs(self) -> dict[str, Any]:
         reading = self.buffer.for_node(self.node.input_keys, self.node.output_keys)
-        return {key: reading.read(key) for key in self.node.input_keys}
+        return self.viewed({key: reading.read(key) for key in self.node.input_keys})
 
     @property
     def identity(self) -> str:
@@ -120,17 +144,23 @@ class NodeWork:
     def prompt(self) -> str:
         """The system prompt as it is now. Raises: HIVE-105, HIVE-106, HIVE-107 for a prompt with faults."""
         inputs = self.inputs
-        values = {key: self._shown(value) for key, value in inputs.items()}
+        shown = {key: self._shown(value) for key, value in inputs.items()}
+        # What was given is data: a prompt that names more than a word or two is told where it stands, below.
+        below = {key: text for key, text in shown.items() if len(text) > IN_PLACE or "\n" in text}
+        values = shown | {key: f"[input {key}]" for key in below}
         focus = filled(self.node.system_prompt, self.session.workspace, **(values | self._variables(inputs)))
+        named = [f"[input {key}]: {text}" for key, text in below.items() if f"[input {key}]" in focus]
+        if named:
+            focus += "\n\n" + fenced("\n".join(named))
         if self.task is not None:
             focus += f"\n\n# Task\n{self.task}"
         path = [Phase(end["node"], end["status"], tuple(end["outputs"])) for end in self.ends]
         return build_prompt(
             self.session.workspace,
             identity=self.identity,
-            narrative=narrative(path, self.buffer.read_all("execution")),
+            narrative=narrative(path, self.viewed(self.buffer.read_all("execution"))),
             focus=focus,
-            memory=self.memory.read() if self.memory is not None else "",
+            memory=self.notes,
             files=self.files.list(),
         )
 
@@ -140,7 +170,7 @@ class NodeWork:
         values = {
             "agent": self.agent.id,
             "goal": f"{goal.name}: {goal.description}" if goal.description else goal.name,
-            "inputs": given,
+            "inputs": fenced(given) if inputs else given,
             "outputs": self._told_outputs(),
             "today": dt.datetime.now(dt.UTC).date().isoformat(),
             "fence": f"-----{secrets.token_hex(8)}-----",

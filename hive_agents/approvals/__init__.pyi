@@ -14,6 +14,7 @@ from .policy import (
     ToolRule as ToolRule,
 )
 from .reader import (
+    WITHHELD as WITHHELD,
     RequestReader as RequestReader,
 )
 from .request import (

@@ -7,8 +7,12 @@ from typing import Any
 from hive_agents.access import Asker, ViewGate, permissions_of
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest
 from hive_agents.errors import HiveError
+from hive_agents.store import documents_read
 from hive_agents.workspace import Workspace
 
+WITHHELD = "[Not shown: it may say what documents say that cannot be viewed.]"
+_PLAIN = ("agent", "node", "tool", "policy", "visit", "goal_id", "goal_type", "rule_id", "documents")
+"""Parts of a request's context that quote nothing."""
 READERS = frozenset({"approver", "admin", "operator"})
 
 
@@ -38,7 +42,22 @@ class RequestReader:
         if self._principal is None:
             return request
         gate = ViewGate(permissions_of(self._workspace), self._principal)
-        return request.model_copy(update={"context": _viewed(request.context, gate)})
+        shown = request.model_copy(update={"context": _viewed(request.context, gate)})
+        return shown if self._may_view_all(request, gate) else _withheld(shown)
+
+    def _may_view_all(self, request: ApprovalRequest, gate: ViewGate) -> bool:
+        """Whether they may view whatever the run that asks has read, for it may quote all of that."""
+        read = documents_read(self._workspace, request.run_id) if request.run_id is not None else {}
+        every: frozenset[str] = frozenset().union(*read.values())
+        return every == gate.allowed(sorted(every))
+
+
+def _withheld(request: ApprovalRequest) -> ApprovalRequest:
+    """Who asks for what kind of thing, without a word that quotes a document."""
+    context = {name: value if name in _PLAIN else WITHHELD for name, value in request.context.items()}
+    decisions = [one.model_copy(update={"reason": None, "message": None, "args": None}) for one in request.decisions]
+    update: dict[str, Any] = {"title": WITHHELD, "context": context, "decisions": decisions, "signals": []}
+    return request.model_copy(update=update | {"diff": None, "outcome": None})
 
 
 def _viewed(value: Any, gate: ViewGate) -> Any:

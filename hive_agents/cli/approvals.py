@@ -49,7 +49,8 @@ def list_(
     if reader.is_owner:  # they name requests of every tenant
         surface.warn(findings)
     store = ApprovalStore(place)
-    found = [one for one in store.list(tenant=tenant) if wanted in (None, one.status) and reader.may_read(one)]
+    every = [one for one in store.list(tenant=tenant) if wanted in (None, one.status) and reader.may_read(one)]
+    found = [reader.shown(one) for one in every]
     table = _table(found, list(store.damaged()) if wanted is None and reader.is_owner else [])
     surface.show({"items": [one.summary() for one in found]}, table if table.rows else "nobody asked for anything yet")
 

@@ -60,20 +60,24 @@ def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) 
 @with_surface()
 def show(surface: Surface, run: Annotated[str, typer.Argument(help="A run's id.")]) -> None:
     """One run: how it stands, and its nodes and verdicts in order."""
+    from dataclasses import replace
+
+    from hive_agents.agents import RunView
     from hive_agents.cli.timeline import line_of
     from hive_agents.events import EventLog
     from hive_agents.runs import Scope
 
-    place = surface.workspace
-    row = Scope(surface.asker.caller().principal).run(place, run)
-    events = EventLog(place).replay(run_id=run)
+    place, reader = surface.workspace, surface.asker.caller().principal
+    row = Scope(reader).run(place, run)
+    view = RunView(place, run, row.tenant, reader)
+    events = [replace(event, payload=view.payload(event.payload)) for event in EventLog(place).replay(run_id=run)]
     lines = [(event.time, line_of(event)) for event in events]
     result = row.result or {}
     value = {
         "runs": [row.summary],
         "agent": row.agent,
-        "outputs": result.get("outputs", {}),
-        "judgment": result.get("judgment"),
+        "outputs": view.values(result.get("outputs", {}), {}),
+        "judgment": None if view.hidden else result.get("judgment"),
         "approval_ids": result.get("approval_ids", []),
         "timeline": [event.to_json() for event in events],
     }

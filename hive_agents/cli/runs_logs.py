@@ -11,6 +11,9 @@ from hive_agents.cli.surface import Surface, with_surface
 from hive_agents.text import cut, safe_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hive_agents.access import Principal
     from hive_agents.memory import Entry
     from hive_agents.runs import RunRow
     from hive_agents.workspace import Workspace
@@ -36,7 +39,7 @@ def logs(
 
     place = surface.workspace
     row = Scope(surface.asker.caller().principal).run(place, run)
-    log = Log(place, row)
+    log = Log(place, row, lambda: surface.asker.caller().principal)
     if not follow:
         found = log.new()
         if surface.as_json:
@@ -63,9 +66,11 @@ def logs(
 class Log:
     """The messages of a run's conversations, each once, whoever writes them."""
 
-    def __init__(self, place: Workspace, row: RunRow) -> None:
+    def __init__(self, place: Workspace, row: RunRow, reader: Callable[[], Principal | None] = lambda: None) -> None:
+        """`reader` says who reads, each time something is shown; None is the workspace's owner."""
         from hive_agents.memory import ConversationStore
 
+        self._place, self._reader = place, reader
         self._store, self._row = ConversationStore(place, tenant=row.tenant), row
         self._cursors: dict[str, int] = {}
         self._heard: set[str] = set()
@@ -76,12 +81,16 @@ class Log:
 
         The speaker is agent, tool, person, judge, or task for what a phase begins with.
         """
+        from hive_agents.agents import RunView
+
         found: list[dict[str, Any]] = []
+        view = RunView(self._place, self._row.run_id, self._row.tenant, self._reader())
         for conversation in self._store.of_run(self._row.run_id):
             for entry in self._store.messages(conversation, self._cursors.get(conversation, 0)):
                 self._cursors[conversation] = entry.n
                 if not self._is_copy(entry):
-                    found.append(self._message(conversation, entry))
+                    message = self._message(conversation, entry)
+                    found.append(_withheld(message) if view.withholds(conversation, entry) else message)
         rank = {place: n for n, place in enumerate(self._store.order(self._row.run_id))} if found else {}
         return sorted(found, key=lambda one: rank.get((one["conversation_id"], one["n"]), 0))
 
@@ -110,6 +119,14 @@ class Log:
             "is_error": entry.is_error,
             "pointer": entry.pointer,
         }
+
+
+def _withheld(message: dict[str, Any]) -> dict[str, Any]:
+    """Who spoke and which tools were called, for a reader who may not view what the run has read."""
+    from hive_agents.approvals import WITHHELD
+
+    calls = [call | {"args": {}} for call in message["calls"]]
+    return message | {"text": WITHHELD, "calls": calls, "pointer": None}
 
 
 def lines_of(message: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@ from .accumulator import (
 )
 from .adapt import (
     AgentMemory as AgentMemory,
+    accepted_notes as accepted_notes,
 )
 from .buffer import (
     DataBuffer as DataBuffer,

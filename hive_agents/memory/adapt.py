@@ -14,9 +14,12 @@ from hive_agents.memory.values import value_line
 from hive_agents.text import cut, encodable
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hive_agents.workspace import Workspace
 
 FILE = "adapt.md"
+ACCEPTED = "accepted.md"
 CAP = 16 * 1024
 WORDS_CAP = 12 * 1024
 OUTPUT_CHARS = 500
@@ -25,7 +28,7 @@ _SECTION = re.compile(r"^## Outputs[ \t]*\n(?P<body>.*?)(?=^#{1,2} |\Z)", re.MUL
 
 
 class AgentMemory:
-    """One agent's adapt.md for one user; each tenant has files of its own.
+    """The adapt.md in a folder: what an agent notes while a run goes on. It ends with its run.
 
     It takes 16 KB at most, 12 KB of them outside `## Outputs`. Oldest outputs go first, an output that is set anew is
     the newest. Safe to use from several threads and processes.
@@ -34,7 +37,7 @@ class AgentMemory:
     >>> from hive_agents import Workspace
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> (folder / "collections").mkdir()
-    >>> memory = AgentMemory(Workspace(folder), tenant="acme", agent_id="digest", user="dana")
+    >>> memory = AgentMemory(Workspace(folder), folder / "memory")
     >>> memory.seed("You write the weekly digest.", {"mail": "dana@example.org"})
     >>> memory.add_output("topic", "bees")
     >>> print(memory.read())
@@ -49,18 +52,23 @@ class AgentMemory:
     <BLANKLINE>
     """
 
-    def __init__(self, workspace: Workspace, *, tenant: str, agent_id: str, user: str) -> None:
-        self.path = memory_folder(workspace, tenant, agent_id, user) / FILE
+    def __init__(self, workspace: Workspace, folder: Path) -> None:
+        self.path = folder / FILE
         self._file = workspace.relative(self.path)
 
-    def seed(self, identity: str, accounts: Mapping[str, str] | None = None) -> None:
-        """Write the first version, cut where it is too long; a file that is there stays as it is."""
+    def seed(self, identity: str, accounts: Mapping[str, str] | None = None, notes: str = "") -> None:
+        """Write the first version, cut where it is too long; a file that is there stays as it is.
+
+        `notes` are those that were accepted for all runs.
+        """
         lines = "\n".join(f"- {value_line(name, 100)}: {value_line(of, 200)}" for name, of in (accounts or {}).items())
         accounts_part = _cut_bytes(lines, WORDS_CAP // 4) or "none"
-        identity_part = _cut_bytes(encodable(identity).strip(), WORDS_CAP // 2)
+        identity_part = _cut_bytes(encodable(identity).strip(), WORDS_CAP // 4)
+        kept = _cut_bytes(encodable(notes).strip(), WORDS_CAP // 4)
+        notes_part = f"\n\n## Notes\n{kept.replace(_HEADING, '## Noted outputs')}" if kept else ""
         with locked(self.path.with_name(".lock"), "writing adapt.md"):
             if not self.path.exists():
-                self._write(f"## Identity\n{identity_part}\n\n## Accounts\n{accounts_part}\n\n{_HEADING}\n")
+                self._write(f"## Identity\n{identity_part}\n\n## Accounts\n{accounts_part}{notes_part}\n\n{_HEADING}\n")
 
     def read(self) -> str:
         """The text, empty before it was seeded. Raises: HIVE-112 where it is no text."""
@@ -95,6 +103,18 @@ class AgentMemory:
 
     def _write(self, text: str) -> None:
         atomic_write(self.path, text.encode(), mode=0o600)
+
+
+def accepted_notes(workspace: Workspace, *, tenant: str, agent_id: str, of: str) -> str:
+    """Return the notes that hold for all runs of an agent for a user or a thread; "" where there are none.
+
+    They stand in `accepted.md`, which no run writes: only what a person or a rule accepted gets there.
+
+    Raises: HIVE-112 where it is no text.
+    """
+    path = memory_folder(workspace, tenant, agent_id, of) / ACCEPTED
+    with disk_errors(path):
+        return jsontext.decode(path.read_bytes(), workspace.relative(path)) if path.exists() else ""
 
 
 def _split(text: str) -> tuple[str, list[str], str]:

@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -134,11 +134,18 @@ class ConversationStore:
             first = entries[0].n if entries else 1
             return entries[max(since - first + 1, 0) :]
 
-    def view(self, conversation_id: str) -> list[Message]:
-        """What the model is sent: compacted, each tool call followed by its result."""
+    def view(self, conversation_id: str, *, withheld: Collection[int] = (), notice: str = "") -> list[Message]:
+        """What the model is sent: compacted, each tool call followed by its result.
+
+        A `notice` stands for the words of `withheld` messages, by their numbers, and of what sums up the conversation.
+        """
         with self._connection() as connection:
             timeline = self._fresh(connection, conversation_id)
-            return sent(timeline.lead, list(timeline.groups()))
+            groups, lead = list(timeline.groups()), timeline.lead
+        if withheld:
+            groups = [group.without(withheld, notice) for group in groups]
+            lead = notice if lead is not None else None
+        return sent(lead, groups)
 
     def pointer(self, conversation_id: str) -> ConversationPointer:
         """What a graph keeps in its state instead of messages; its size doesn't grow with the conversation."""

@@ -12,7 +12,7 @@ from hive_agents.memory.compaction import Summarise
 from hive_agents.memory.conversation import ConversationStore
 from hive_agents.memory.tiers import transcript
 from hive_agents.memory.values import value_line
-from hive_agents.text import cut, encodable
+from hive_agents.text import cut, encodable, fenced
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -47,9 +47,9 @@ def transition_marker(
         workspace,
         completed=completed,
         following=following,
-        outputs=_outputs(outputs),
+        outputs=fenced(_outputs(outputs)),
         files="\n".join(f"- {name}" for name in files) or "(none)",
-        memory=memory.strip() or "(empty)",
+        memory=fenced(memory.strip()) if memory.strip() else "(empty)",
         tools=", ".join(tools) or "(none)",
         reflection=REFLECTION,
     )
@@ -59,7 +59,7 @@ class ContextHandoff(Format):
     """What an isolated phase learns of the one before, in place of its conversation; plain JSON.
 
     >>> handoff = ContextHandoff(source="collect", target="write", summary="Two found.", outputs={"items": [1, 2]})
-    >>> print(handoff.to_text())
+    >>> print("\\n".join(line for line in handoff.to_text().splitlines() if "--" not in line))
     The phase collect is completed. What it leaves to write:
     Two found.
     <BLANKLINE>
@@ -76,8 +76,8 @@ class ContextHandoff(Format):
 
     def to_text(self) -> str:
         """The first message of the phase that takes over."""
-        parts = [f"The phase {self.source} is completed. What it leaves to {self.target}:", self.summary, ""]
-        parts += ["Outputs:", _outputs(self.outputs)]
+        parts = [f"The phase {self.source} is completed. What it leaves to {self.target}:"]
+        parts += [fenced(f"{self.summary}\n\nOutputs:\n{_outputs(self.outputs)}")]
         if self.files:
             parts += ["", "Files:", *(f"- {name}" for name in self.files)]
         return "\n".join(parts)

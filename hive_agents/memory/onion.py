@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents import prompts
 from hive_agents.memory.data_files import DataFile
 from hive_agents.memory.values import value_line
+from hive_agents.text import fenced
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -29,10 +30,10 @@ class Phase:
 def narrative(path: Sequence[Phase], values: Mapping[str, Any]) -> str:
     """What happened so far, from the path and the data buffer alone: the same input gives the same text.
 
-    A value stands with the last phase that wrote it, in 300 characters at most.
+    A value stands with the last phase that wrote it, in 300 characters at most; values are data.
 
     >>> path = [Phase("collect", outputs=("items",)), Phase("write", "failed")]
-    >>> print(narrative(path, {"items": [1], "topic": "bees"}))
+    >>> print("\\n".join(narrative(path, {"items": [1], "topic": "bees"}).splitlines()[2:-1]))
     Phases so far:
     1. collect: completed
        - items: [1]
@@ -48,7 +49,7 @@ def narrative(path: Sequence[Phase], values: Mapping[str, Any]) -> str:
     others = sorted(set(values) - set(last))
     if others:
         lines += ["Other values:", *(_value(key, values[key]) for key in others)]
-    return "\n".join(lines)
+    return fenced("\n".join(lines)) if values else "\n".join(lines)
 
 
 def build_prompt(
@@ -62,8 +63,9 @@ def build_prompt(
 ) -> str:
     """The system prompt of a turn, after the pattern in `prompts/agent_system.md`.
 
-    `memory` is adapt.md as it is now. Of `files`, those that compaction wrote are listed as the conversation's history.
-    The layers are put in as they are: a `$` in them stays one.
+    `memory` is adapt.md as it is now, and stands there as data: what others said may have got into it. Of `files`,
+    those that compaction wrote are listed as the conversation's history. The layers are put in as they are: a `$` in
+    them stays one.
 
     Raises: HIVE-105, HIVE-106, HIVE-107 for a pattern that the workspace overrides and got wrong.
     """
@@ -75,7 +77,7 @@ def build_prompt(
         identity=identity.strip(),
         narrative=narrative.strip(),
         focus=focus.strip(),
-        memory=memory.strip() or "(empty)",
+        memory=fenced(memory.strip()) if memory.strip() else "(empty)",
         files=_listed([file for file in files if not is_history(file)]),
         history=_listed(history),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hive_agents.llm import Message, ToolCall
@@ -29,6 +29,12 @@ class Piece:
     def with_content(self, content: str) -> Piece:
         return self.with_message(self.message.model_copy(update={"content": content}))
 
+    def without_words(self, notice: str) -> Piece:
+        """The message with the notice for its words, and without the arguments of its calls."""
+        calls = [call.model_copy(update={"args": {}}) for call in self.message.tool_calls]
+        content = notice if self.message.content else ""
+        return self.with_message(self.message.model_copy(update={"content": content, "tool_calls": calls}))
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -40,6 +46,11 @@ class Group:
     @property
     def pieces(self) -> tuple[Piece, ...]:
         return (self.head, *self.results)
+
+    def without(self, withheld: Collection[int], notice: str) -> Group:
+        """The group with the notice for the words of the `withheld` messages; of calls their names stay."""
+        head, *results = (piece.without_words(notice) if piece.n in withheld else piece for piece in self.pieces)
+        return Group(head, tuple(results))
 
 
 def tokens_of(lead: str | None, groups: Sequence[Group]) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from hive_agents.access import Principal
+from hive_agents.access import Standing
 from hive_agents.agents import AgentSpec, ToolRegistry, check_agent, known_agents, serving_agent, sound_agent, versions
 from hive_agents.agents.guards import Limits
 from hive_agents.errors import Diagnostic, HiveError, RefusedInput, closest, has_errors
@@ -72,19 +72,6 @@ def accepted_input(agent: AgentSpec, given: Mapping[str, Any]) -> dict[str, Any]
     return dict(given)
 
 
-class Owner(Format):
-    """A principal as it is stored."""
-
-    tenant: str
-    user: str
-    groups: list[str] = []
-    roles: list[str] = []
-
-    @property
-    def principal(self) -> Principal:
-        return Principal(self.tenant, self.user, frozenset(self.groups), frozenset(self.roles))
-
-
 class RunValue(Format):
     """What a run was started with. `brought` says that its tools or models are somebody's own, who has to bring them
     again; a judge that is an object isn't stored."""
@@ -92,7 +79,7 @@ class RunValue(Format):
     agent: AgentSpec
     goal: Goal | None
     input: dict[str, Any]
-    principal: Owner | None
+    principal: Standing | None
     limits: Limits
     brought: bool
 
@@ -102,16 +89,15 @@ class RunValue(Format):
         agent: AgentSpec,
         goal: Goal | None,
         input: dict[str, Any],
-        principal: Principal | None,
+        principal: Standing | None,
         limits: Limits,
         brought: bool,
     ) -> Self:
         nodes = [
             node if isinstance(node.judge, str) else node.model_copy(update={"judge": None}) for node in agent.nodes
         ]
-        owner = Owner(**principal.to_json()) if principal is not None else None
         stored = agent.model_copy(update={"nodes": nodes})
-        return cls(agent=stored, goal=goal, input=input, principal=owner, limits=limits, brought=brought)
+        return cls(agent=stored, goal=goal, input=input, principal=principal, limits=limits, brought=brought)
 
     @classmethod
     def read(cls, value: dict[str, Any]) -> Self:

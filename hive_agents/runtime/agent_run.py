@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.access import Principal
+from hive_agents.access import Principal, Standing
 from hive_agents.agents import AgentSession, AgentSpec, Effects, ToolRegistry, results
 from hive_agents.agents.guards import Budget, Limits
 from hive_agents.errors import HiveError
@@ -73,8 +73,9 @@ class AgentRun(Run):
         brought = tools is not None or models is not None
         tools = tools if tools is not None else _bundled(workspace)
         agent = read_agent(workspace, agent, tools, goal)
+        standing = Standing.of(workspace, principal) if principal is not None else None
         value = RunValue.of(
-            agent, goal, accepted_input(agent, input), principal, limits or Limits.of(workspace.settings.runs), brought
+            agent, goal, accepted_input(agent, input), standing, limits or Limits.of(workspace.settings.runs), brought
         )
         models = models or RunModels(workspace, agent)
         if hold:  # a host has models of its own
@@ -154,13 +155,13 @@ class AgentRun(Run):
     def open(self, lease: Lease, bus: Bus) -> AgentSession:
         import_module(f"graphs.{self.GRAPH}")  # in this thread: it takes a second the first time
         value = RunValue.read(self.row.value)
-        principal = value.principal.principal if value.principal is not None else None
         models = self.models if isinstance(self.models, RunModels) else None
         effects = Effects(
             self.workspace,
             self.run_id,
             Budget(value.limits),
             lease=lease,
+            permitted=lambda: value.principal and value.principal.now(self.workspace),
             mark=(lambda: models.mark) if models is not None else None,
         )
         if models is not None:
@@ -177,7 +178,7 @@ class AgentRun(Run):
             effects,
             court,
             bus.publish,
-            principal,
+            value.principal,
             self.on_text,
         )
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hive_agents.access import Principal, ViewGate, permissions_of
+from hive_agents.access import Principal, Standing, ViewGate, permissions_of
 from hive_agents.copilot import (
     RESERVED,
     DocumentFilter,
@@ -64,6 +64,7 @@ class Chat:
     ) -> None:
         self.workspace, self._who = workspace, who
         self.reader = who if isinstance(who, Principal) else who()
+        self._standing = Standing.of(workspace, self.reader)
         self.engine = engine or SearchEngine(workspace)
         self.thread_id = thread_id
         self._threads = ThreadStore(workspace, self.reader)
@@ -86,7 +87,7 @@ class Chat:
         if (now.tenant, now.user) != (self.reader.tenant, self.reader.user):
             message = f"this conversation is {self.reader.user}'s, and somebody else speaks now"
             raise HiveError.of("HIVE-417", message, fix="begin another conversation", exit_code=2)
-        self.reader = now
+        self.reader = self._standing.of_today(now).now(self.workspace)
 
     async def ask(self, request: Request, on_node: OnNode | None = None) -> dict[str, Any]:
         """Return the reply to one question; `on_node` is told of each node that begins.

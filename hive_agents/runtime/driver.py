@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError, WorkerFault
+from hive_agents.errors import HiveError, RightsWithdrawn, WorkerFault
 from hive_agents.events import Event, EventBus, EventLog, EventType, Source, derived_id
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
 from hive_agents.runtime.checkpoints import async_checkpointer
@@ -403,7 +403,8 @@ class Attempt:
         """
         self._working = False
         why = _told(error)
-        status = "queued" if self._run.hosted or self._run.QUEUED_AGAIN else "stopped"
+        again = (self._run.hosted or self._run.QUEUED_AGAIN) and not isinstance(error, RightsWithdrawn)
+        status = "queued" if again else "stopped"
         stopped_by = None if status == "queued" else why["code"] if isinstance(error, HiveError) else "fault"
         how: dict[str, Any] = {"result": self._run.kept(self._context, {}, "queued"), "stopped_by": stopped_by}
         how |= {"error": why, "unasked": True, "among": ("running", self._run.row.status)}

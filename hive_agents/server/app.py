@@ -17,10 +17,10 @@ ROUTES = [*health.routes, *webhooks.routes]
 
 def create_app(host: Host) -> Starlette:
     """The HTTP side of a host; `app.state.host` is what its routes speak to."""
-    limit = host.workspace.settings.server.body_bytes
+    limits = host.workspace.settings.server
     app = Starlette(
         routes=ROUTES,
-        middleware=[Middleware(Faults), Middleware(BodyLimit, most=limit)],
+        middleware=[Middleware(Faults), Middleware(BodyLimit, limits=limits)],
         exception_handlers={HTTPException: of_http, HiveError: of_hive},
     )
     app.router.redirect_slashes = False  # to where the Host header says

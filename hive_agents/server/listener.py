@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hive_agents.runtime import Host
     from hive_agents.workspace import Workspace
 
+BACKLOG = 2048
 GRACE = 5
 """Seconds that requests have when the server ends."""
 
@@ -47,25 +48,38 @@ class Listener:
 
         import uvicorn
 
+        from hive_agents.server.connections import HEAD_BYTES, Connections, protocol
+
         class Server(uvicorn.Server):
             @contextlib.contextmanager
             def capture_signals(self) -> Iterator[None]:
                 yield  # signals are the host's
 
+            async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+                await super().startup(sockets)
+                for one in sockets or ():  # uvicorn's backlog is also how many it accepts at once
+                    one.listen(BACKLOG)
+
+        connections = Connections(host.workspace.settings.server)
         config = uvicorn.Config(
-            create_app(host), log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
-            timeout_graceful_shutdown=GRACE,
+            create_app(host), http=protocol(connections), h11_max_incomplete_event_size=HEAD_BYTES, log_config=None,
+            access_log=False, lifespan="off", ws="none", server_header=False, timeout_graceful_shutdown=GRACE,
+            backlog=connections.accepted_at_once,
         )  # fmt: skip
         # A server closes what it listened at, and the next one, after a failure, needs it again.
         with self._socket.dup() as listening:
             server = Server(config)
             serving = asyncio.ensure_future(server.serve([listening]))
+            watching = asyncio.ensure_future(connections.watch())
             try:
                 await asyncio.shield(serving)
             except asyncio.CancelledError:
                 server.should_exit = True
+                connections.end_waiting()
                 await serving
                 raise
+            finally:
+                watching.cancel()
 
     def close(self) -> None:
         self._socket.close()
@@ -86,7 +100,7 @@ def _bound(name: str, port: int) -> socket.socket:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
             # Whoever is second hears of it now, and no request is refused while the host begins.
-            listening.listen(2048)
+            listening.listen(BACKLOG)
         except OSError:
             listening.close()
             raise

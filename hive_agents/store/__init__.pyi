@@ -15,3 +15,6 @@ from .ledger import (
     Ledger as Ledger,
     made_by as made_by,
 )
+from .reading import (
+    documents_read as documents_read,
+)

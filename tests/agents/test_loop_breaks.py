@@ -89,7 +89,7 @@ def test_an_edit_is_made_once_though_the_process_dies_around_it(
     """The new text holds the old one, so that a second edit would succeed."""
     change = {"filename": filename, "old": "collector", "new": "collector of bees"}
     save = ("save_data", {**FILE, "text": "I am a collector."})
-    spec = one(identity="I am a collector.")
+    spec = one(identity="I am a collector.", memory={"adapt": "run"})
     run = start(place, spec, said([save], [("edit_data", change)], [("load_data", {"filename": filename})], ITEMS))
 
     record = Effects._end

@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.memory import AgentMemory, DataFiles
+from hive_agents.memory import AgentMemory, DataFiles, memory_folder
 
 
 @pytest.fixture
 def memory(bare: Workspace) -> AgentMemory:
-    return AgentMemory(bare, tenant="acme", agent_id="digest", user="dana")
+    return AgentMemory(bare, memory_folder(bare, "acme", "digest", "dana"))
 
 
 def outputs(memory: AgentMemory) -> list[str]:
@@ -102,7 +102,7 @@ def test_each_tenant_agent_and_user_has_its_own(bare: Workspace) -> None:
         ),
         *(("acme", "digest", "Dana"), ("acme", "../digest", "dana"), ("acme/digest", "x", "dana"), ("..", "..", "..")),
     ]
-    memories = [AgentMemory(bare, tenant=tenant, agent_id=agent, user=user) for tenant, agent, user in owners]
+    memories = [AgentMemory(bare, memory_folder(bare, tenant, agent, user)) for tenant, agent, user in owners]
     for memory, owner in zip(memories, owners, strict=True):
         memory.seed(repr(owner))
     for memory, owner in zip(memories, owners, strict=True):
@@ -126,11 +126,11 @@ def test_file_tools_reach_it_by_name(memory: AgentMemory, files: DataFiles) -> N
 def test_runs_that_write_at_once_lose_nothing(bare: Workspace) -> None:
     def write(name: str) -> None:
         for number in range(5):
-            AgentMemory(bare, tenant="t", agent_id="a", user="u").add_output(f"{name}{number}", number)
+            AgentMemory(bare, memory_folder(bare, "t", "a", "u")).add_output(f"{name}{number}", number)
 
     threads = [threading.Thread(target=write, args=(name,)) for name in "abc"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(outputs(AgentMemory(bare, tenant="t", agent_id="a", user="u"))) == 15
+    assert len(outputs(AgentMemory(bare, memory_folder(bare, "t", "a", "u")))) == 15

@@ -25,7 +25,7 @@ outputs = OutputAccumulator(store, chat, ["n", "text"])
 buffer = DataBuffer(workspace, tenant="acme", run_id="r1")
 files = DataFiles(run_folder(workspace, "r1"))
 spill = Spillover(files, limit=100)
-memory = AgentMemory(workspace, tenant="acme", agent_id="digest", user="dana")
+memory = AgentMemory(workspace, memory_folder(workspace, "acme", "digest", "dana"))
 memory.seed("identity")
 first = outputs.values.get("n", -1) + 1
 print("open", flush=True)

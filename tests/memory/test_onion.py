@@ -15,15 +15,24 @@ from hive_agents.memory import (
     ToolResult,
     build_prompt,
     compact,
+    memory_folder,
     narrative,
 )
+from hive_agents.text import fenced
 
 LAYERS: dict[str, Any] = {"identity": "You are IDENTITY.", "narrative": "NARRATIVE so far.", "focus": "FOCUS on it."}
 
 
 def test_layers_and_lists_come_in_order(bare: Workspace) -> None:
     text = build_prompt(bare, **LAYERS, memory="remembered")
-    marks = ["IDENTITY", "NARRATIVE", "FOCUS", "AGENT MEMORY:\nremembered", "DATA FILES:\n", "CONVERSATION HISTORY:\n"]
+    marks = [
+        "IDENTITY",
+        "NARRATIVE",
+        "FOCUS",
+        "AGENT MEMORY:\nWhat stands between",
+        "DATA FILES:\n",
+        "CONVERSATION HISTORY:\n",
+    ]
     places = [text.index(mark) for mark in marks]
     assert places == sorted(places)
 
@@ -36,7 +45,7 @@ def test_nothing_to_list_says_so(bare: Workspace) -> None:
 def test_a_dollar_in_a_layer_stays_one(bare: Workspace) -> None:
     text = build_prompt(bare, **{**LAYERS, "focus": "costs $5 $memory ${identity}"}, memory="$focus")
     assert "costs $5 $memory ${identity}" in text
-    assert "AGENT MEMORY:\n$focus\n" in text
+    assert f"AGENT MEMORY:\n{fenced('$focus')}\n" in text
 
 
 def test_a_missing_variable_is_an_error(bare: Workspace) -> None:
@@ -70,13 +79,15 @@ def test_many_files_are_cut_to_the_last(bare: Workspace, files: DataFiles) -> No
 
 async def test_memory_survives_an_emergency(store: ConversationStore, files: DataFiles) -> None:
     """It is read anew each turn and is no part of the conversation."""
-    memory = AgentMemory(store.workspace, tenant="acme", agent_id="digest", user="dana")
+    memory = AgentMemory(store.workspace, memory_folder(store.workspace, "acme", "digest", "dana"))
     memory.add_output("topic", "bees")
     chat = store.create("digest", "r1")
     for role in ("user", "assistant"):
         store.append(chat, {"role": role, "content": "x" * 4000})
     assert (await compact(store, chat, files, context_tokens=300)).tier == "emergency"
-    assert "AGENT MEMORY:\n## Outputs\n- topic: bees\n" in build_prompt(store.workspace, **LAYERS, memory=memory.read())
+    text = build_prompt(store.workspace, **LAYERS, memory=memory.read())
+    assert f"AGENT MEMORY:\n{fenced(memory.read().strip())}\n" in text
+    assert "- topic: bees" in memory.read()
 
 
 def test_the_same_state_gives_the_same_narrative() -> None:
@@ -84,7 +95,8 @@ def test_the_same_state_gives_the_same_narrative() -> None:
     values: dict[str, Any] = {"text": "long " * 200, "items": [1], "b": 1, "a": {"x": "$y\nz"}}
     text = narrative(path, values)
     assert text == narrative(list(path), dict(reversed(values.items())))
-    lines = text.splitlines()
+    assert text == fenced("\n".join(text.splitlines()[2:-1]))
+    lines = text.splitlines()[2:-1]
     assert [line.strip()[:9] for line in lines] == [
         *("Phases so", "1. collec", "2. write:", "- text: l", "- items: ", "Other val", '- a: {"x"', "- b: 1")
     ]

@@ -10,7 +10,7 @@ from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 
 _RANK: Mapping[Decision, int] = {"deny": 0, "ask": 1, "allow": 2}
-RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/model")
+RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/memory", "/model")
 """Where a difference is shown first."""
 
 
@@ -72,5 +72,8 @@ def _asks(agent: AgentSpec, node: NodeSpec) -> bool:
 def _whole(before: AgentSpec, after: AgentSpec) -> Iterator[str]:
     if after.capability.rank > before.capability.rank:
         yield f"capability: {before.capability} -> {after.capability}"
+    if after.memory != before.memory and after.memory is not None:
+        kept = before.memory.adapt if before.memory is not None else "none"
+        yield f"notes: {kept} -> {after.memory.adapt}"
     if after.model != before.model:
         yield f"model: {before.model or 'the settings name it'} -> {after.model or 'the settings name it'}"

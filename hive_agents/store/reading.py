@@ -1,0 +1,20 @@
+"""What the runs of agents have read, as their ledger of effects tells."""
+
+from __future__ import annotations
+
+import json
+
+from hive_agents.store.database import connected
+from hive_agents.workspace import Workspace
+
+
+def documents_read(workspace: Workspace, run_id: str) -> dict[str, frozenset[str]]:
+    """Return the ids of the documents that a run's tool calls have shown it, by the key of the call."""
+    query = "SELECT key, result FROM effects WHERE run_id = ? AND kind = 'tool' AND result LIKE '%\"documents\": [%'"
+    with connected(workspace.database) as connection:
+        rows = connection.execute(query, (run_id,)).fetchall()
+    return {
+        key.removeprefix(f"{run_id}/"): frozenset(found)
+        for key, result in rows
+        if isinstance(found := json.loads(result).get("documents"), list)
+    }

@@ -1,0 +1,274 @@
+"""A right that is taken away while a run is open: the next turn, the next effect and every log line know it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.access import Principal, mint, revoke, verify
+from hive_agents.agents import ToolRegistry, bundled_tools
+from hive_agents.approvals import WITHHELD, ApprovalStore
+from hive_agents.cli.runs_logs import Log
+from hive_agents.errors import RightsWithdrawn
+from hive_agents.llm import ChatResult, Message, Tool
+from hive_agents.runs import RunStore
+from hive_agents.runtime.agent_run import AgentRun
+from tests.agents.conftest import GOAL, node, write_json
+from tests.agents.loops import Told, agent, goal, say, sets, start
+from tests.conftest import write_document
+from tests.leaks.corpus import Doc, canaries, canary, make
+from tests.sample import Ran, hive
+
+WORDS = ("rotor", "pump", "beaker", "lamp", "valve")
+DANA = Principal("acme", "dana", frozenset({"qa"}), frozenset({"reader", "operator"}))
+KIM = Principal("acme", "kim", frozenset(), frozenset({"reader", "operator", "approver"}))
+SECRET = "body of the secret zqb00001x"
+
+
+def doc(number: int, folder: str, view: tuple[str, ...] = ()) -> Doc:
+    return Doc(number, f"{folder}/{canary('p', number)}.md", ("acme",), view, "effective", WORDS, "t", "mei")
+
+
+BY_VIEW, BY_GRANT, OPEN = doc(1, "lost", ("group:qa",)), doc(2, "granted"), doc(3, "open", ("tenant",))
+
+
+def rules(place: Workspace, *, grant: bool = True, groups: Sequence[str] = ("qa",), dana: bool = True) -> None:
+    principals = {KIM.user: {"tenant": "acme", "roles": sorted(KIM.roles)}}
+    if dana:
+        principals[DANA.user] = {"tenant": "acme", "groups": list(groups), "roles": sorted(DANA.roles)}
+    grants = [{"tenant": "acme", "match": "granted/**", "view": ["user:dana"]}] if grant else []
+    write_json(place, "access/people.json", {"principals": principals, "grants": grants})
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    place = make(tmp_path / "ws", [BY_VIEW, BY_GRANT, OPEN])
+    write_json(place, "goals/digest.json", GOAL)
+    rules(place)
+    return place
+
+
+def seen(messages: Sequence[Message]) -> set[int]:
+    """The documents of which a prompt holds a word."""
+    text = json.dumps([message.model_dump(mode="json") for message in messages])
+    return {number for place, number in canaries(text) if place in "btvhkos"}
+
+
+class Searcher:
+    """Searches, repeats what it read, and goes on searching; between its turns something happens."""
+
+    def __init__(self, *between: Callable[[], object]) -> None:
+        self.between = list(between)
+        self.prompts: list[set[int]] = []
+        self.model = Told(self.answer)
+
+    def answer(self, messages: Sequence[Message], _: Sequence[Tool]) -> ChatResult:
+        turn = len(self.prompts)
+        self.prompts.append(seen(messages))
+        look = ("search_documents", {"query": "rotor"})
+        if turn == 0:
+            return say([look])
+        quoted = " ".join(f"{canary('b', number)}" for number in sorted(self.prompts[-1]))
+        answer = say([look, ("save_data", {"filename": "notes.md", "text": quoted})])
+        if turn > len(self.between):
+            answer = say([sets("text", quoted)])
+        else:
+            self.between[turn - 1]()
+        return answer.model_copy(update={"text": f"I read {quoted}"})
+
+
+def begin(place: Workspace, searcher: Searcher, principal: Principal = DANA, **changes: Any) -> AgentRun:
+    tools = bundled_tools(place, only=["search_documents"])
+    spec = agent(node("read", tools=tools.all_names, output_keys=["text"]), **changes)
+    return start(place, spec, searcher.model, tools=tools, principal=principal, goal=goal())
+
+
+def withdraw_front_matter(place: Workspace) -> None:
+    write_document(place, BY_VIEW.doc_id, dataclasses.replace(BY_VIEW, view=()).text)
+
+
+LOSSES: dict[str, tuple[Callable[[Workspace], None], int]] = {
+    "front matter": (withdraw_front_matter, BY_VIEW.number),
+    "a grant": (lambda place: rules(place, grant=False), BY_GRANT.number),
+    "a group": (lambda place: rules(place, groups=()), BY_VIEW.number),
+}
+
+
+@pytest.mark.parametrize("what", LOSSES)
+def test_the_next_turn_knows_no_word_of_what_was_withdrawn(place: Workspace, what: str) -> None:
+    """Neither the result that quoted it, nor what the model said of it, nor a new search."""
+    lose, lost = LOSSES[what]
+    searcher = Searcher(lambda: lose(place))
+    result = begin(place, searcher).go()
+    assert searcher.prompts[1] == {1, 2, 3}
+    assert searcher.prompts[2] == {1, 2, 3} - {lost}
+    assert result["status"] == "done"
+
+
+def test_a_file_of_the_run_is_not_the_way_around(place: Workspace) -> None:
+    told: list[str] = []
+    steps = iter([
+        [("search_documents", {"query": "rotor"})],
+        [("save_data", {"filename": "notes.md", "text": canary("b", 2)})],
+        [("load_data", {"filename": name}) for name in ("notes.md", "search_documents_1.txt")],
+        [sets("text", "done")],
+    ])  # fmt: skip
+
+    def answer(messages: Sequence[Message], _: Sequence[Tool]) -> ChatResult:
+        told.append(str(seen(messages)))
+        calls = next(steps)
+        if calls[0][0] == "load_data":
+            rules(place, grant=False)
+        return say(calls)
+
+    searcher = Searcher()
+    searcher.model = Told(answer)
+    begin(place, searcher).go()
+    assert told[-1] == "set()", "all was read before the grant went, and the files may quote all of it"
+
+
+def test_the_next_node_knows_no_word_of_what_was_withdrawn(place: Workspace) -> None:
+    prompts: list[set[int]] = []
+    steps = iter([
+        [("search_documents", {"query": "rotor"})],
+        [sets("items", canary("b", 2))],
+        [sets("text", "done")],
+    ])  # fmt: skip
+
+    def answer(messages: Sequence[Message], _: Sequence[Tool]) -> ChatResult:
+        prompts.append(seen(messages))
+        calls = next(steps)
+        if len(prompts) == 2:
+            rules(place, grant=False)
+        return say(calls)
+
+    tools = bundled_tools(place, only=["search_documents"])
+    nodes = (
+        node("read", tools=tools.all_names, output_keys=["items"]),
+        node("write", input_keys=["items"], output_keys=["text"], system_prompt="Write of $items"),
+    )
+    for mode in ("continuous", "isolated"):
+        rules(place)
+        prompts.clear()
+        steps = iter([
+            [("search_documents", {"query": "rotor"})],
+            [sets("items", canary("b", 2))],
+            [sets("text", "done")],
+        ])  # fmt: skip
+        start(place, agent(*nodes, mode=mode), Told(answer), tools=tools, principal=DANA, goal=goal()).go()
+        assert 2 in prompts[1]
+        assert 2 not in prompts[2], mode
+
+
+@pytest.mark.parametrize("what", ["a deleted principal", "a revoked token"])
+def test_who_is_no_longer_somebody_has_no_further_effect(place: Workspace, what: str) -> None:
+    called: list[str] = []
+
+    def send(text: str) -> str:
+        """Send it."""
+        called.append(text)
+        return "sent"
+
+    token = mint(place, DANA, 600)
+
+    def lose() -> None:
+        if what == "a deleted principal":
+            rules(place, dana=False)
+        else:
+            revoke(place, token.jti)
+
+    prompts: list[int] = []
+
+    def answer(messages: Sequence[Message], _: Sequence[Tool]) -> ChatResult:
+        prompts.append(len(messages))
+        if len(prompts) == 2:
+            lose()
+        return say([("send", {"text": str(len(prompts))})])
+
+    tools = ToolRegistry()
+    tools.register(send, side_effect="external", policy="allow")
+    principal = verify(place, token.token) if what == "a revoked token" else DANA
+    spec = agent(node("act", tools=["send"], output_keys=["text"]))
+    run = start(place, spec, Told(answer), tools=tools, principal=principal, goal=goal())
+    with pytest.raises(RightsWithdrawn):
+        run.go()
+    assert (called, len(prompts)) == (["1"], 2)
+    row = RunStore(place).get(run.run_id).summary
+    assert (row["status"], row["stopped_by"]) == ("stopped", "HIVE-417")
+    with pytest.raises(RightsWithdrawn):
+        AgentRun.resume(place, run.run_id, tools=tools, models=run.models).go()
+    assert called == ["1"]
+
+
+async def test_a_host_leaves_such_a_run_alone(place: Workspace) -> None:
+    searcher = Searcher(lambda: rules(place, dana=False))
+    run = begin(place, searcher)
+    run.hosted = True
+    with pytest.raises(RightsWithdrawn):
+        await run.work()
+    assert RunStore(place).get(run.run_id).status == "stopped"
+
+
+def as_holder(place: Workspace, monkeypatch: pytest.MonkeyPatch, who: Principal, *arguments: str) -> Ran:
+    monkeypatch.setenv("HIVE_TOKEN", mint(place, who, 600).token)
+    return hive(*arguments, "-w", place.root)
+
+
+def test_another_readers_log_shows_what_they_may_view(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An operator sees that a run of their tenant searched and spoke, and no word of documents that aren't theirs."""
+    run = begin(place, Searcher(lambda: None))
+    run.go()
+    for verb in ("logs", "show"):
+        ran = as_holder(place, monkeypatch, KIM, "runs", verb, run.run_id, "--json")
+        assert ran.code == 0
+        assert canaries(ran.out) == set(), verb
+        assert WITHHELD in ran.out
+        ran = as_holder(place, monkeypatch, KIM, "runs", verb, run.run_id)
+        assert canaries(ran.out) == set(), verb
+        mine = as_holder(place, monkeypatch, DANA, "runs", verb, run.run_id, "--json")
+        assert {number for _, number in canaries(mine.out)} == {1, 2, 3}, verb
+    rules(place, grant=False)
+    for verb in ("logs", "show"):
+        mine = as_holder(place, monkeypatch, DANA, "runs", verb, run.run_id, "--json")
+        assert 2 not in {number for _, number in canaries(mine.out)}, verb
+
+
+def test_a_log_that_is_followed_asks_again_for_each_line(place: Workspace) -> None:
+    run = begin(place, Searcher(lambda: None))
+    run.go()
+    readers = iter([DANA, KIM])
+    log = Log(place, run.row, lambda: next(readers))
+    first = log.new()
+    assert canaries(json.dumps(first)) != set()
+    log._cursors.clear()
+    assert canaries(json.dumps(log.new())) == set()
+
+
+@pytest.mark.parametrize("kind", ["tool_call", "question"])
+def test_a_decider_is_not_shown_documents_that_they_may_not_view(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    def send(text: str) -> str:
+        """Send it."""
+        return "sent"
+
+    tools = bundled_tools(place, only=["search_documents"])
+    tools.register(send, side_effect="external")
+    asks = [("send", {"text": canary("b", 2)})] if kind == "tool_call" else [("ask_user", {"question": canary("b", 2)})]
+    steps = iter([[("search_documents", {"query": "rotor"})], asks])
+    policy = [{"match": "send", "decision": "ask"}, {"match": "*", "decision": "allow"}]
+    spec = agent(node("act", tools=tools.all_names, output_keys=["text"]), tool_policy=policy)
+    start(place, spec, Told(lambda *_: say(next(steps))), tools=tools, principal=DANA, goal=goal()).go()
+    (request,) = ApprovalStore(place).list()
+    shown = as_holder(place, monkeypatch, KIM, "approvals", "show", request.id, "--json")
+    listed = as_holder(place, monkeypatch, KIM, "approvals", "list", "--json")
+    assert canaries(shown.out + listed.out) == set()
+    assert shown.json["context"]["agent"] == "digest"
+    mine = as_holder(place, monkeypatch, DANA, "approvals", "show", request.id, "--json")
+    assert ("b", 2) in canaries(mine.out)
