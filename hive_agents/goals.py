@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.expressions import parse
-from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
+from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,7 +148,7 @@ def load_goal(workspace: Workspace, id: str) -> Goal:
     path = _path(workspace, id)
     file = workspace.relative(path)
     try:
-        text = jsontext.decode(path.read_bytes(), file)
+        text = jsontext.decode(read_bytes(path), file)
     except OSError as error:
         why = f"{file} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
-from hive_agents.files import NAME_PATTERN, jsontext
+from hive_agents.files import NAME_PATTERN, jsontext, read_bytes
 from hive_agents.resources import bundled
 
 if TYPE_CHECKING:
@@ -48,27 +46,18 @@ def load(name: str, workspace: Workspace | None = None, **variables: str) -> str
 
 
 def template(name: str, workspace: Workspace | None = None) -> str:
-    """The prompt's text as it stands in the file. Raises: HIVE-107, HIVE-112, HIVE-114 where links lead elsewhere."""
+    """The prompt's text as it stands in the file. Raises: HIVE-107, HIVE-112, HIVE-114 for a link."""
     file = f"prompts/{name}.md"
     shipped = bundled("prompts") / f"{name}.md"
     places = [shipped] if workspace is None else [workspace.root / "prompts" / f"{name}.md", shipped]
     found = next((place for place in places if re.match(NAME_PATTERN, name) and place.is_file()), None)
     if found is None:
         raise HiveError.of("HIVE-107", f"there is no prompt {name}", file=file, path="$", fix="name a file in prompts/")
-    if workspace is not None and found is not shipped:
-        _require_inside(found, workspace, file)
     try:
-        return jsontext.decode(found.read_bytes(), file)
+        return jsontext.decode(read_bytes(found), file)
     except OSError as error:
         why = f"{file} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
-
-
-def _require_inside(found: Path, workspace: Workspace, file: str) -> None:
-    folder = os.path.join(os.path.realpath(workspace.root), "prompts")
-    if not Path(os.path.realpath(found)).is_relative_to(folder):
-        why, fix = f"{file} leads outside prompts/", "replace the link by a copy of the file"
-        raise HiveError.of("HIVE-114", why, file=file, path="$", fix=fix)
 
 
 def _line_of(text: str, pattern: str) -> int | None:

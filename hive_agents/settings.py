@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import AnyCase, FileFormat, Format, diagnostics_of, jsontext, load_value
+from hive_agents.files import AnyCase, FileFormat, Format, diagnostics_of, jsontext, load_value, read_bytes
 
 FILE = "hive.toml"
 Count = Annotated[int, Field(ge=0)]
@@ -207,7 +207,7 @@ def _from_file(path: Path) -> tuple[dict[str, Any], list[Diagnostic]]:
     import tomllib
 
     try:
-        text = jsontext.decode(path.read_bytes(), FILE)
+        text = jsontext.decode(read_bytes(path), FILE)
     except FileNotFoundError:
         return {}, []
     except OSError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from hive_agents.errors import HiveError
-from hive_agents.files import disk_errors, locked
+from hive_agents.files import disk_errors, guard, locked, make_folder
 
 if TYPE_CHECKING:
     from hive_agents.settings import Settings
@@ -30,6 +30,7 @@ class Workspace:
                 f"{os.fspath(root)} is not a workspace: it has no collections/",
                 fix="run `hive init DIR` to make one, or name one with -w DIR",
             )
+        guard(self.root)
 
     @classmethod
     def find(cls, start: Path | None = None) -> Self:
@@ -63,14 +64,14 @@ class Workspace:
         """`.hive/`, readable by its owner only: it holds every document's text."""
         folder = self.root / ".hive"
         with disk_errors(folder):
-            folder.mkdir(mode=0o700, exist_ok=True)
+            make_folder(folder, 0o700)
         return folder
 
     def state_folder(self, name: str) -> Path:
         """Return a folder below `.hive/`, made readable by its owner only."""
         folder = self.state / name
         with disk_errors(folder):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(folder, 0o700)
         return folder
 
     @cached_property

@@ -61,7 +61,8 @@ def test_a_prompt_does_not_lead_out_of_its_folder(workspace: Workspace, tmp_path
         prompts.load("x", workspace)
 
 
-def test_a_prompt_may_be_a_link_to_another_one(workspace: Workspace) -> None:
+def test_a_prompt_is_no_link_to_another_one_either(workspace: Workspace) -> None:
     (workspace.root / "prompts" / "y.md").write_text("Judge.")
     (workspace.root / "prompts" / "x.md").symlink_to("y.md")
-    assert prompts.load("x", workspace) == "Judge."
+    with pytest.raises(HiveError, match="HIVE-114"):
+        prompts.load("x", workspace)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from functools import lru_cache
 from pathlib import PurePosixPath
 
 from hive_agents.access.labels import AccessLabels
 from hive_agents.errors import HiveError
-from hive_agents.files import frontmatter, jsontext
+from hive_agents.files import frontmatter, jsontext, opened
 from hive_agents.workspace import Workspace
 
 # Front matter is at most MAX_FRONT_MATTER characters of up to four bytes, and the lines around it.
@@ -22,11 +21,10 @@ def labels_in_file(workspace: Workspace, doc_id: str) -> AccessLabels | None:
 
 
 class DocumentFiles:
-    """The files below `documents/` for as long as one batch takes: folders are looked at once, files are read now."""
+    """The files below `documents/`, read at the time they are asked for."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._root = os.path.realpath(workspace.documents)
-        self._real: dict[str, bool] = {}
+        self._folder = workspace.documents
 
     def labels(self, doc_id: str) -> AccessLabels | None:
         """The labels in the file's front matter; None for what is no document or can't be read. Never raises.
@@ -47,25 +45,9 @@ class DocumentFiles:
         parts = PurePosixPath(doc_id).parts
         if not doc_id.endswith(".md") or "/".join(parts) != doc_id or any(part.startswith(".") for part in parts):
             return None
-        path = os.path.join(self._root, *parts)
-        if not self._is_real(os.path.dirname(path)):
-            return None
-        # A file may be a link to another document.
-        real = os.path.realpath(path) if stat.S_ISLNK(os.lstat(path).st_mode) else path
-        if not real.startswith(os.path.join(self._root, "")):
-            return None
-        handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return None
+        with os.fdopen(opened(self._folder.joinpath(*parts), os.O_RDONLY), "rb") as file:
             data = file.read(_HEAD)
         return data if len(data) < _HEAD else data[: data.rfind(b"\n") + 1]
-
-    def _is_real(self, folder: str) -> bool:
-        """Folders that are links hold no documents."""
-        if folder not in self._real:
-            self._real[folder] = os.path.realpath(folder) == folder
-        return self._real[folder]
 
 
 # What a text means never changes; the text is read each time.

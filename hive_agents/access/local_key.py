@@ -6,7 +6,7 @@ import os
 import secrets
 
 from hive_agents.errors import HiveError
-from hive_agents.files import atomic_write, locked
+from hive_agents.files import atomic_write, locked, read_bytes
 from hive_agents.workspace import Workspace
 
 FILE = ".hive/local.key"
@@ -25,7 +25,7 @@ def local_key(workspace: Workspace) -> bytes:
             if not path.exists():
                 atomic_write(path, secrets.token_hex(BYTES).encode() + b"\n", mode=0o600)
     try:
-        key = bytes.fromhex(path.read_text(encoding="ascii"))
+        key = bytes.fromhex(read_bytes(path).decode("ascii"))
     except (OSError, ValueError):
         key = b""
     if len(key) != BYTES:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hive_agents.access.principal import is_name
 from hive_agents.errors import HiveError
-from hive_agents.files import atomic_write, locked
+from hive_agents.files import atomic_write, locked, read_bytes
 from hive_agents.workspace import Workspace
 
 FILE = ".hive/revoked_tokens"
@@ -32,7 +32,7 @@ def is_revoked(workspace: Workspace, jti: str) -> bool:
 
 def _lines(workspace: Workspace) -> list[str]:
     try:
-        text = (workspace.state / "revoked_tokens").read_text(encoding="utf-8")
+        text = read_bytes(workspace.state / "revoked_tokens").decode()
     except FileNotFoundError:
         return []
     except (OSError, ValueError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +17,7 @@ from hive_agents.access.grants import AccessFile, Grant
 from hive_agents.access.labels import AccessLabels
 from hive_agents.access.principal import Principal
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import load
+from hive_agents.files import LinkRefused, load, read_bytes
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -141,10 +140,9 @@ def _files(workspace: Workspace) -> list[_File]:
     for name in names:
         file = f"{FOLDER}/{name}"
         try:
-            if not stat.S_ISREG((folder / name).stat().st_mode):  # a pipe would be waited for
-                found.append(_File(file, None, "not a file"))
-            else:
-                found.append(_File(file, (folder / name).read_bytes()))
+            found.append(_File(file, read_bytes(folder / name)))
+        except LinkRefused:
+            found.append(_File(file, None, "it is a link, or below one"))
         except OSError as error:
             found.append(_File(file, None, error.strerror or "unreadable"))
     return found

@@ -13,7 +13,7 @@ from hive_agents.agents.tool import ToolContext
 from hive_agents.approvals import PatchError, patched
 from hive_agents.errors import HiveError, has_errors
 from hive_agents.evaluation import GoldenSet, compare, evaluate, load_golden
-from hive_agents.files import NAME_PATTERN, atomic_write_text, load_value
+from hive_agents.files import NAME_PATTERN, atomic_write_text, load_value, read_bytes
 from hive_agents.memory import ToolResult
 from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, build_index, find_active
 from hive_agents.verification import check_config, named_config, require_sound, run_gate, stored_from, switch
@@ -106,7 +106,7 @@ def propose_config(
         if not path.exists() and not path.is_symlink():
             atomic_write_text(path, stored.text)
         # A process that died before its result was recorded comes again, and finds its own file.
-        elif path.is_symlink() or path.read_bytes() != stored.text.encode():
+        elif path.is_symlink() or read_bytes(path) != stored.text.encode():
             raise HiveError.of("HIVE-111", f'there is a config "{name}" already', file=file, fix="choose another name")
     return _told({"config": name, "parent": base.name, "file": file, "changes": changes})
 

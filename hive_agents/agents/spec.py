@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 from hive_agents.approvals import ToolRule
 from hive_agents.errors import HiveError, closest
 from hive_agents.expressions import parse
-from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value
+from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
 from hive_agents.judging import CapabilityLevel
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def read_agent(workspace: Workspace, id: str) -> tuple[AgentSpec, str]:
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise OSError(errno.EINVAL, "it is no file")  # a pipe would be waited for
-        text = jsontext.decode(path.read_bytes(), file)
+        text = jsontext.decode(read_bytes(path), file)
     except OSError as error:
         why = f"{file} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None

@@ -174,14 +174,14 @@ def _made(id: str, kinds: dict[str, bool], given: dict[str, Any]) -> TriggerSpec
 
 def _from_file(path: Path, options: bool) -> TriggerSpec:
     from hive_agents.errors import HiveError
-    from hive_agents.files import jsontext
+    from hive_agents.files import jsontext, read_bytes
     from hive_agents.triggers import parse_trigger
 
     if options:
         fix = "write it into the file"
         raise HiveError.of("HIVE-409", "a file has the whole trigger: no other option goes with it", fix=fix)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path)
     except OSError as error:
         why = f"{path} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-107", why, file=str(path), path="$", fix="name a file", exit_code=2) from None

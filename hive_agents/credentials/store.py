@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 
 from hive_agents.credentials.secret import Secret
 from hive_agents.errors import HiveError, closest
-from hive_agents.files import NAME_PATTERN, Format, Name, atomic_write, load, locked
+from hive_agents.files import NAME_PATTERN, Format, Name, atomic_write, load, locked, read_bytes
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class CredentialStore:
 
     def _read(self) -> _File:
         try:
-            return load(_File, self._path.read_bytes(), FILE)
+            return load(_File, read_bytes(self._path), FILE)
         except FileNotFoundError:
             return _File(key=random.token_hex(8))
         except (HiveError, OSError):

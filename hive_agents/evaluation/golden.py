@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from hive_agents.access import AccessRules
 from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
-from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext
+from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext, read_bytes
 from hive_agents.retrieval import collection_names, document_files, load_collection, no_such_collection, words
 from hive_agents.workspace import Workspace
 
@@ -124,7 +124,7 @@ def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
             fix="write one with `hive label QUERY`, or name one with --golden FILE",
             exit_code=2,
         )
-    return parse_golden(workspace, jsontext.decode(source.read_bytes(), file), file)
+    return parse_golden(workspace, jsontext.decode(read_bytes(source), file), file)
 
 
 def parse_golden(workspace: Workspace, text: str, file: str) -> GoldenSet:

@@ -10,7 +10,7 @@ from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden
-from hive_agents.files import atomic_write_text, jsontext, load_value
+from hive_agents.files import atomic_write_text, jsontext, load_value, read_bytes
 from hive_agents.retrieval import Hit, RetrievalConfig, SearchEngine
 from hive_agents.workspace import Workspace
 
@@ -56,7 +56,7 @@ def save_label(
     target = path or workspace.root / FILE
     file = workspace.relative(target)
     with workspace.exclusive("writing the golden set"):
-        old = jsontext.decode(target.read_bytes(), file) if target.exists() else None
+        old = jsontext.decode(read_bytes(target), file) if target.exists() else None
         empty = {"collection": collection, "k": 10, "queries": []}
         value: dict[str, Any] = empty if old is None else jsontext.parse(old, file)
         load_value(GoldenFile, value, file, old)

@@ -22,3 +22,13 @@ from .formats import (
     load as load,
     load_value as load_value,
 )
+from .guarded import (
+    LinkRefused as LinkRefused,
+    guard as guard,
+    make_folder as make_folder,
+    opened as opened,
+    read_bytes as read_bytes,
+    release as release,
+    remove as remove,
+    unlinked as unlinked,
+)

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hive_agents.errors import HiveError
+from hive_agents.files.guarded import make_folder, opened, parent_of, unlinked
 
 
 def atomic_write(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """Replace the file as a whole: a reader sees the old bytes or the new ones, never a part.
 
-    Raises: HIVE-403 when the disk is full or the folder can't be written.
+    Raises: HIVE-403 when the disk is full or the folder can't be written, HIVE-114 for a link below a workspace.
     """
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    with disk_errors(path), parent_of(path, make=0o777) as (folder, name):
+        if mode is None:
+            mode = _mode_of(path, folder, name)
+        temporary = f".{name}.{secrets.token_hex(8)}.tmp"
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, mode if mode is not None else _mode_of(path))
-            os.replace(temporary, path)
-            _sync_folder(path.parent)
+                os.fchmod(handle, mode)
+                os.fsync(handle)
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.fsync(folder)
         except BaseException:
             with suppress(OSError):
-                os.unlink(temporary)
+                os.unlink(temporary, dir_fd=folder)
             raise
 
 
@@ -40,20 +44,19 @@ def atomic_write_text(path: Path, text: str) -> None:
 
 def atomic_symlink(link: Path, target: str) -> None:
     """Point `link` at `target` in one step; raises OSError where links can't be made."""
-    temporary = link.with_name(f".{link.name}.{os.getpid()}.tmp")
-    with suppress(FileNotFoundError):
-        temporary.unlink()
-    os.symlink(target, temporary)
-    os.replace(temporary, link)
-    _sync_folder(link.parent)
+    with parent_of(link) as (folder, name):
+        temporary = f".{name}.{secrets.token_hex(8)}.tmp"
+        os.symlink(target, temporary, dir_fd=folder)
+        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
 
 
 def append_line(path: Path, line: str) -> None:
     """Append one line and wait until it is on disk."""
     with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        make_folder(path.parent)
+        with os.fdopen(opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab") as file:
+            file.write(line.encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
 
@@ -64,8 +67,8 @@ def locked(path: Path, what: str, timeout: float = 30.0) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = FileLock(path, mode=0o600)
+        make_folder(path.parent, 0o700)
+        lock = FileLock(unlinked(path), mode=0o600)
         try:
             lock.acquire(timeout=timeout)
         except Timeout:
@@ -97,18 +100,13 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise HiveError.of("HIVE-403", f"cannot write {path.name}: {message}", file=path.name, fix=fix) from error
 
 
-def _mode_of(path: Path) -> int:
+def _mode_of(path: Path, folder: int, name: str) -> int:
     try:
-        return path.stat().st_mode & 0o777
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
         mask = os.umask(0)
         os.umask(mask)
         return 0o666 & ~mask
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    if stat.S_ISLNK(found):
+        found = unlinked(path).stat().st_mode
+    return found & 0o777

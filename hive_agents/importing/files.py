@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from hive_agents.files import atomic_write_text, frontmatter
+from hive_agents.files import atomic_write_text, frontmatter, read_bytes
 from hive_agents.importing.conversion import KINDS, convert
 from hive_agents.importing.from_text import split
 from hive_agents.importing.imported import Imported, ImportFailure
@@ -134,7 +134,7 @@ def _check_free(target: Path, origin: str | None, overwrite: bool) -> None:
     if not overwrite:
         raise ImportFailure(f"{target.name} is there already; overwrite was not asked for")
     try:
-        there = split(target.read_text(encoding="utf-8"))[0].get(_ORIGIN)
+        there = split(read_bytes(target).decode())[0].get(_ORIGIN)
     except (OSError, UnicodeDecodeError, ImportFailure):
         there = None
     if there != origin:

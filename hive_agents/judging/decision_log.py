@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.access import same_person
 from hive_agents.errors import HiveError, NotFound
-from hive_agents.files import disk_errors
+from hive_agents.files import disk_errors, opened, read_bytes
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, Decision, Label, decision_of, source_of
 from hive_agents.store import connected, transaction
@@ -203,12 +203,12 @@ class DecisionLog:
         path = self.workspace.state / "judge-audit.salt"
         with disk_errors(path):
             try:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                descriptor = opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:
-                return path.read_bytes()
+                return read_bytes(path)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(secrets.token_bytes(32))
-        return path.read_bytes()
+        return read_bytes(path)
 
 
 def now() -> str:

@@ -10,7 +10,7 @@ from pydantic import PrivateAttr, ValidationError, field_validator, model_valida
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.expressions import Expression, ExpressionError, parse, plain_names
-from hive_agents.files import AnyCase, FileFormat, Name, diagnostics_of, formats, jsontext
+from hive_agents.files import AnyCase, FileFormat, Name, diagnostics_of, formats, jsontext, read_bytes
 from hive_agents.goals import NamedGoalType, goal_type_of, json_files
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.verdict import Action
@@ -161,7 +161,7 @@ def load_rules(workspace: Workspace) -> list[EvaluationRule]:
     for path in files:
         file = workspace.relative(path)
         try:
-            rules.append(_load(path.read_bytes(), file, path.stem))
+            rules.append(_load(read_bytes(path), file, path.stem))
         except OSError as error:
             faults.append(Diagnostic("HIVE-403", f"{file} cannot be read: {error.strerror}", file, "$"))
         except HiveError as error:

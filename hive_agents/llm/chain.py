@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -200,7 +201,7 @@ def _open(name: str, deadline: float, root: Path, scripts: dict[Path, Script]) -
         fix = "write provider:model, for example bedrock:… or scripted:FILE"
         raise HiveError.of("HIVE-105", f'"{name}" is not a model name', file="hive.toml", path="models", fix=fix)
     if provider == "scripted":
-        path = (root / model).resolve()
+        path = Path(os.path.abspath(root / model))
         if path not in scripts:
             scripts[path] = Script(path, model)
         return ScriptedModel(scripts[path])

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import Format, jsontext, load_value
+from hive_agents.files import Format, jsontext, load_value, read_bytes
 from hive_agents.llm.model import ChatDelta, ChatResult, Message, ModelError, Tool, ToolCall, arriving, within
 from hive_agents.llm.prices import usage_of
 from hive_agents.llm.structured import validated
@@ -118,7 +118,7 @@ class ScriptedModel:
 def _lines(path: Path, shown: str) -> list[Line]:
     """Raises: HIVE-401 for a file that can't be read, else every fault with its line."""
     try:
-        text = jsontext.decode(path.read_bytes(), shown)
+        text = jsontext.decode(read_bytes(path), shown)
     except OSError as error:
         why = f"the script cannot be read: {error.strerror}"
         raise HiveError.of(

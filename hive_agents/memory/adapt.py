@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import HiveError
-from hive_agents.files import atomic_write, disk_errors, jsontext, locked
+from hive_agents.files import atomic_write, disk_errors, jsontext, locked, read_bytes
 from hive_agents.memory.data_files import replace_once
 from hive_agents.memory.names import memory_folder
 from hive_agents.memory.values import value_line
@@ -73,7 +73,7 @@ class AgentMemory:
     def read(self) -> str:
         """The text, empty before it was seeded. Raises: HIVE-112 where it is no text."""
         with disk_errors(self.path):
-            return jsontext.decode(self.path.read_bytes(), self._file) if self.path.exists() else ""
+            return jsontext.decode(read_bytes(self.path), self._file) if self.path.exists() else ""
 
     def add_output(self, key: str, value: Any) -> None:
         """Add the entry of an output or replace it: one line, the value cut at 500 characters."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hive_agents.errors import HiveError, closest
-from hive_agents.files import atomic_write, disk_errors, locked
+from hive_agents.files import atomic_write, disk_errors, locked, opened
 from hive_agents.memory.names import file_name
 from hive_agents.text import encodable
 
@@ -174,7 +174,7 @@ def replace_once(text: str, old: str, new: str, filename: str) -> str:
 def _read(path: Path) -> str:
     # Opened without following links and without waiting for a pipe: the name was checked, the file may have changed.
     with disk_errors(path):
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        handle = opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(handle, "rb") as file:
             data = file.read()
     try:

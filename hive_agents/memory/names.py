@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
+from hive_agents.files import unlinked
 from hive_agents.text import cut
 
 if TYPE_CHECKING:
@@ -70,11 +71,4 @@ def memory_folder(workspace: Workspace, tenant: str, agent_id: str, user: str) -
 
 
 def _below(workspace: Workspace, *names: str) -> Path:
-    folder = workspace.state
-    for name in names:
-        folder = folder / name
-        if folder.is_symlink():
-            shown = workspace.relative(folder)
-            fix = "replace the link by a folder"
-            raise HiveError.of("HIVE-114", f"{shown} is a link, which may lead out of .hive/", file=shown, fix=fix)
-    return folder
+    return unlinked(workspace.state.joinpath(*names))

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from hive_agents.files import atomic_write
+from hive_agents.files import atomic_write, read_bytes
 from hive_agents.optimizer.report import ending, missing, proposed_by, room_left
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
@@ -65,7 +65,7 @@ def page(result: Mapping[str, Any], session: OptimizerSession) -> str:
 def restate(path: Path, result: Mapping[str, Any]) -> None:
     """Say in a written report how the run stands now; a report that is gone stays gone."""
     if path.is_file():
-        head, text = _status(result), path.read_text(encoding="utf-8")
+        head, text = _status(result), read_bytes(path).decode()
         atomic_write(path, re.sub(_HEADER, lambda _: head, text, count=1, flags=re.S).encode(), mode=0o600)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from hive_agents.errors import HiveError, has_errors
 from hive_agents.evaluation import GoldenSet, load_golden
-from hive_agents.files import atomic_write_text
+from hive_agents.files import atomic_write_text, read_bytes
 from hive_agents.llm import model_names
 from hive_agents.optimizer.budget import Budget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
@@ -253,7 +253,7 @@ class OptimizerSession:
 
 def _read(path: Path) -> ConfigData | None:
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(read_bytes(path))
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hive_agents.files import atomic_write
+from hive_agents.files import atomic_write, read_bytes
 from hive_agents.llm import Meter, Usage
 from hive_agents.settings import Optimizer
 
@@ -58,7 +58,7 @@ def _meter(usage: Mapping[str, Any]) -> Meter:
 
 def _read(ledger: Path | None) -> dict[str, Any]:
     try:
-        found = json.loads(ledger.read_bytes()) if ledger is not None else {}
+        found = json.loads(read_bytes(ledger)) if ledger is not None else {}
     except (FileNotFoundError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from hive_agents.errors import HiveError
-from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors, jsontext
+from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors, jsontext, read_bytes, remove
 from hive_agents.workspace import Workspace
 
 LINK = "active.json"
@@ -48,7 +48,7 @@ def is_inside(file: Path, folder: Path) -> bool:
 
 def _pointer(link: Path) -> str:
     file = f"configs/{LINK}"
-    value = jsontext.parse(jsontext.decode(link.read_bytes(), file), file)
+    value = jsontext.parse(jsontext.decode(read_bytes(link), file), file)
     name = value.get("active") if isinstance(value, dict) else None
     if not isinstance(name, str) or set(value) - {"$schema"} != {"active"}:
         raise _unusable(f'{LINK} is neither a link nor {{"active": "<file>"}}')
@@ -67,6 +67,5 @@ def point_active(workspace: Workspace, file: Path) -> None:
         try:
             atomic_symlink(path, file.name)
         except (OSError, NotImplementedError):
-            if path.is_symlink():
-                path.unlink()
+            remove(path)
             atomic_write_text(path, json.dumps({"active": file.name}) + "\n")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hive_agents.errors import HiveError, NotFound, closest
-from hive_agents.files import AnyCase, FileFormat, Format, Name, formats
+from hive_agents.files import AnyCase, FileFormat, Format, Name, formats, read_bytes
 from hive_agents.workspace import Workspace
 
 FieldType = Literal["text", "keyword", "date", "number", "boolean"]
@@ -71,9 +71,9 @@ def load_collection(workspace: Workspace, name: str | None = None) -> Collection
         )
     for file in sorted(names, key=lambda file: file != name):  # another file's fault is nobody else's
         path = workspace.root / "collections" / f"{file}.json"
-        if file != name and f'"{name}"' not in path.read_text(encoding="utf-8", errors="replace"):
+        if file != name and f'"{name}"' not in read_bytes(path).decode("utf-8", errors="replace"):
             continue
-        collection = formats.load(Collection, path.read_bytes(), workspace.relative(path))
+        collection = formats.load(Collection, read_bytes(path), workspace.relative(path))
         if collection.name == name or file == name:
             return collection
     raise no_such_collection(name, names)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from hive_agents.errors import HiveError, closest
-from hive_agents.files import AnyCase, ConfigName, FileFormat, Format, formats, jsontext
+from hive_agents.files import AnyCase, ConfigName, FileFormat, Format, formats, jsontext, read_bytes
 from hive_agents.retrieval.boosts import Boost
 from hive_agents.retrieval.filters import Condition, FilterValue, condition
 from hive_agents.workspace import Workspace
@@ -134,7 +134,7 @@ def parse_config(text: str, file: str) -> StoredConfig:
 
 def read_config(workspace: Workspace, path: Path) -> StoredConfig:
     file = workspace.relative(path)
-    return parse_config(jsontext.decode(path.read_bytes(), file), file)
+    return parse_config(jsontext.decode(read_bytes(path), file), file)
 
 
 def find_config(workspace: Workspace, reference: str) -> StoredConfig:
@@ -189,7 +189,7 @@ def _files(workspace: Workspace) -> list[Path]:
 def _name_in(path: Path) -> str | None:
     """A file's declared name, or None where it can't be read: its faults are nobody else's."""
     try:
-        name = json.loads(path.read_bytes())["name"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        name = json.loads(read_bytes(path))["name"]
+    except (HiveError, OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return name if isinstance(name, str) else None

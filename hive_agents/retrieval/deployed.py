@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import atomic_write_text, disk_errors
+from hive_agents.files import atomic_write, atomic_write_text, read_bytes, remove
 from hive_agents.retrieval.active_link import LINK, active_target, point_active
 from hive_agents.retrieval.config import StoredConfig, config_hash, parse_config, read_config
 from hive_agents.store import Ledger, audit
@@ -98,8 +98,7 @@ def find_active(workspace: Workspace) -> ActiveConfig | None:
 
 def announce_switch(workspace: Workspace) -> None:
     """Leave a mark that the files are about to follow the history, for the next command if this one is killed."""
-    with disk_errors(_mark(workspace)):
-        _mark(workspace).touch(mode=0o600)
+    atomic_write(_mark(workspace), b"", mode=0o600)
 
 
 def settle(workspace: Workspace, version: Version) -> None:
@@ -108,7 +107,7 @@ def settle(workspace: Workspace, version: Version) -> None:
     if not file.exists():
         atomic_write_text(file, version.text)
     point_active(workspace, file)
-    _mark(workspace).unlink(missing_ok=True)
+    remove(_mark(workspace))
 
 
 def _finish_switch(workspace: Workspace) -> None:
@@ -119,7 +118,7 @@ def _finish_switch(workspace: Workspace) -> None:
         history = versions(workspace)
         if history and _mark(workspace).exists():
             settle(workspace, history[0])
-        _mark(workspace).unlink(missing_ok=True)
+        remove(_mark(workspace))
 
 
 def _mark(workspace: Workspace) -> Path:
@@ -171,6 +170,6 @@ def _differences(workspace: Workspace, latest: Version, unlogged: list[Version])
 
 def _same(file: Path, digest: str) -> bool:
     try:
-        return config_hash(file.read_text(encoding="utf-8")) == digest
-    except (OSError, ValueError, RecursionError):
+        return config_hash(read_bytes(file).decode()) == digest
+    except (HiveError, OSError, ValueError, RecursionError):
         return False

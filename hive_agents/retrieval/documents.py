@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import frontmatter, jsontext
+from hive_agents.files import frontmatter, jsontext, unlinked
 from hive_agents.retrieval.chunking import first_heading
 from hive_agents.retrieval.collection import Collection, FieldSchema
 
@@ -33,22 +33,28 @@ class Document:
 def document_files(root: Path) -> Iterator[tuple[str, Path]]:
     """(doc_id, path) of each file `**/*.md` below `root`, by doc_id.
 
-    Hidden files, pipes, and links that leave or lead nowhere are no documents.
+    Hidden files, pipes and links are no documents.
 
-    Raises: HIVE-403 for a folder that can't be listed; its documents must not look deleted.
+    Raises: HIVE-403 for a folder that can't be listed, whose documents must not look deleted; HIVE-114 where `root` is
+    a link.
     """
-    found = []
-    for folder, subfolders, files in os.walk(root, onerror=_refuse):
+    return iter(sorted((doc_id, path) for doc_id, path in _markdown(root) if path.is_file() and not path.is_symlink()))
+
+
+def linked_documents(root: Path) -> list[str]:
+    """Return what would be a document, or a folder of documents, and is a link. Raises: as `document_files`."""
+    return sorted(name for name, path in _markdown(root, folders=True) if path.is_symlink())
+
+
+def _markdown(root: Path, *, folders: bool = False) -> Iterator[tuple[str, Path]]:
+    """What is called `*.md` below `root` and isn't hidden; with `folders` the folders, too."""
+    top = unlinked(root)
+    for folder, subfolders, files in os.walk(top, onerror=_refuse):
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
-        for name in files:
+        named = [name for name in files if name.endswith(".md") and not name.startswith(".")]
+        for name in [*named, *(subfolders if folders else ())]:
             path = Path(folder, name)
-            if not name.endswith(".md") or name.startswith("."):
-                continue
-            if path.is_symlink() and not os.path.realpath(path).startswith(os.path.join(os.path.realpath(root), "")):
-                continue
-            if os.path.isfile(path):
-                found.append((path.relative_to(root).as_posix(), path))
-    return iter(sorted(found))
+            yield path.relative_to(top).as_posix(), path
 
 
 def _refuse(error: OSError) -> None:

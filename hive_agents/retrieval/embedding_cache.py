@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import zipfile
 import zlib
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.files import atomic_write
+from hive_agents.files import atomic_write, opened
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.workspace import Workspace
 
@@ -42,7 +43,7 @@ class EmbeddingCache:
     def _read(self, path: Path) -> bool:
         """Take over what `path` holds for this model; False where it is another model's."""
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            with os.fdopen(opened(path, os.O_RDONLY), "rb") as file, np.load(file, allow_pickle=False) as stored:
                 if str(stored["model"]) != self._embedder.model_id:
                     return False
                 hashes, vectors = stored["hashes"], stored["vectors"]

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from hive_agents.errors import Damaged, Diagnostic, HiveError, NewerRelease, closest
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.files import disk_errors
+from hive_agents.files import disk_errors, read_bytes
 from hive_agents.retrieval import generation as store
 from hive_agents.retrieval.analysis import ANALYZER, languages, terms
 from hive_agents.retrieval.chunking import Chunk, chunk_markdown
 from hive_agents.retrieval.collection import Collection, collection_names, load_collection
-from hive_agents.retrieval.documents import Document, content_hash, document_files, parse_document
+from hive_agents.retrieval.documents import Document, content_hash, document_files, linked_documents, parse_document
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
@@ -110,7 +110,7 @@ def index_is_stale(workspace: Workspace) -> bool:
     if not workspace.database.exists():
         return True
     with connected(workspace.database) as connection:
-        files = {doc_id: content_hash(path.read_bytes()) for doc_id, path in document_files(workspace.documents)}
+        files = {doc_id: content_hash(read_bytes(path)) for doc_id, path in document_files(workspace.documents)}
         for name in collection_names(workspace):
             live = store.find_generation(connection, name)
             known = store.document_hashes(connection, live) if live else {}
@@ -219,6 +219,7 @@ class _Indexer:
         """Write the generation of `state` anew if documents or recipe differ from `old`."""
         known = store.document_hashes(self.connection, old) if old else {}
         files = list(document_files(self.workspace.documents))
+        self._skip_links()
         data = {doc_id: raw for doc_id, path in files if (raw := self._bytes(doc_id, path)) is not None}
         hashes = {doc_id: content_hash(raw) for doc_id, raw in data.items()}
         same = old is not None and old.recipe == recipe.digest
@@ -255,11 +256,18 @@ class _Indexer:
         self.report.documents += now.n_documents
         self.report.chunks += now.n_chunks
 
+    def _skip_links(self) -> None:
+        for doc_id in linked_documents(self.workspace.documents):
+            why = "a link, and nothing in a workspace is read through one: put the file itself there"
+            found = {"file": f"documents/{doc_id}", "line": None, "message": why}
+            if found not in self.report.skipped:  # collections share the documents
+                self.report.skipped.append(found)
+
     def _bytes(self, doc_id: str, path: Path) -> bytes | None:
         """The file's content; None where it went away meanwhile or must be skipped."""
         try:
             doc_id.encode()
-            return path.read_bytes()
+            return read_bytes(path)
         except FileNotFoundError:
             return None
         except UnicodeEncodeError:

@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents.files import unlinked
+
 Mask = NDArray[np.bool_]
 Scored = tuple[NDArray[np.intp], NDArray[np.float32]]
 
@@ -37,7 +39,7 @@ class VectorIndex:
     @classmethod
     def open(cls, path: Path) -> VectorIndex:
         """The `.npy` file, mapped and not read."""
-        return cls(np.load(path, mmap_mode="r", allow_pickle=False))
+        return cls(np.load(unlinked(path), mmap_mode="r", allow_pickle=False))
 
     def __len__(self) -> int:
         return len(self._matrix)

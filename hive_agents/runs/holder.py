@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hive_agents.files import disk_errors
+from hive_agents.files import disk_errors, opened
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -70,14 +70,14 @@ def _made(folder: Path) -> _Mine:
     name = uuid.uuid4().hex
     with disk_errors(folder / name):
         _sweep(folder)
-        file = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+        file = opened(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(file, fcntl.LOCK_EX)
     return _Mine(os.getpid(), name, file)
 
 
 def _locked(path: Path) -> bool:
     try:
-        file = os.open(path, os.O_RDWR)
+        file = opened(path, os.O_RDWR)
     except FileNotFoundError:
         return False
     except OSError:

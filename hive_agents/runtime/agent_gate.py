@@ -15,6 +15,7 @@ from hive_agents.agents import AgentSpec, Tool, ToolContext, ToolRegistry
 from hive_agents.agents.evolution import Decision, Rehearsed, decide
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.errors import HiveError
+from hive_agents.files import guard, release
 from hive_agents.goals import EvalCase, Goal, SuccessCriterion
 from hive_agents.judging import score_criteria
 from hive_agents.memory import ToolResult
@@ -105,21 +106,27 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
         root = Path(folder)
         (root / ".hive").mkdir(mode=0o700)
         (root / "audit").mkdir()
+        # Secrets stay where they are: a process that is killed leaves this folder behind.
+        lent = {".hive/credentials.json": workspace.root / ".hive/credentials.json"}
         for entry in workspace.root.iterdir():
             if entry.name in _COPIED and entry.is_dir():
                 shutil.copytree(entry, root / entry.name, symlinks=True, ignore=_no_files)
             elif entry.name not in _APART:
-                (root / entry.name).symlink_to(entry)
+                lent[entry.name] = entry
+        for name, there in lent.items():
+            (root / name).symlink_to(there)
         # The head before the log: what is written meanwhile makes the log longer, and no head lead.
         for name in (audit.HEAD, audit.FILE):
             if (workspace.root / name).is_file():
                 shutil.copy2(workspace.root / name, root / name)
-        # Secrets stay where they are: a process that is killed leaves this folder behind.
-        (root / ".hive/credentials.json").symlink_to(workspace.root / ".hive/credentials.json")
         place = Workspace(root)
+        guard(root, lent)
         silent = workspace.settings.approvals.model_copy(update={"notify": []})
         place.__dict__["settings"] = workspace.settings.model_copy(update={"approvals": silent})
-        yield place
+        try:
+            yield place
+        finally:
+            release(root)
 
 
 def _no_files(folder: str, names: list[str]) -> list[str]:

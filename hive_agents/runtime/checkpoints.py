@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.files import unlinked
 from hive_agents.runs import Lease
 from hive_agents.store import BUSY_SECONDS, database_errors
 from hive_agents.workspace import Workspace
@@ -38,7 +39,7 @@ def checkpointer(workspace: Workspace, lease: Lease | None = None) -> Iterator[S
             _require(lease)
             super().put_writes(*what, **named)
 
-    path = workspace.state / "checkpoints.db"
+    path = unlinked(workspace.state / "checkpoints.db")
     with database_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
@@ -65,7 +66,7 @@ async def async_checkpointer(workspace: Workspace, lease: Lease | None = None) -
             _require(lease)
             await super().aput_writes(*what, **named)
 
-    path = workspace.state / "checkpoints.db"
+    path = unlinked(workspace.state / "checkpoints.db")
     with database_errors(path):
         async with aiosqlite.connect(path, timeout=BUSY_SECONDS) as connection:
             path.chmod(0o600)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from hive_agents.agents import AgentSpec
@@ -47,7 +48,7 @@ class RunModels:
 
     def _open_script(self, name: str) -> None:
         provider, _, file = name.partition(":")
-        path = (self._workspace.root / file).resolve()
+        path = Path(os.path.abspath(self._workspace.root / file))
         if provider == "scripted" and file.strip() and path not in self._scripts:
             self._scripts[path] = _RunScript(path, file, self._used.setdefault(str(path), []))
 

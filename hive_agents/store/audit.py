@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import HiveError
-from hive_agents.files import append_line, atomic_write, disk_errors, locked
+from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
 from hive_agents.workspace import Workspace
 
 FILE = "audit/log.jsonl"
@@ -169,7 +169,7 @@ def _verified(workspace: Workspace) -> tuple[_Log, Verdict]:
 
 
 def _read(workspace: Workspace) -> _Log:
-    path = workspace.root / FILE
+    path = unlinked(workspace.root / FILE)
     try:
         status = path.stat()
     except OSError:
@@ -218,7 +218,7 @@ def _has(entries: Sequence[Mapping[str, Any]], head: Head) -> bool:
 def _heads(workspace: Workspace) -> list[Head]:
     """What was remembered: the last head, and before it the one that a log lacked when it was written to."""
     try:
-        heads = json.loads((workspace.state / "audit.head").read_bytes())
+        heads = json.loads(read_bytes(workspace.state / "audit.head"))
         return [(int(count), str(digest)) for count, digest in heads]
     except FileNotFoundError:
         return []
@@ -229,7 +229,7 @@ def _heads(workspace: Workspace) -> list[Head]:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = read_bytes(path).split(b"\n")
     except FileNotFoundError:
         return
     for number, line in enumerate(lines, start=1):
@@ -286,14 +286,14 @@ def _key() -> bytes | None:
 
 def _mend_last_line(workspace: Workspace) -> None:
     """Drop what a crash left of an entry; a whole entry that only lacks its end is kept, as readers saw it."""
-    path = workspace.root / FILE
+    path = unlinked(workspace.root / FILE)
     if not path.exists():
         return
-    data = path.read_bytes()
+    data = read_bytes(path)
     start = data.rfind(b"\n") + 1
     if start == len(data):
         return
-    with disk_errors(path), path.open("r+b") as file:
+    with disk_errors(path), os.fdopen(opened(path, os.O_RDWR), "r+b") as file:
         if _entry(data[start:]) is None:
             file.truncate(start)
         else:

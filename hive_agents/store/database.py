@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hive_agents.errors import HiveError, NewerRelease
-from hive_agents.files import locked
+from hive_agents.files import locked, unlinked
 from hive_agents.store.schema import MIGRATIONS
 
 BUSY_SECONDS = 10.0
@@ -25,7 +25,8 @@ def connect(path: Path) -> sqlite3.Connection:
     Raises: HIVE-402 locked, HIVE-403 not writable, HIVE-407 corrupt.
     """
     with database_errors(path):
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        file = unlinked(path)
+        connection = sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         try:
             connection.execute("PRAGMA synchronous = NORMAL")
             version = connection.execute("PRAGMA user_version").fetchone()[0]

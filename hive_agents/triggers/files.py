@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.credentials import is_reference
 from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
-from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_value
+from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_value, read_bytes, remove
 from hive_agents.goals import json_files
 from hive_agents.store import audit
 from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookTrigger
@@ -98,9 +98,6 @@ def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
     found = check_trigger(spec, workspace, file=file)
     if has_errors(found):
         raise HiveError(found, exit_code=1)
-    if not (workspace.root / FOLDER).resolve().is_relative_to(workspace.root):
-        fix = f"make {FOLDER} a folder of the workspace"
-        raise HiveError.of("HIVE-114", f"{FOLDER} leads out of the workspace", file=FOLDER, path="$", fix=fix)
     atomic_write_text(workspace.root / file, json.dumps(spec.to_json(), ensure_ascii=False, indent=2) + "\n")
     return file
 
@@ -110,7 +107,7 @@ def remove_trigger(workspace: Workspace, id: str) -> str:
     _require_known(workspace, id)
     file = f"{FOLDER}/{id}.json"
     with disk_errors(workspace.root / file):
-        (workspace.root / file).unlink(missing_ok=True)
+        remove(workspace.root / file)
     return file
 
 
@@ -126,7 +123,7 @@ def _read(workspace: Workspace, id: str) -> tuple[TriggerSpec, str]:
     _require_known(workspace, id)
     file = f"{FOLDER}/{id}.json"
     try:
-        text = jsontext.decode((workspace.root / file).read_bytes(), file)
+        text = jsontext.decode(read_bytes(workspace.root / file), file)
     except OSError as error:
         why = f"{file} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None

@@ -6,7 +6,7 @@ import pytest
 
 from hive_agents.errors import HiveError
 from hive_agents.retrieval.collection import Collection
-from hive_agents.retrieval.documents import Document, document_files, iso_date, parse_document
+from hive_agents.retrieval.documents import Document, document_files, iso_date, linked_documents, parse_document
 from tests.conftest import COLLECTION
 
 KB = Collection.model_validate(COLLECTION)
@@ -135,7 +135,7 @@ def test_dates_become_text_that_sorts() -> None:
         iso_date(7)
 
 
-def test_documents_are_the_markdown_files_that_stay_inside(tmp_path: Path) -> None:
+def test_documents_are_the_markdown_files_and_no_links(tmp_path: Path) -> None:
     root, outside = tmp_path / "documents", tmp_path / "secret.md"
     outside.write_text("secret")
     (root / "b" / "folder.md").mkdir(parents=True)
@@ -149,5 +149,6 @@ def test_documents_are_the_markdown_files_that_stay_inside(tmp_path: Path) -> No
     (root / "linked").symlink_to(tmp_path)
     os.mkfifo(root / "pipe.md")
     found = [doc_id for doc_id, _ in document_files(root)]
-    assert found == ["a.md", "b/folder.md/c.md", "b/z.md", "inside.md", "Ünïcode #1.md"]
+    assert found == ["a.md", "b/folder.md/c.md", "b/z.md", "Ünïcode #1.md"]
+    assert linked_documents(root) == ["inside.md", "leaves.md", "linked", "loop.md", "nowhere.md"]
     assert list(document_files(tmp_path / "missing")) == []

@@ -20,7 +20,7 @@ from hive_agents.agents.tools import ToolRegistry
 from hive_agents.agents.verify import check_agent
 from hive_agents.approvals import PatchError, patched
 from hive_agents.errors import Diagnostic, HiveError, has_errors
-from hive_agents.files import FileFormat, Name, atomic_write_text, load, load_value
+from hive_agents.files import FileFormat, Name, atomic_write_text, load, load_value, read_bytes
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -96,10 +96,6 @@ def propose(
             if made.same_as(earlier):
                 return _vouched_for(workspace, earlier)
         path = workspace.root / made.file
-        if not path.parent.resolve().is_relative_to(workspace.root):
-            fix = f"make {FOLDER} a folder of the workspace"
-            raise HiveError.of("HIVE-114", f"{FOLDER} leads out of the workspace", file=FOLDER, path="$", fix=fix)
-        path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write_text(path, _text(made))
         return _vouched_for(workspace, made)
 
@@ -114,7 +110,7 @@ def find_proposal(workspace: Workspace, id: str, version: int) -> Proposal:
         known = ", ".join(map(str, _files(workspace, id))) or "none"
         fix, message = f"the proposed versions are: {known}", f"nobody proposed version {version} of {id}"
         raise HiveError.of("HIVE-409", message, fix=fix, exit_code=2)
-    found = load(Proposal, path.read_bytes(), workspace.relative(path))
+    found = load(Proposal, read_bytes(path), workspace.relative(path))
     if found.hash not in _hashes(workspace) or (found.agent, found.version) != (id, version):
         file, fix = workspace.relative(path), "propose the change again, so that it is known whose it is"
         message = f"{file} is not what was proposed: somebody edited it"
@@ -202,7 +198,7 @@ def _proposals(workspace: Workspace, id: str) -> list[Proposal]:
     found = []
     for path in _files(workspace, id).values():
         with suppress(HiveError, OSError):
-            found.append(load(Proposal, path.read_bytes(), workspace.relative(path)))
+            found.append(load(Proposal, read_bytes(path), workspace.relative(path)))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents import prompts
 from hive_agents.errors import Diagnostic, HiveError, closest
-from hive_agents.files import NAME_PATTERN, FileFormat, Format, atomic_write_text, jsontext, load
+from hive_agents.files import NAME_PATTERN, FileFormat, Format, atomic_write_text, jsontext, load, read_bytes
 from hive_agents.goals import load_goal
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def derive(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: Non
     spec, text = _agent(workspace, agent, deployed)
     goal = load_goal(workspace, spec["goal"])
     goal_file = f"goals/{goal.id}.json"
-    sources = {file: _hash(text), goal_file: _hash((workspace.root / goal_file).read_text("utf-8"))}
+    sources = {file: _hash(text), goal_file: _hash(read_bytes(workspace.root / goal_file).decode())}
     phases = []
     for node in spec["nodes"]:
         prompt = _text(workspace, str(node["system_prompt"]), sources)
@@ -106,7 +106,7 @@ def criteria_of(workspace: Workspace, agent: str, deployed: Deployed = lambda *_
     path = _file(workspace, agent)
     if not path.is_file():
         return derive(workspace, agent, deployed)
-    return load(Criteria, path.read_bytes(), workspace.relative(path))
+    return load(Criteria, read_bytes(path), workspace.relative(path))
 
 
 def stale(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: None) -> Diagnostic | None:
@@ -160,7 +160,7 @@ def _file_text(workspace: Workspace, agent: str, file: str) -> str:
         guess = closest(agent, known)
         fix = f'did you mean "{guess}"?' if guess else "`hive agents list` names those there are"
         raise HiveError.of("HIVE-107", f'there is no agent "{agent}"', file=file, fix=fix, exit_code=2)
-    return jsontext.decode((workspace.root / file).read_bytes(), file)
+    return jsontext.decode(read_bytes(workspace.root / file), file)
 
 
 def _text(workspace: Workspace, prompt: str, sources: dict[str, str]) -> str:

@@ -1,0 +1,162 @@
+"""Files below a workspace are opened without following a link on the way; all others are opened as they are named.
+
+A workspace may be a stranger's: a link in it would let whoever opens it read and write elsewhere. The workspace's own
+folder may be reached by a link, for its user named it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hive_agents.errors import HiveError
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_guarded: dict[str, Mapping[str, Path]] = {}
+
+
+class LinkRefused(HiveError):
+    """A link stands where a workspace's own file or folder has to be."""
+
+
+def guard(root: Path, lent: Mapping[str, Path] | None = None) -> None:
+    """From now on nothing below `root` is opened through a link.
+
+    `lent` names what is another workspace's, such as {"documents": its documents}: it is opened there.
+    """
+    _guarded[os.path.realpath(root)] = dict(lent or {})
+
+
+def release(root: Path) -> None:
+    """End what `guard` began, for a folder that is about to go."""
+    _guarded.pop(os.path.realpath(root), None)
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the bytes of a file. Raises: OSError, and HIVE-114 for a link below a workspace."""
+    with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def opened(path: Path, flags: int, mode: int = 0o666) -> int:
+    """Return a descriptor of the file, to be closed by the caller. Raises: as `read_bytes`; a pipe is no file here."""
+    place = _place(path)
+    if place is None:
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+    with parent_of(path) as (folder, name):
+        try:
+            # A pipe would be waited for.
+            handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=folder)
+        except OSError as error:
+            raise _explained(error, path, folder, place[1]) from None
+    kind = os.fstat(handle).st_mode
+    if stat.S_ISREG(kind):
+        return handle
+    os.close(handle)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "not a file", str(path))
+
+
+@contextmanager
+def parent_of(path: Path, *, make: int | None = None) -> Iterator[tuple[int, str]]:
+    """Yield a descriptor of the file's folder and the file's name in it; `make` is the mode of folders to be made.
+
+    Raises: as `read_bytes`.
+    """
+    place = _place(path)
+    if place is None:
+        if make is not None:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=make)
+        handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        names: tuple[str, ...] = ()
+    else:
+        root, names = place
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for depth, name in enumerate(names[:-1], start=1):
+            if make is not None:
+                with suppress(FileExistsError):
+                    os.mkdir(name, make, dir_fd=handle)
+            try:
+                inner = os.open(name, _FOLDER, dir_fd=handle)
+            except OSError as error:
+                raise _explained(error, path, handle, names[:depth]) from None
+            os.close(handle)
+            handle = inner
+        yield handle, names[-1] if names else path.name
+    finally:
+        os.close(handle)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a link itself; one that is gone is no fault. Raises: as `read_bytes`."""
+    with suppress(FileNotFoundError), parent_of(path) as (folder, name):
+        os.unlink(name, dir_fd=folder)
+
+
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make a folder and those above it, where they are missing. Raises: as `read_bytes`."""
+    with parent_of(path / "_", make=mode):
+        pass
+
+
+def unlinked(path: Path) -> Path:
+    """Return `path`, for what opens files by their names, once no link is on the way; it needn't exist.
+
+    Raises: HIVE-114.
+    """
+    place = _place(path)
+    if place is None:
+        return path
+    root, names = place
+    try:
+        with parent_of(path) as (folder, name), suppress(FileNotFoundError):
+            if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                raise _refused(names)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # whoever opens it will say so
+    return Path(root, *names)
+
+
+def _place(path: Path) -> tuple[str, tuple[str, ...]] | None:
+    """The guarded folder above `path`, and the names that lead from there to it; None elsewhere."""
+    # Absolute without links resolved: `..` is taken back by name.
+    absolute = os.path.abspath(path)
+    above = os.path.dirname(absolute)
+    while above not in _guarded:
+        shorter = os.path.dirname(above)
+        if shorter == above:
+            return None
+        above = shorter
+    names = tuple(os.path.relpath(absolute, above).split(os.sep)) if above != absolute else ()
+    lent = _guarded[above]
+    for end in range(1, len(names) + 1) if lent else ():
+        there = lent.get("/".join(names[:end]))
+        if there is not None:
+            return _place(there.joinpath(*names[end:]))
+    return above, names
+
+
+def _explained(error: OSError, path: Path, folder: int, names: tuple[str, ...]) -> Exception:
+    """What opening the last of `names` failed of: a link, or as the system says, with the whole path."""
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        with suppress(OSError):
+            if stat.S_ISLNK(os.stat(names[-1], dir_fd=folder, follow_symlinks=False).st_mode):
+                return _refused(names)
+    return OSError(error.errno, error.strerror, str(path))
+
+
+def _refused(names: tuple[str, ...]) -> HiveError:
+    shown = "/".join(names)
+    return LinkRefused.of(
+        "HIVE-114",
+        f"{shown} is a link, and nothing in a workspace is opened through one",
+        file=shown,
+        path="$",
+        fix="put the file or folder itself there, where it can be reviewed",
+    )
