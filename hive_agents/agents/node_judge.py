@@ -94,7 +94,7 @@ async def _by_criteria(work: NodeWork, criteria: str) -> Found:
     try:
         result = await complete(work.session.models("judge"), [Message(role="user", content=text)], schema=_SCHEMA)
     except ModelError as error:
-        reason: EscalationReason = "unparsable" if error.kind == "garbage" else "model_error"
+        reason: EscalationReason = "unparsable" if error.kind in ("garbage", "truncated") else "model_error"
         return Found("escalate", 2, f"the criteria could not be judged: {error}"[:500], reason, error.usage)
     answer = result.structured or {}
     action = str(answer.get("action", "")).strip().lower()
