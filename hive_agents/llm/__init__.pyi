@@ -38,6 +38,9 @@ from .model import (
     ToolCall as ToolCall,
     Usage as Usage,
 )
+from .outages import (
+    is_outage as is_outage,
+)
 from .scripted import (
     Line as Line,
     Script as Script,

@@ -129,7 +129,7 @@ class LangChainModel:
                     if chunk.text:
                         yield ChatDelta(text=str(chunk.text))
         except Exception as error:
-            known = _failure(error, self.name)
+            known = failure_of(error, self.name)
             if known is None:
                 raise
             if isinstance(known, ModelError) and said is not None:
@@ -167,7 +167,7 @@ class LangChainModel:
                 in_thread(partial(_blocking_call, bound, turns, deadline)) if self._blocking else bound.ainvoke(turns)
             )
         except Exception as error:
-            raise _failure(error, self.name) or error from error
+            raise failure_of(error, self.name) or error from error
         from langchain_core.messages import AIMessage
 
         if not isinstance(answer, AIMessage):
@@ -251,7 +251,7 @@ def _with_schema(turns: list[BaseMessage], schema: dict[str, Any]) -> list[BaseM
     return [SystemMessage(words), *turns]
 
 
-def _failure(error: Exception, name: str) -> Exception | None:
+def failure_of(error: Exception, name: str) -> Exception | None:
     """What a provider's error means; None for one that looks like a fault of this program."""
     if isinstance(error, ModelError | HiveError | TimeoutError):
         return error
