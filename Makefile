@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[import,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[import,mcp,otel,dev]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

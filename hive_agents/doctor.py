@@ -92,7 +92,7 @@ def _collections(workspace: Workspace) -> Check:
 
 
 def _model(workspace: Workspace) -> Check:
-    embedder, why_not = open_embedder(workspace.settings.models)
+    embedder, why_not = open_embedder(workspace)
     if embedder is None:
         return _from_diagnostic("model", why_not, "warn") if why_not else Check("model", "warn", "none")
     embedder.embed(["a sentence"])

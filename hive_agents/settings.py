@@ -9,20 +9,60 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import AnyCase, FileFormat, Format, diagnostics_of, jsontext, load_value, read_bytes
 
 FILE = "hive.toml"
+BUILT_IN = ("bedrock", "scripted", "local", "onnx")
+"""Providers that no endpoint can be named after."""
+
+
+def _not_built_in(name: str) -> str:
+    if name in BUILT_IN:
+        raise ValueError(f'"{name}" is a provider of its own: choose another name')
+    return name
+
+
+def _http_url(url: str) -> str:
+    if url and not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", url):
+        raise ValueError("write http://host/path or https://host/path; a key belongs in a reference")
+    return url.rstrip("/")
+
+
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Amount = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
+ServerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
+EndpointName = Annotated[ServerName, AfterValidator(_not_built_in)]
+Url = Annotated[str, AfterValidator(_http_url)]
+
+
+class Price(Format):
+    """US dollars for a million tokens."""
+
+    input: Amount
+    output: Amount
+
+
+class Endpoint(Format):
+    """A server that speaks OpenAI's HTTP interface; `base_url` ends where `/chat/completions` begins.
+
+    `api_key_ref` is a reference to a secret. Without `price` the price of its models is looked up by their names.
+    """
+
+    base_url: Annotated[Url, Field(min_length=1)]
+    api_key_ref: str = ""
+    price: Price | None = None
 
 
 class Models(Format):
+    """Names are `provider:model`, where a provider may be the name of an endpoint."""
+
+    endpoints: dict[EndpointName, Endpoint] = {}
     chat: list[str] = []
     planner: list[str] = []
     answer: list[str] = []
@@ -33,6 +73,41 @@ class Models(Format):
     embedding_path: str = ""
     reranker: str = ""
     deadline_seconds: Seconds = 8.0
+
+
+class Tools(Format):
+    """`python`: files below the workspace (patterns) and modules that hold tools."""
+
+    python: list[str] = []
+
+
+class McpServer(Format):
+    """A server of tools: a `command` to start, or the `url` of one that runs.
+
+    Values of `env` may be references to secrets; those of `headers_ref` have to be.
+    """
+
+    command: list[str] = []
+    url: Url = ""
+    env: dict[str, str] = {}
+    headers_ref: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServer:
+        if bool(self.command) == bool(self.url):
+            raise ValueError("give a command or a url, one of them")
+        return self
+
+
+class Mcp(Format):
+    servers: dict[ServerName, McpServer] = {}
+
+
+class Telemetry(Format):
+    """Nothing leaves the machine by default; `otlp_endpoint` gets spans without what was said in them."""
+
+    langsmith: bool = False
+    otlp_endpoint: Url = ""
 
 
 class Index(Format):
@@ -144,6 +219,9 @@ class Settings(FileFormat):
     """All settings of a workspace; a limit `max_*` of 0 means none."""
 
     models: Models = Models()
+    tools: Tools = Tools()
+    mcp: Mcp = Mcp()
+    telemetry: Telemetry = Telemetry()
     index: Index = Index()
     copilot: Copilot = Copilot()
     access: Access = Access()
@@ -192,8 +270,16 @@ def describe_settings(root: Path, environment: Mapping[str, str]) -> list[Settin
     for key, value in _flat(load_settings(root, environment).model_dump()).items():
         given = [name for name, keys in (("env", in_environment), ("file", in_file)) if key in keys]
         source: Any = given[0] if given else "default"
-        described.append(Setting(key, "***" if key == "access.keys" and value else value, source))
+        described.append(Setting(key, "***" if value and _is_secret(key, value) else value, source))
     return described
+
+
+def _is_secret(key: str, value: Any) -> bool:
+    """Keys of tokens, and what stands where a reference should; the environment of a server may hold secrets, too."""
+    if key.startswith("mcp.servers.") and ".env." in key:
+        return True
+    refers = key.endswith(".api_key_ref") or ".headers_ref." in key
+    return key == "access.keys" or (refers and ":" not in str(value))
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

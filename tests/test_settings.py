@@ -20,6 +20,13 @@ embedding = "local:all-MiniLM-L6-v2"
 embedding_path = ""
 reranker = ""
 deadline_seconds = 8.0
+[models.endpoints]
+[tools]
+python = []
+[mcp.servers]
+[telemetry]
+langsmith = false
+otlp_endpoint = ""
 [index]
 language = "english"
 auto_refresh = true

@@ -46,6 +46,9 @@ async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Seque
         why = fault("HIVE-423", error.measure, str(error))
         return {"outcome": {"status": "failed", "error": why}, "asked": []}
     action = found["action"]
+    if found.get("outage"):  # a question that no model could judge is nobody's to answer
+        why = fault("HIVE-422", "unavailable", f"no model could judge the result: {found['reasoning']}")
+        return {"outcome": {"status": "failed", "error": why}, "asked": []}
     if action == ESCALATE:
         return await _escalated(session, key, n, found, _last(ends), verdicts)
     if action == ACCEPT:
@@ -81,6 +84,7 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         return Done(
             {
                 "action": str(held.action),
+                "outage": judgment.outage,
                 "feedback": held.feedback,
                 "reasoning": held.reasoning,
                 "judgment": told,

@@ -37,6 +37,7 @@ class Found(NamedTuple):
     feedback: str | None = None
     reason: EscalationReason | None = None
     usage: Usage = Usage()
+    outage: bool = False
 
 
 async def verdict(work: NodeWork, turn: Message, iteration: int) -> Found:
@@ -94,8 +95,9 @@ async def _by_criteria(work: NodeWork, criteria: str) -> Found:
     try:
         result = await complete(work.session.models("judge"), [Message(role="user", content=text)], schema=_SCHEMA)
     except ModelError as error:
-        reason: EscalationReason = "unparsable" if error.kind == "garbage" else "model_error"
-        return Found("escalate", 2, f"the criteria could not be judged: {error}"[:500], reason, error.usage)
+        reason: EscalationReason = "unparsable" if error.kind in ("garbage", "truncated") else "model_error"
+        why = f"the criteria could not be judged: {error}"[:500]
+        return Found("escalate", 2, why, reason, error.usage, error.outage)
     answer = result.structured or {}
     action = str(answer.get("action", "")).strip().lower()
     feedback = answer.get("feedback")
@@ -127,9 +129,8 @@ def judgment_of(found: Found) -> Judgment:
 
 
 def recorded(found: Found) -> Done:
-    return Done(
-        {"action": found.action, "level": found.level, "feedback": found.feedback, "reason": found.reason}, found.usage
-    )
+    result = {"action": found.action, "level": found.level, "feedback": found.feedback, "reason": found.reason}
+    return Done(result | {"outage": found.outage}, found.usage)
 
 
 def _told(call: ToolCall) -> dict[str, Any]:

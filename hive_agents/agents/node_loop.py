@@ -69,7 +69,8 @@ async def think(work: NodeWork, state: State) -> Update:
         try:
             said = await streamed(session.models("chat"), messages, tools, lambda text: _listen(work, text))
         except ModelError as error:
-            return Done({"error": str(error)[:500], "kind": error.kind}, error.usage)
+            reason = "unavailable" if error.outage else "model_error"
+            return Done({"error": str(error)[:500], "reason": reason}, error.usage)
         made = [call.model_dump() for call in _named(said.tool_calls, iteration)]
         return Done({"text": said.text, "calls": made, "model": said.model, "read": read}, said.usage)
 
@@ -89,7 +90,7 @@ async def think(work: NodeWork, state: State) -> Update:
             raise
         return _fail("prompt", error.diagnostics[0].message, error.diagnostics[0].code)
     if "error" in found:
-        return _fail("model_error", f"no model answered: {found['error']}")
+        return _fail(found.get("reason", "model_error"), f"no model answered: {found['error']}")
     made = [ToolCall.model_validate(call) for call in found["calls"]]
     session.store.append(work.conversation, Message(role="assistant", content=found["text"], tool_calls=made), key=key)
     if not work.shared and not work.delegated and found["text"].strip():
@@ -150,6 +151,8 @@ async def judge(work: NodeWork, state: State) -> Update:
     except BudgetExhausted as error:
         return await _exhausted(work, key, error)
     action, feedback = found["action"], found["feedback"]
+    if found.get("outage"):  # a question that no model could judge is nobody's to answer
+        return _fail("unavailable", feedback)
     told = {"level": found["level"], "action": action, "feedback": cut(feedback or "", 500), "iteration": iteration}
     if action != "continue":
         await session.emit(EventType.JUDGMENT_MADE, key, node.id, **told)

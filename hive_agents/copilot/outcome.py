@@ -11,7 +11,7 @@ from hive_agents.files import Format
 from hive_agents.retrieval import words
 
 PlannedBy = Literal["model", "fallback", "deterministic"]
-TurnStatus = Literal["answered", "results", "no_match", "needs_clarification", "not_found"]
+TurnStatus = Literal["answered", "results", "no_match", "needs_clarification", "not_found", "unavailable"]
 RelevanceSource = Literal["reranker", "cosine", "filter", "none"]
 AnswerSource = Literal["model", "extractive"]
 

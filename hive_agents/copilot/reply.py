@@ -22,6 +22,7 @@ from hive_agents.retrieval import ChunkRow, ScopedIndex
 
 LIMITED = "Results are limited to documents that you can open."
 ESCALATED = "The judge wasn't sure of this answer; a person was asked to check it."
+UNAVAILABLE = "A model can't be asked at the moment, so there is no answer: these are the passages that were found."
 GONE = "This answer is no longer available."
 NOT_FOUND = "I found nothing that answers this."
 HELP = (
@@ -46,7 +47,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     if results and decision.strategy is not SearchStrategy.METADATA_ONLY:
         session.conclusion, removed = await _answered(session, decision.query, rows)
     else:
-        session.conclusion = Conclusion(rows)
+        session.conclusion = Conclusion(rows, outage=session.outage)
     if session.gate.fault is not None:
         session.trace.notes.append(f"permissions: {session.gate.fault}")
     meter, usage = session.meter, session.meter.usage
@@ -56,7 +57,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         doc_id=state.get("doc_id"),
         planner=state["planner"],
         pinned=session.request.pinned,
-        status=_UNSEARCHED.get(decision.strategy, "results" if results else "not_found"),
+        status=_UNSEARCHED.get(decision.strategy, _found(session, results)),
         results=results,
         next_cursor=state.get("next_cursor"),
         named=named_values(decision, session.request.text, session.vocabulary),
@@ -77,18 +78,32 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     return {"outcome": outcome.model_dump(mode="json")}
 
 
+def _found(session: TurnSession, results: Sequence[Result]) -> TurnStatus:
+    if session.conclusion.outage:
+        return "unavailable"
+    return "results" if results else "not_found"
+
+
 async def _answered(session: TurnSession, query: str, rows: list[ChunkRow]) -> tuple[Conclusion, int]:
     """Return the answer with its judgment, and how many citations of a model were removed.
 
     A turn asks a model for one answer: what it doesn't give, or the judge sends back, are the documents' own words.
     """
     passages, build, removed = numbered(rows), session.build_judge, 0
-    written = await _by_model(session, query, rows)
+    if session.outage:  # what was found by less than the config's search is no ground for an answer
+        return Conclusion(rows, outage=True), 0
+    try:
+        written = await _by_model(session, query, rows)
+    except ModelError:
+        return Conclusion(rows, outage=True), 0
     if written is not None:
         removed = written.removed_citations
     if written:
         judge = session.model("judge")
         judged = await judge_answer(session.workspace, query, written, passages, build=build, model=judge)
+        if judged.judgment.outage:
+            session.trace.notes.append("answer: no model could judge it")
+            return Conclusion(rows, outage=True), removed
         if judged.judgment.action not in (JudgmentAction.RETRY, JudgmentAction.REPLAN):
             return Conclusion(rows, written, judged), removed
         session.trace.notes.append(f"answer: the judge says {judged.judgment.action.value}")
@@ -97,10 +112,17 @@ async def _answered(session: TurnSession, query: str, rows: list[ChunkRow]) -> t
         return Conclusion(rows), removed
     judge = None if written else session.model("judge")
     judged = await judge_answer(session.workspace, query, quoted, passages, build=build, model=judge)
+    if judged.judgment.outage:
+        session.trace.notes.append("answer: no model could judge it")
+        return Conclusion(rows, outage=True), removed
     return Conclusion(rows, quoted, judged), removed
 
 
 async def _by_model(session: TurnSession, query: str, rows: list[ChunkRow]) -> Answer | None:
+    """Return what a model wrote; None where there is none, or none that wrote anything useful.
+
+    Raises: ModelError where it couldn't be asked.
+    """
     model = session.model("answer")
     if model is None:
         return None
@@ -109,6 +131,8 @@ async def _by_model(session: TurnSession, query: str, rows: list[ChunkRow]) -> A
         return await grounded(model, query, numbered(rows), deadline=deadline, workspace=session.workspace)
     except ModelError as error:
         session.trace.notes.append(f"answer: {error.kind}")
+        if error.outage:
+            raise
         return None
 
 
@@ -203,11 +227,17 @@ def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[d
         "options": decision.options,
         "results": results,
         "judgment": outcome.judgment.model_dump() if outcome.judgment is not None else None,
-        "notice": ESCALATED if outcome.approval_id is not None else None,
+        "notice": _notice(outcome),
         "removed_citations": outcome.removed_citations,
         "next_cursor": outcome.next_cursor,
         "usage": outcome.usage.model_dump(),
     }
+
+
+def _notice(outcome: TurnOutcome) -> str | None:
+    if outcome.status == "unavailable":
+        return UNAVAILABLE
+    return ESCALATED if outcome.approval_id is not None else None
 
 
 def _withdrawn(text: str, outcome: TurnOutcome) -> TurnOutcome:

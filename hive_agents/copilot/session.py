@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from hive_agents.access import Principal, TurnGate, local_key, permissions_of
 from hive_agents.copilot.answer import Answer
@@ -19,9 +20,18 @@ from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.scope import certain_scope, open_scope, vocabulary_of
 from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.errors import NoModel
 from hive_agents.files import Format
-from hive_agents.llm import Chain, Meter, Role, Script, model_names, open_chain
-from hive_agents.retrieval import ChunkRow, Mask, RetrievalConfig, ScopedIndex, Search, SearchEngine, active_config
+from hive_agents.llm import Chain, Meter, Role, Script, is_outage, model_names, open_chain
+from hive_agents.retrieval import (
+    ChunkRow,
+    Mask,
+    RetrievalConfig,
+    ScopedIndex,
+    Search,
+    SearchEngine,
+    active_config,
+)
 from hive_agents.workspace import Workspace
 
 
@@ -48,11 +58,15 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What the turn shows: the rows behind its results, which have passed the gate, and the answer that was judged."""
+    """What the turn shows: the rows behind its results, which have passed the gate, and the answer that was judged.
+
+    With `outage` there is none because a model that should have written or judged it couldn't be asked.
+    """
 
     rows: list[ChunkRow]
     answer: Answer | None = None
     judged: Judged | None = None
+    outage: bool = False
 
     @property
     def model_answer(self) -> ModelAnswer | None:
@@ -89,6 +103,7 @@ class TurnSession:
         self.count: int | None = None
         self.found = Candidates()
         self.conclusion = Conclusion([])
+        self.outage = False  # of the embedding model or the reranker
         self.build_judge = build_judge
         self._scripts = scripts if scripts is not None else {}
 
@@ -118,6 +133,23 @@ class TurnSession:
         if not names:
             return None
         return open_chain(names, settings, meter=self.meter, root=self.workspace.root, scripts=self._scripts)
+
+    def without_vectors(self, error: NoModel) -> None:
+        """Search by words alone for the rest of the turn. Raises: `error`, unless the model just couldn't be asked."""
+        words = self.config.retrieval.model_copy(update={"method": "keyword"})
+        never = self.config.abstain.model_copy(update={"min_cosine": None})
+        self._after_outage(error, {"retrieval": words, "abstain": never})
+
+    def without_reranker(self, error: NoModel) -> None:
+        """Leave the ranking as it is for the rest of the turn. Raises: as `without_vectors`."""
+        self._after_outage(error, {"rerank": self.config.rerank.model_copy(update={"enabled": False})})
+
+    def _after_outage(self, error: NoModel, update: dict[str, Any]) -> None:
+        if not is_outage(error):
+            raise error
+        self.outage = True
+        self.trace.notes.append("search: a model could not be asked")
+        self.config = self.config.model_copy(update=update)
 
     def cursors(self, filters: Sequence[DocumentFilter]) -> Cursors:
         """Return the cursors of this reader's list by these filters."""

@@ -14,6 +14,7 @@ from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, Sea
 from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
 from hive_agents.copilot.session import Candidates, TurnSession
+from hive_agents.errors import NoModel
 from hive_agents.llm import ModelError
 from hive_agents.retrieval import Mask, adaptive
 
@@ -99,7 +100,15 @@ def retrieves(state: TurnState) -> bool:
 
 
 async def retrieve(session: TurnSession, state: TurnState) -> TurnUpdate:
-    """Find candidates by the one strategy of this turn, inside the reader's scope."""
+    """Find candidates by the one strategy of this turn, inside the reader's scope; by words, where vectors fail."""
+    try:
+        return _retrieved(session, state)
+    except NoModel as error:
+        session.without_vectors(error)
+        return _retrieved(session, state)
+
+
+def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
     decision = decision_of(state)
     session.found = Candidates()
     if decision.strategy is SearchStrategy.METADATA_ONLY:
@@ -170,7 +179,10 @@ async def rerank(session: TurnSession, _: TurnState) -> TurnUpdate:
     search = session.found.search
     if search is not None and session.config.rerank.enabled:
         allowed = None if session.settings.rerank_before_gate else session.gate.allowed
-        session.found.search = session.engine.rerank(session.index, search, session.config, allowed=allowed)
+        try:
+            session.found.search = session.engine.rerank(session.index, search, session.config, allowed=allowed)
+        except NoModel as error:
+            session.without_reranker(error)
     return {}
 
 
@@ -223,7 +235,10 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
     chunks = search.fused.chunks[positions]
     cosines: list[float | None] = [None] * len(positions)
     if index.embedding_model is not None and len(chunks):
-        cosines = index.vector_scores(search.query, chunks).tolist()
+        try:
+            cosines = index.vector_scores(search.query, chunks).tolist()
+        except NoModel as error:
+            session.without_vectors(error)
     results: list[Result] = []
     seen: set[str] = set()
     doc_ids, chunk_ids = index.documents_of(chunks), index.chunk_ids(chunks)

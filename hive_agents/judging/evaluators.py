@@ -37,12 +37,16 @@ AsyncEvaluator = Callable[[Goal, Any, FeedbackContext | None], Awaitable[Judgmen
 
 
 class EvaluatorFault(Exception):
-    """No verdict that can be used, and the reason for which a person decides instead."""
+    """No verdict that can be used, and the reason for which a person decides instead.
 
-    def __init__(self, reason: EscalationReason, detail: str) -> None:
+    With `outage` the evaluator couldn't be asked.
+    """
+
+    def __init__(self, reason: EscalationReason, detail: str, *, outage: bool = False) -> None:
         super().__init__(detail)
         self.reason: EscalationReason = reason
         self.detail = detail
+        self.outage = outage
 
 
 class Evaluator(Protocol):
@@ -229,10 +233,15 @@ async def _within(seconds: float, asked: Awaitable[Any]) -> Any:
     except EvaluatorFault:
         raise
     except TimeoutError as error:
-        raise EvaluatorFault("model_error", f"no answer within {seconds:g} s") from error
+        raise EvaluatorFault("model_error", f"no answer within {seconds:g} s", outage=True) from error
     except Exception as error:
-        garbage = getattr(error, "kind", None) == "garbage" or type(error).__name__ == "OutputParserException"
-        raise EvaluatorFault("unparsable" if garbage else "model_error", said(error)) from error
+        from hive_agents.llm import is_outage
+
+        unread = getattr(error, "kind", None) in ("garbage", "truncated")
+        garbage = unread or type(error).__name__ == "OutputParserException"
+        raise EvaluatorFault(
+            "unparsable" if garbage else "model_error", said(error), outage=is_outage(error)
+        ) from error
 
 
 def said(error: BaseException) -> str:

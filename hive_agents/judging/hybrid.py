@@ -149,7 +149,7 @@ class HybridJudge:
         case.signals += [signal for verdict in verdicts for signal in signals_of(verdict)]
         for fault in found:
             if isinstance(fault, EvaluatorFault):
-                return case.escalate(fault.reason, fault.detail)
+                return case.escalate(fault.reason, fault.detail).model_copy(update={"outage": fault.outage})
             if isinstance(fault, BaseException):
                 if must_end(fault):
                     raise fault

@@ -64,6 +64,8 @@ class Judgment(Format):
     criteria and `violations` the constraints that a reader should look at. `tried` says of each shadow rule and each
     learned one whether it matches, None where it raised; `decision_id` is the number in the decision log, once logged.
 
+    With `outage` no model could be asked, so that nothing was judged, and no person is to be asked either.
+
     >>> Judgment(action=JudgmentAction.ACCEPT, confidence=0.9, reasoning="complete").model_dump(mode="json")["action"]
     'accept'
     """
@@ -80,6 +82,7 @@ class Judgment(Format):
     absent: list[str] = []
     violations: list[str] = []
     tried: dict[str, bool | None] = {}
+    outage: bool = Field(default=False, exclude=True, repr=False)
     decision_id: int | None = None
 
     @property

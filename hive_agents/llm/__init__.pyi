@@ -1,10 +1,16 @@
 from . import (
     json_schema as json_schema,
 )
+from .abilities import (
+    AbilityFile as AbilityFile,
+)
 from .bedrock import (
     attempts_until as attempts_until,
     failure as failure,
     open_client as open_client,
+)
+from .breaker import (
+    breaker_of as breaker_of,
 )
 from .chain import (
     Chain as Chain,
@@ -12,6 +18,10 @@ from .chain import (
     Role as Role,
     model_names as model_names,
     open_chain as open_chain,
+)
+from .endpoint import (
+    Endpoint as Endpoint,
+    open_endpoint as open_endpoint,
 )
 from .json_schema import (
     defects as defects,
@@ -27,6 +37,9 @@ from .model import (
     Tool as Tool,
     ToolCall as ToolCall,
     Usage as Usage,
+)
+from .outages import (
+    is_outage as is_outage,
 )
 from .scripted import (
     Line as Line,

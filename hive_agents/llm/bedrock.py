@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hive_agents.errors import HiveError
+from hive_agents.llm.failures import refused
 from hive_agents.llm.model import ErrorKind, ModelError
 
 ATTEMPTS = 3
@@ -106,11 +107,8 @@ def _refused(response: Any, name: str) -> ModelError | HiveError:
     if status == 404 or any(part in f"{code} {message}" for part in _NO_MODEL):
         fix = "check the name, and that the model is enabled in this region"
         return HiveError.of("HIVE-401", told, file="hive.toml", path="models", fix=fix, exit_code=3)
-    kind: ErrorKind = "server"  # a refused request, too: another model may have a larger window
-    if status == 429 or code in _THROTTLING:
-        kind = "throttling"
-    elif status in (408, 504) or code in _TIMEOUT:
-        kind = "timeout"
-    elif status in (401, 403):
-        kind = "authentication"
-    return ModelError(kind, told)
+    if code in _THROTTLING:
+        status = 429
+    elif code in _TIMEOUT:
+        status = 408
+    return refused(status, told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from hive_agents.errors import HiveError
+from hive_agents.llm.breaker import Breaker, breaker_of
 from hive_agents.llm.model import (
     PASSING,
     ChatDelta,
@@ -27,6 +28,7 @@ from hive_agents.llm.model import (
 from hive_agents.llm.scripted import Script, ScriptedModel
 from hive_agents.llm.structured import json_schema, validated
 from hive_agents.settings import Settings
+from hive_agents.workspace import Workspace
 
 Role = Literal["chat", "planner", "answer", "judge", "queen", "optimizer"]
 
@@ -66,10 +68,20 @@ class Meter:
 
 
 class Chain:
-    """A `ChatModel` of several; `deadline` holds for each of them, and `meter` counts them all."""
+    """A `ChatModel` of several; `deadline` holds for each of them, and `meter` counts them all.
 
-    def __init__(self, models: Sequence[ChatModel], deadline: float = 8.0, meter: Meter | None = None) -> None:
+    `breakers` are those of the models that are asked over a network, by name.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[ChatModel],
+        deadline: float = 8.0,
+        meter: Meter | None = None,
+        breakers: Mapping[str, Breaker] | None = None,
+    ) -> None:
         self.models = list(models)
+        self._breakers = dict(breakers or {})
         self.deadline = deadline
         self.meter = meter if meter is not None else Meter()
 
@@ -97,7 +109,8 @@ class Chain:
         for model in self.models:
             self.meter.attempts += 1
             try:
-                result = await self._ask(model, messages, schema, tools, deadline or self.deadline, sampling)
+                with self._attempt(model):
+                    result = await self._ask(model, messages, schema, tools, deadline or self.deadline, sampling)
             except ModelError as error:
                 self.meter.failed(model.name, error)
                 if error.kind not in PASSING:
@@ -122,20 +135,22 @@ class Chain:
             self.meter.attempts += 1
             begun, result = False, None
             try:
-                async with aclosing(model.stream(messages, tools=tools, deadline=deadline or self.deadline)) as deltas:
-                    async for delta in deltas:
-                        if delta.result is not None:
-                            result = delta.result
-                            break
-                        begun = True
-                        yield delta
+                stream = model.stream(messages, tools=tools, deadline=deadline or self.deadline)
+                with self._attempt(model):
+                    async with aclosing(stream) as deltas:
+                        async for delta in deltas:
+                            if delta.result is not None:
+                                result = delta.result
+                                break
+                            begun = True
+                            yield delta
                 if result is None:
                     raise ModelError("garbage", f"{model.name} ended without an answer", usage=Usage(priced=False))
             except ModelError as error:
                 self.meter.failed(model.name, error)
                 if begun or error.kind not in PASSING:
                     spent = sum((earlier.usage for _, earlier in failed), error.usage)
-                    raise ModelError(error.kind, error.message, usage=spent) from error
+                    raise _of(error, spent) from error
                 failed.append((model.name, error))
             except (GeneratorExit, asyncio.CancelledError):
                 if begun:  # the listener left: what was written is paid for, and nobody says how much it was
@@ -147,6 +162,10 @@ class Chain:
                 yield ChatDelta(text="", result=result.model_copy(update={"usage": spent, "model": model.name}))
                 return
         raise _all_failed(failed)
+
+    def _attempt(self, model: ChatModel) -> AbstractContextManager[None]:
+        breaker = self._breakers.get(model.name)
+        return breaker.attempt(model.name) if breaker is not None else nullcontext()
 
     async def _ask(
         self,
@@ -185,8 +204,14 @@ def open_chain(
         fix = 'set models.chat in hive.toml, for example ["bedrock:…"]'
         raise HiveError.of("HIVE-401", "no chat model is configured", file="hive.toml", path="models.chat", fix=fix)
     scripts = scripts if scripts is not None else {}
-    deadline = settings.models.deadline_seconds
-    return Chain([_open(name, deadline, root or Path(), scripts) for name in names], deadline, meter)
+    models: list[ChatModel] = []
+    breakers: dict[str, Breaker] = {}
+    for name in names:
+        model, server = _open(name, settings, root or Path(), scripts)
+        models.append(model)
+        if server:
+            breakers[model.name] = breaker_of(server, model.name)
+    return Chain(models, settings.models.deadline_seconds, meter, breakers)
 
 
 def model_names(settings: Settings, role: Role) -> list[str]:
@@ -195,7 +220,8 @@ def model_names(settings: Settings, role: Role) -> list[str]:
     return own or settings.models.chat
 
 
-def _open(name: str, deadline: float, root: Path, scripts: dict[Path, Script]) -> ChatModel:
+def _open(name: str, settings: Settings, root: Path, scripts: dict[Path, Script]) -> tuple[ChatModel, str]:
+    """The model, and the server that it is asked over; none for a script."""
     provider, colon, model = name.partition(":")
     if not (provider and colon and model.strip()):
         fix = "write provider:model, for example bedrock:… or scripted:FILE"
@@ -204,10 +230,22 @@ def _open(name: str, deadline: float, root: Path, scripts: dict[Path, Script]) -
         path = Path(os.path.abspath(root / model))
         if path not in scripts:
             scripts[path] = Script(path, model)
-        return ScriptedModel(scripts[path])
+        return ScriptedModel(scripts[path]), ""
+    if provider in settings.models.endpoints:
+        from hive_agents.llm.endpoint import open_endpoint
+        from hive_agents.llm.endpoint_chat import EndpointModel
+
+        endpoint = open_endpoint(Workspace(root), provider)
+        return EndpointModel(endpoint, model), endpoint.url
     from hive_agents.llm.langchain import open_langchain
 
-    return open_langchain(name, deadline)
+    opened = open_langchain(name, settings.models.deadline_seconds)
+    return opened, opened.server
+
+
+def _of(error: ModelError, spent: Usage) -> ModelError:
+    """The same failure, with what all attempts cost."""
+    return ModelError(error.kind, error.message, usage=spent, retry_after=error.retry_after, outage=error.outage)
 
 
 def _all_failed(failed: Sequence[tuple[str, ModelError]]) -> ModelError:
@@ -216,4 +254,7 @@ def _all_failed(failed: Sequence[tuple[str, ModelError]]) -> ModelError:
     told = "; ".join(error.message if name in error.message else f"{name}: {error.message}" for name, error in failed)
     if len(failed) > 1:
         told = f"all {len(failed)} models failed: {told}"
-    return ModelError(kinds.pop() if len(kinds) == 1 else "exhausted", told, usage=spent)
+    outage = all(error.outage for _, error in failed)
+    asked_for = min(error.retry_after for _, error in failed)
+    kind = kinds.pop() if len(kinds) == 1 else "exhausted"
+    return ModelError(kind, told, usage=spent, retry_after=asked_for, outage=outage)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import aclosing
 from functools import cached_property, partial
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.errors import HiveError
 from hive_agents.files import jsontext
 from hive_agents.llm.bedrock import attempts_until, failure, open_client
+from hive_agents.llm.failures import refused
 from hive_agents.llm.model import (
     ChatDelta,
     ChatResult,
-    ErrorKind,
     Message,
     ModelError,
     Tool,
@@ -24,37 +23,48 @@ from hive_agents.llm.model import (
     within,
 )
 from hive_agents.llm.prices import usage_of
-from hive_agents.llm.structured import validated
+from hive_agents.llm.structured import IN_WORDS, answer_tool, validated
 from hive_agents.llm.threads import from_thread, in_thread
 
 if TYPE_CHECKING:
+    from langchain_aws import ChatBedrockConverse
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 
-ANSWER = "answer"
-"""The tool that a model is made to call where the schema's title can't name it."""
-
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-
+EXTRAS = ("openai", "ollama", "anthropic")
+_REFUSED = ("content_filter", "content_filtered", "guardrail_intervened", "refusal")
+_TOO_LONG = ("length", "max_tokens")
 _READ_TIMEOUT = 60.0
 """A client's, so longer than deadlines mostly are: a call's own deadline may be longer than that of the settings."""
-
-_IN_WORDS = "Answer with one JSON object and nothing else. It must fit this JSON schema:\n"
 
 
 def open_langchain(name: str, deadline: float) -> LangChainModel:
     """Raises: HIVE-401 for a provider that isn't installed or a model that cannot be opened."""
     provider, _, model = name.partition(":")
     try:
-        chat = _open_bedrock(model, deadline) if provider == "bedrock" else _open_other(name)
-    except (ImportError, ValueError) as error:
-        why = f'"{name}" cannot be opened: {str(error).splitlines()[0]}'
-        fix = f"pip install langchain langchain-{provider}, or check the name"
-        raise HiveError.of("HIVE-401", why, file="hive.toml", path="models", fix=fix, exit_code=3) from None
-    return LangChainModel(name, chat, blocking=provider == "bedrock")
+        if provider == "bedrock":
+            chat = _open_bedrock(model, deadline)
+            return LangChainModel(name, chat, server=chat.client.meta.endpoint_url, blocking=True)
+        return LangChainModel(name, _open_other(name), server=provider)
+    except HiveError:
+        raise
+    except Exception as error:  # each provider's package has errors of its own, for example for a missing key
+        why = f'"{name}" cannot be opened: {(str(error).splitlines() or [type(error).__name__])[0]}'
+        raise HiveError.of(
+            "HIVE-401", why, file="hive.toml", path="models", fix=_fix(provider, error), exit_code=3
+        ) from None
 
 
-def _open_bedrock(model: str, deadline: float) -> BaseChatModel:
+def _fix(provider: str, error: Exception) -> str:
+    if provider in EXTRAS and isinstance(error, ImportError):
+        return f'pip install "hive-agents[{provider}]"'
+    if isinstance(error, ImportError | ValueError):
+        server = f"for a server of your own add [models.endpoints.{provider}] with its base_url"
+        return f"pip install langchain langchain-{provider}, or check the name; {server}"
+    return f"set the key or address that {provider} wants, or check the name"
+
+
+def _open_bedrock(model: str, deadline: float) -> ChatBedrockConverse:
     from langchain_aws import ChatBedrockConverse
 
     patience = max(deadline, _READ_TIMEOUT)
@@ -72,10 +82,11 @@ def _open_other(name: str) -> BaseChatModel:
 
 
 class LangChainModel:
-    """`blocking` models have no client that awaits; each call gets a thread."""
+    """`blocking` models have no client that awaits; each call gets a thread. `server` is where it is asked."""
 
-    def __init__(self, name: str, chat: BaseChatModel, *, blocking: bool = False) -> None:
+    def __init__(self, name: str, chat: BaseChatModel, *, server: str = "", blocking: bool = False) -> None:
         self.name = name
+        self.server = server
         self._chat = chat
         self._blocking = blocking
 
@@ -89,7 +100,7 @@ class LangChainModel:
         temperature: float | None = None,
         max_tokens: int | None = None,
     ) -> ChatResult:
-        answer = _answer_tool(schema, tools)
+        answer = answer_tool(schema, tools)
         bound, in_words = self._bind(schema, answer, tools)
         wanted = {"temperature": temperature, "max_tokens": max_tokens}
         bound = bound.bind(**{name: value for name, value in wanted.items() if value is not None})
@@ -118,7 +129,7 @@ class LangChainModel:
                     if chunk.text:
                         yield ChatDelta(text=str(chunk.text))
         except Exception as error:
-            known = _failure(error, self.name)
+            known = failure_of(error, self.name)
             if known is None:
                 raise
             if isinstance(known, ModelError) and said is not None:
@@ -148,7 +159,7 @@ class LangChainModel:
                 jsontext.parse(part["args"] or "{}", "arguments")
             except HiveError:
                 why = f"{self.name}: the arguments of {part['name']} break off"
-                raise ModelError("garbage", why, usage=self._usage(said)) from None
+                raise ModelError("truncated", why, usage=self._usage(said)) from None
 
     async def _invoke(self, bound: Any, turns: list[BaseMessage], deadline: float) -> AIMessage:
         try:
@@ -156,7 +167,7 @@ class LangChainModel:
                 in_thread(partial(_blocking_call, bound, turns, deadline)) if self._blocking else bound.ainvoke(turns)
             )
         except Exception as error:
-            raise _failure(error, self.name) or error from error
+            raise failure_of(error, self.name) or error from error
         from langchain_core.messages import AIMessage
 
         if not isinstance(answer, AIMessage):
@@ -180,6 +191,11 @@ class LangChainModel:
         usage = self._usage(said)
         text = str(said.text)
         calls = [ToolCall(name=call["name"], args=call["args"], id=call["id"] or "") for call in said.tool_calls]
+        stopped = str(said.response_metadata.get("stopReason") or said.response_metadata.get("finish_reason") or "")
+        if stopped in _REFUSED or said.additional_kwargs.get("refusal"):
+            raise ModelError("refusal", f"{self.name} refused: {stopped or text[:300]}", usage=usage)
+        if said.invalid_tool_calls and stopped in _TOO_LONG:
+            raise ModelError("truncated", f"{self.name}: a tool call that breaks off", usage=usage)
         if said.invalid_tool_calls:
             raise ModelError("garbage", f"{self.name}: a tool call that cannot be parsed", usage=usage)
         # A call to none of the caller's tools can only be meant as the answer.
@@ -207,14 +223,6 @@ def _blocking_stream(bound: Any, turns: list[BaseMessage], deadline: float) -> G
         yield from bound.stream(turns)
 
 
-def _answer_tool(schema: dict[str, Any] | None, tools: Sequence[Tool]) -> str:
-    title = str((schema or {}).get("title", ""))
-    taken = {tool.name for tool in tools}
-    return next(
-        name for name in (title, ANSWER, "final_answer", "_") if _TOOL_NAME.fullmatch(name) and name not in taken
-    )
-
-
 def _spec(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
@@ -237,13 +245,13 @@ def _with_schema(turns: list[BaseMessage], schema: dict[str, Any]) -> list[BaseM
 
     from langchain_core.messages import SystemMessage
 
-    words = _IN_WORDS + json.dumps(schema)
+    words = IN_WORDS + json.dumps(schema)
     if turns and isinstance(turns[0], SystemMessage):
         return [SystemMessage(f"{turns[0].text}\n\n{words}"), *turns[1:]]
     return [SystemMessage(words), *turns]
 
 
-def _failure(error: Exception, name: str) -> Exception | None:
+def failure_of(error: Exception, name: str) -> Exception | None:
     """What a provider's error means; None for one that looks like a fault of this program."""
     if isinstance(error, ModelError | HiveError | TimeoutError):
         return error
@@ -256,18 +264,8 @@ def _failure(error: Exception, name: str) -> Exception | None:
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None) or getattr(response, "status_code", None)
     words = [kind.__name__ for kind in type(error).__mro__]
-    if status == 404:
-        fix = "check the name, and that your account may use the model"
-        return HiveError.of("HIVE-401", f"{name}: {error}", file="hive.toml", path="models", fix=fix, exit_code=3)
     if isinstance(status, int):
-        kind: ErrorKind = "server"
-        if status == 429:
-            kind = "throttling"
-        elif status in (401, 403):
-            kind = "authentication"
-        elif status in (408, 504):
-            kind = "timeout"
-        return ModelError(kind, f"{name}: {error}")
+        return refused(status, f"{name}: {error}", retry_after=_retry_after(response))
     if any("Timeout" in word for word in words):
         return ModelError("timeout", f"{name}: {error}")
     if isinstance(error, OSError) or any(word in ("TransportError", "APIConnectionError") for word in words):
@@ -275,3 +273,10 @@ def _failure(error: Exception, name: str) -> Exception | None:
     if isinstance(error, LookupError | ValueError | TypeError):
         return ModelError("garbage", f"{name} answered what cannot be read: {type(error).__name__}: {error}")
     return None
+
+
+def _retry_after(response: Any) -> float:
+    try:
+        return max(0.0, float(response.headers["retry-after"]))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return 0.0

@@ -11,9 +11,31 @@ from pydantic import Field
 
 from hive_agents.files import Format
 
-ErrorKind = Literal["throttling", "timeout", "server", "authentication", "garbage", "exhausted"]
-PASSING: frozenset[ErrorKind] = frozenset({"throttling", "timeout", "server", "garbage"})
-"""What another model may do better; a refused login or a script that ran out is for a person to mend."""
+ErrorKind = Literal[
+    "throttling",
+    "timeout",
+    "server",
+    "unavailable",
+    "authentication",
+    "garbage",
+    "truncated",
+    "overflow",
+    "unsupported",
+    "refusal",
+    "exhausted",
+]
+"""`server`: not reached, broken off, or status 5xx. `unavailable`: not asked, because it failed again and again.
+`truncated`: an answer that broke off in its JSON. `overflow`: more than the model's context holds. `unsupported`: the
+request is not what the model takes. `refusal`: it would not answer. `exhausted`: several models failed, or a script.
+"""
+
+PASSING: frozenset[ErrorKind] = frozenset(
+    {"throttling", "timeout", "server", "unavailable", "garbage", "truncated", "overflow", "unsupported"}
+)
+"""What another model may do better; a refused login, a refusal or a script that ran out is for a person to mend."""
+
+OUTAGES: frozenset[ErrorKind] = frozenset({"throttling", "timeout", "server", "unavailable", "authentication"})
+"""Failures that say nothing about the question: no model could be asked."""
 
 Piece = TypeVar("Piece")
 
@@ -80,13 +102,26 @@ class ChatDelta(Format):
 
 
 class ModelError(Exception):
-    """No usable answer; `usage` is what the failed call cost all the same."""
+    """No usable answer; `usage` is what the failed call cost all the same.
 
-    def __init__(self, kind: ErrorKind, message: str, *, usage: Usage | None = None) -> None:
+    `retry_after` is in how many seconds the server wants to be asked again, `outage` whether no model could be asked.
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        usage: Usage | None = None,
+        retry_after: float = 0.0,
+        outage: bool | None = None,
+    ) -> None:
         super().__init__(message)
         self.kind: ErrorKind = kind
         self.message = message
         self.usage = usage or Usage()
+        self.retry_after = retry_after
+        self.outage = kind in OUTAGES if outage is None else outage
 
 
 class ChatModel(Protocol):

@@ -1,4 +1,4 @@
-"""What tokens cost: a small table of list prices, beside this file."""
+"""What tokens cost: a small table of Bedrock's prices beside this file, then those of the package genai-prices."""
 
 from __future__ import annotations
 
@@ -6,27 +6,58 @@ import json
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from hive_agents.llm.model import Usage
+from hive_agents.settings import Price
 
 _REGION = re.compile(r"^(us|us-gov|eu|apac|au|jp|ca|global)\.")
+_PROVIDERS = {"bedrock": "aws", "google_genai": "google", "google_vertexai": "google", "mistralai": "mistral"}
+"""Where LangChain's name of a provider isn't that of the price list."""
+
 _VERSION = re.compile(r"(-\d{8})?(-v\d+)?(:\w+)*$")
 
 
 def usage_of(name: str, input_tokens: int, output_tokens: int) -> Usage:
-    """Usage with its price; a model that isn't in the table costs 0 and is marked as not priced.
+    """Return the usage with its cost by the list price of the model `name`.
 
     >>> usage_of("bedrock:us.anthropic.claude-3-haiku-20240307-v1:0", 1000, 100).usd
     0.000375
     >>> usage_of("bedrock:somebody.new", 1000, 100)
     Usage(input_tokens=1000, output_tokens=100, usd=0.0, priced=False)
     """
-    provider, _, model = name.partition(":")
-    price = None if provider != "bedrock" else _table().get(_VERSION.sub("", _REGION.sub("", model)))
-    if provider == "scripted":
-        price = {"input": 0.0, "output": 0.0}
-    usd = 0.0 if price is None else (input_tokens * price["input"] + output_tokens * price["output"]) / 1e6
+    return usage_at(list_price(name), input_tokens, output_tokens)
+
+
+def usage_at(price: Price | None, input_tokens: int, output_tokens: int) -> Usage:
+    """Return the usage with its cost; without a price it costs 0 and isn't `priced`."""
+    usd = 0.0 if price is None else (input_tokens * price.input + output_tokens * price.output) / 1e6
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens, usd=usd, priced=price is not None)
+
+
+@cache
+def list_price(name: str, url: str | None = None) -> Price | None:
+    """Return what a model costs by its name, or None where nobody lists it.
+
+    `url` is the server's for a model of an endpoint: its name alone doesn't say who serves it.
+    """
+    provider, _, model = name.partition(":")
+    if provider == "scripted":
+        return Price(input=0.0, output=0.0)
+    if provider == "bedrock":
+        known = _table().get(_VERSION.sub("", _REGION.sub("", model)))
+        if known is not None:
+            return Price(**known)
+    from genai_prices import Usage as Tokens, calc_price
+
+    where: Any = {"provider_api_url": url} if url else {"provider_id": _PROVIDERS.get(provider, provider)}
+    sides = []
+    for tokens in (Tokens(input_tokens=1000), Tokens(output_tokens=1000)):  # long prompts have prices of their own
+        try:
+            sides.append(float(calc_price(tokens, model_ref=model, **where).total_price * 1000))
+        except (LookupError, ValueError):
+            return None
+    return Price(input=sides[0], output=sides[1])
 
 
 @cache

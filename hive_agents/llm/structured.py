@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -11,7 +12,13 @@ from pydantic import BaseModel, ValidationError
 from hive_agents.errors import HiveError
 from hive_agents.files import jsontext
 from hive_agents.llm.json_schema import defects, faults
-from hive_agents.llm.model import ModelError, Usage
+from hive_agents.llm.model import ModelError, Tool, Usage
+
+ANSWER = "answer"
+"""The tool that a model is made to call where the schema's title can't name it."""
+
+IN_WORDS = "Answer with one JSON object and nothing else. It must fit this JSON schema:\n"
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 Schema = Mapping[str, Any] | type[BaseModel]
 _DECODER = json.JSONDecoder()
@@ -39,6 +46,15 @@ def validated(answer: str | Mapping[str, Any], schema: Schema, *, usage: Usage |
 
 def json_schema(schema: Schema) -> dict[str, Any]:
     return schema.model_json_schema() if isinstance(schema, type) else dict(schema)
+
+
+def answer_tool(schema: Mapping[str, Any] | None, tools: Sequence[Tool]) -> str:
+    """Return the name of the tool by whose call a structured answer comes, which none of `tools` has."""
+    title = str((schema or {}).get("title", ""))
+    taken = {tool.name for tool in tools}
+    return next(
+        name for name in (title, ANSWER, "final_answer", "_") if _TOOL_NAME.fullmatch(name) and name not in taken
+    )
 
 
 def _parsed(text: str, usage: Usage | None) -> Any:

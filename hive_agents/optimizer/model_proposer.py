@@ -111,7 +111,8 @@ class ModelProposer:
             self._spending.reserve()
             answer = _waited(chain.complete(turns, schema=SCHEMA, deadline=deadline)).structured
         except ModelError as error:
-            raise self._failed(f"{error.kind}: {error.message}", for_good=error.kind == "authentication") from None
+            what = f"unavailable ({error.kind})" if error.outage else error.kind
+            raise self._failed(f"{what}: {error.message}", for_good=error.kind == "authentication") from None
         except HiveError as error:
             raise self._failed(error.diagnostics[0].message, for_good=True) from None
         except Exception as error:  # a fault of a provider's package must not end the run

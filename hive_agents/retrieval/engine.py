@@ -39,7 +39,7 @@ class SearchEngine:
 
     @cached_property
     def _configured_reranker(self) -> Reranker | None:
-        return open_reranker(self.workspace.settings.models)
+        return open_reranker(self.workspace)
 
     def search(self, query: str, config: ConfigLike = None) -> Ranking:
         """The ranking of one query. `config` is a name, a dict or a `RetrievalConfig`; None means the active one.

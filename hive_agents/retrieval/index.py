@@ -260,7 +260,7 @@ class SqliteIndex:
 
     @cached_property
     def _embedder(self) -> Embedder:
-        embedder, why_not = open_embedder(self._workspace.settings.models)
+        embedder, why_not = open_embedder(self._workspace)
         if embedder is None:
             raise no_model(why_not.message if why_not else "no embedding model is configured")
         if embedder.model_id != self.embedding_model:

@@ -177,7 +177,7 @@ def _open_or_set_aside(workspace: Workspace, report: IndexReport) -> sqlite3.Con
 
 
 def _embedder(workspace: Workspace, report: IndexReport) -> Embedder | None:
-    embedder, why_not = open_embedder(workspace.settings.models)
+    embedder, why_not = open_embedder(workspace)
     if why_not is not None:
         report.warnings.append(why_not)
     report.embedding_model = embedder.model_id if embedder else None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import Diagnostic, HiveError, NoModel
+from hive_agents.llm import open_endpoint
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.rerank import Reranker
 from hive_agents.settings import Models
+from hive_agents.workspace import Workspace
 
 TOKENIZER = "wordpiece-minilm-1"
 """Changes whenever the same text would be counted differently; part of an index's identity."""
@@ -20,19 +22,30 @@ _FIX = (
 )
 
 
-def open_embedder(models: Models) -> tuple[Embedder | None, Diagnostic | None]:
+def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | None]:
     """The embedding model of the settings, or None and the warning that says why there is none.
 
-    Raises: HIVE-401 for a model that is there but can't be trusted (wrong hash).
+    An endpoint's is none where the workspace isn't trusted.
+    Raises: HIVE-401 for a model that is there but can't be trusted (wrong hash), HIVE-421 for an endpoint's key.
     """
+    models = workspace.settings.models
+    provider, _, model = models.embedding.partition(":")
     if models.embedding in ("", "none"):
         return None, Diagnostic("HIVE-401", "no embedding model is configured", fix=_FIX, severity="warning")
     if models.embedding.startswith(BEDROCK):
         from hive_agents.retrieval.bedrock_embedding import BedrockEmbedder
 
-        return BedrockEmbedder(models.embedding.removeprefix(BEDROCK), models.deadline_seconds), None
+        return BedrockEmbedder(model, models.deadline_seconds), None
+    if provider in models.endpoints and model:
+        from hive_agents.retrieval.endpoint_models import EndpointEmbedder
+
+        try:
+            return EndpointEmbedder(open_endpoint(workspace, provider), model, models.deadline_seconds), None
+        except NoModel as error:
+            found = error.diagnostics[0]
+            return None, Diagnostic("HIVE-401", found.message, fix=found.fix, severity="warning")
     if models.embedding != LOCAL:
-        raise no_model(f'"{models.embedding}" is not an embedding model that this release knows')
+        raise no_model(f'"{models.embedding}" is not an embedding model: {_known(models)}')
     from hive_agents.retrieval.minilm import installed_weights
 
     if models.embedding_path:
@@ -46,20 +59,31 @@ def open_embedder(models: Models) -> tuple[Embedder | None, Diagnostic | None]:
     return _shared(None, _stamp(path)), None
 
 
-def open_reranker(models: Models) -> Reranker | None:
+def open_reranker(workspace: Workspace) -> Reranker | None:
     """The reranker of the settings; None where none is set, for there is no default.
 
-    Raises: HIVE-401 for a name that this release doesn't know.
+    Raises: HIVE-401 for a name that leads nowhere or an endpoint of a workspace that isn't trusted, HIVE-421 for its
+    key.
     """
+    models = workspace.settings.models
+    provider, _, model = models.reranker.partition(":")
     if models.reranker in ("", "none"):
         return None
     if models.reranker.startswith((f"{BEDROCK}cohere.rerank-", f"{BEDROCK}arn:")):
         from hive_agents.retrieval.bedrock_rerank import BedrockReranker
 
-        return BedrockReranker(models.reranker.removeprefix(BEDROCK), models.deadline_seconds)
-    why = f'"{models.reranker}" is not a reranker that this release knows'
-    fix = 'use "bedrock:cohere.rerank-v3-5:0", or "" for none'
+        return BedrockReranker(model, models.deadline_seconds)
+    if provider in models.endpoints and model:
+        from hive_agents.retrieval.endpoint_models import EndpointReranker
+
+        return EndpointReranker(open_endpoint(workspace, provider), model, models.deadline_seconds)
+    why = f'"{models.reranker}" is not a reranker: {_known(models)}'
+    fix = 'use NAME:model of an endpoint, "bedrock:cohere.rerank-v3-5:0", or "" for none'
     raise HiveError.of("HIVE-401", why, file="hive.toml", path="models.reranker", fix=fix)
+
+
+def _known(models: Models) -> str:
+    return f"the endpoints are {', '.join(models.endpoints)}" if models.endpoints else "no endpoint is configured"
 
 
 @lru_cache(maxsize=2)

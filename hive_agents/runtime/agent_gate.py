@@ -163,7 +163,7 @@ def _require_models(case: EvalCase, result: Mapping[str, Any], asked: Sequence[A
     """A model that is down is no agent's fault: counted as one, it would be the other's gain. Raises: HIVE-401."""
     reasons = {(result["judgment"] or {}).get("escalation_reason")}
     reasons |= {one.context.get("escalation_reason") for one in asked}
-    if result["stopped_by"] == "model_error" or reasons & _FAULTS:
+    if result["stopped_by"] in ("model_error", "unavailable") or reasons & _FAULTS:
         told = (result["error"] or {}).get("message", "the judge's model failed")
         fix = "run the command again when the model answers"
         raise HiveError.of("HIVE-401", f"the case {case.id} can't be rehearsed: {told}", fix=fix, exit_code=3)

@@ -118,11 +118,20 @@ def test_level_2_asks_a_model_by_the_criteria(place: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [ModelError("authentication", "no"), {"action": "perhaps"}, {"action": "escalate"}, {"nothing": 1}]
+    "answer", [ModelError("garbage", "no"), {"action": "perhaps"}, {"action": "escalate"}, {"nothing": 1}]
 )
 def test_level_2_without_a_verdict_escalates(place: Workspace, answer: Any) -> None:
     run = start(place, one(success_criteria="good"), said(ITEMS, answer))
     assert run.go()["status"] == "waiting"
+
+
+def test_level_2_without_a_model_to_ask_asks_nobody_and_is_unavailable(place: Workspace) -> None:
+    from hive_agents.approvals import ApprovalStore
+
+    run = start(place, one(success_criteria="good"), said(ITEMS, ModelError("authentication", "no")))
+    ended = run.go()
+    assert (ended["status"], ended["stopped_by"]) == ("failed", "unavailable")
+    assert ApprovalStore(place).list() == []
 
 
 def test_max_iterations_is_a_failure_that_says_so(place: Workspace) -> None:
@@ -190,9 +199,10 @@ def test_a_dead_model_is_a_failure_and_a_tired_one_is_asked_again(
     monkeypatch.setattr(models, "PATIENCE", RetryPolicy(attempts=3, base=0.0, cap=0.0))
     tired = ModelError("throttling", "slow down")
     assert start(place, one(), said(tired, tired, ITEMS)).go()["status"] == "done"
-    assert start(place, one(), said(tired, tired, tired, ITEMS)).go()["stopped_by"] == "model_error"
+    assert start(place, one(), said(tired, tired, tired, ITEMS)).go()["stopped_by"] == "unavailable"
     model = said(ModelError("authentication", "no"), ITEMS)
-    assert start(place, one(), model).go()["stopped_by"] == "model_error"
+    assert start(place, one(), model).go()["stopped_by"] == "unavailable"
+    assert start(place, one(), said(ModelError("garbage", "?"))).go()["stopped_by"] == "model_error"
     assert len(model.prompts) == 1
 
 

@@ -19,12 +19,15 @@ from hive_agents.cli.surface import Surface
 from hive_agents.copilot import DocumentFilter, Request, ThreadStore
 from hive_agents.events import EventLog
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.retrieval import SearchEngine
+from hive_agents.llm import breaker_of
+from hive_agents.retrieval import SearchEngine, build_index
 from hive_agents.runs import RunStore
 from hive_agents.runtime.chat import Chat
 from hive_agents.store import connected
 from tests.copilot.chats import as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
 from tests.leaks.service import Service, allowing, serving
+from tests.llm.openai_server import model_server
+from tests.llm.trusting import endpoint_settings, workspace_with
 
 KEYS = [
     *("thread_id", "run_id", "route", "strategy", "planner", "rewritten_query", "filters", "status", "answer"),
@@ -373,10 +376,46 @@ def test_an_answer_that_the_judge_escalates_is_shown_with_a_notice_and_filed(pla
     assert (filed.kind, filed.tenant, filed.run_id) == ("judgment", "acme", reply["run_id"])
 
 
-def test_a_model_that_fails_to_answer_leaves_it_to_the_documents(place: Workspace) -> None:
-    use_models(place, answer=[{"error": "server", "repeat": True}])
+def test_a_model_that_answers_garbage_leaves_it_to_the_documents(place: Workspace) -> None:
+    use_models(place, answer=[{"error": "garbage", "repeat": True}])
     reply = ask(place, "dana", "how do I rotate a key?")
     assert (reply["status"], reply["answer_source"]) == ("answered", "extractive")
+
+
+@pytest.mark.parametrize("kind", ["server", "timeout", "throttling", "authentication"])
+@pytest.mark.parametrize("role", ["answer", "judge"])
+def test_an_outage_is_called_one_shows_the_passages_and_asks_nobody(place: Workspace, role: str, kind: str) -> None:
+    answers = {
+        "answer": [{"content": "Create a second key, then revoke the first key [1].", "repeat": True}],
+        "judge": [{"structured": {"action": "accept", "confidence": 0.95, "reasoning": "so"}, "repeat": True}],
+    }
+    use_models(place, **answers | {role: [{"error": kind, "repeat": True}]})
+    reply = ask(place, "dana", "how do I rotate a key?")
+    assert reply["status"] == "unavailable"
+    assert (reply["answer"], reply["answer_source"], reply["judgment"]) == (None, None, None)
+    assert "can't be asked" in reply["notice"]
+    assert reply["results"][0]["excerpt"]
+    assert ApprovalStore(place).list() == []
+
+
+def test_a_planner_that_is_out_is_replaced_and_nothing_else_changes(place: Workspace) -> None:
+    use_models(place, planner=[{"error": "server", "repeat": True}])
+    reply = ask(place, "dana", "how do I rotate a key?")
+    assert (reply["status"], reply["planner"], reply["notice"]) == ("answered", "fallback", None)
+
+
+def test_a_dead_embedding_server_leaves_a_search_by_words(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaker_of.cache_clear()
+    (place.configs / "active.json").unlink()
+    (place.configs / "active.json").symlink_to("meaning.json")
+    with model_server() as server:
+        settings = endpoint_settings(server.url, models='embedding = "lab:small"')
+        place = workspace_with(place.root, settings, monkeypatch)
+        build_index(place)
+    reply = ask(place, "dana", "how do I rotate a key?")
+    assert (reply["status"], bool(reply["results"])) == ("unavailable", True)
+    assert {result["relevance_source"] for result in reply["results"]} == {"none"}
+    breaker_of.cache_clear()
 
 
 def test_a_turn_that_a_host_has_given_up_is_done_when_it_ends(place: Workspace) -> None:

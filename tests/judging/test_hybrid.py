@@ -18,7 +18,7 @@ from hive_agents.judging.evaluators import FunctionEvaluator, ModelEvaluator
 from hive_agents.judging.hybrid import HybridJudge
 from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import CapabilityLevel, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
-from hive_agents.llm import Script, ScriptedModel, Usage
+from hive_agents.llm import ModelError, Script, ScriptedModel, Usage
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 GOAL = Goal(id="g", name="G", goal_type="writing")
@@ -68,6 +68,23 @@ async def test_a_goal_type_has_its_own_threshold() -> None:
     assert (await judge.evaluate(Goal(id="g", name="G"), {})).action is ACCEPT
     certain = HybridJudge(llm=says(confidence=1.0), thresholds={"writing": 1.01})
     assert (await certain.evaluate(GOAL, {})).action is ESCALATE
+
+
+@pytest.mark.parametrize(
+    ("fault", "outage"),
+    [
+        (ConnectionError("down"), True),
+        (TimeoutError(), True),
+        (ModelError("throttling", "later"), True),
+        (ModelError("refusal", "no"), False),
+        (RecursionError(), False),
+        ("accept", False),
+    ],
+)
+async def test_a_model_that_could_not_be_asked_is_told_from_one_that_answered_badly(fault: Any, outage: bool) -> None:
+    judgment = await HybridJudge(llm=answers(fault)).evaluate(GOAL, {})
+    assert (judgment.action, judgment.outage) == (ESCALATE, outage)
+    assert "outage" not in judgment.model_dump()
 
 
 @pytest.mark.parametrize(

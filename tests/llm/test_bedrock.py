@@ -163,7 +163,16 @@ async def test_a_model_that_is_not_there_is_a_diagnostic(bedrock: BedrockServer,
 
 async def test_a_prompt_that_is_too_long_goes_to_the_next_model(bedrock: BedrockServer) -> None:
     bedrock.fail((400, "ValidationException", "Input is too long for requested model."))
-    assert (await ask(HAIKU, NOVA)).model == NOVA
+    meter = Meter()
+    assert (await chain(HAIKU, NOVA, meter=meter).complete(ASK)).model == NOVA
+    assert meter.failures == {"overflow": 1}
+
+
+async def test_a_request_that_a_model_does_not_take_is_no_outage(bedrock: BedrockServer) -> None:
+    bedrock.fail((400, "ValidationException", "This model doesn't support tool use."))
+    with pytest.raises(ModelError) as caught:
+        await ask()
+    assert (caught.value.kind, caught.value.outage, len(bedrock.requests)) == ("unsupported", False, 1)
 
 
 def test_without_a_region_there_is_a_diagnostic(bedrock: BedrockServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,13 +149,13 @@ async def test_a_model_that_cannot_stream_answers_in_one_piece() -> None:
     assert (pieces, result.text) == (["all at once"], "all at once")
 
 
-async def test_a_call_whose_arguments_break_off_is_garbage() -> None:
+async def test_a_call_whose_arguments_break_off_is_truncated() -> None:
     """LangChain would mend the JSON and delete what begins with the half of a name."""
     whole = saying(called("", "delete"), called('{"path": "/a'), called('/b"}'))
     _, result = await heard(whole.stream(ASK, tools=[], deadline=5))
     assert result.tool_calls == [ToolCall(name="delete", args={"path": "/a/b"}, id="c1")]
     _, error = await broken_off(saying(called("", "delete"), called('{"path": "/a')).stream(ASK, deadline=5))
-    assert error.kind == "garbage"
+    assert error.kind == "truncated"
 
 
 async def test_a_stream_that_breaks_counts_what_is_known() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pytest
@@ -11,14 +14,31 @@ from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.providers import open_embedder, open_reranker
-from hive_agents.settings import Models
 from tests.llm.bedrock_server import DENIED, GARBAGE, BedrockServer, Slow, bedrock_server
 from tests.llm.environment import point_aws_at
 
 TITAN = "bedrock:amazon.titan-embed-text-v2:0"
 COHERE = "bedrock:cohere.embed-english-v3"
 COHERE_4 = "bedrock:cohere.embed-v4:0"
-RERANK = Models(reranker="bedrock:cohere.rerank-v3-5:0")
+RERANK = "bedrock:cohere.rerank-v3-5:0"
+
+
+class Configured(Protocol):
+    def __call__(self, **models: object) -> Workspace: ...
+
+
+@pytest.fixture
+def configured(tmp_path: Path) -> Configured:
+    """A workspace with these keys of `[models]`."""
+
+    def configured(**models: object) -> Workspace:
+        root = tmp_path / "configured"
+        (root / "collections").mkdir(parents=True)
+        lines = [f"{key} = {json.dumps(value)}" for key, value in models.items()]
+        (root / "hive.toml").write_text("\n".join(["[models]", *lines]), encoding="utf-8")
+        return Workspace(root)
+
+    return configured
 
 
 @pytest.fixture
@@ -29,8 +49,10 @@ def bedrock(monkeypatch: pytest.MonkeyPatch) -> Iterator[BedrockServer]:
 
 
 @pytest.mark.parametrize(("name", "dimensions"), [(TITAN, 1024), (COHERE, 1024), (COHERE_4, 1536)])
-def test_texts_become_unit_vectors_whatever_they_are(bedrock: BedrockServer, name: str, dimensions: int) -> None:
-    embedder, warning = open_embedder(Models(embedding=name))
+def test_texts_become_unit_vectors_whatever_they_are(
+    bedrock: BedrockServer, name: str, dimensions: int, configured: Configured
+) -> None:
+    embedder, warning = open_embedder(configured(embedding=name))
     assert embedder is not None
     assert warning is None
     assert name.removeprefix("bedrock:") in embedder.model_id
@@ -59,8 +81,10 @@ def test_cohere_reads_96_texts_a_request_and_knows_questions(bedrock: BedrockSer
 
 
 @pytest.mark.parametrize(("failure", "words"), [(DENIED, "authentication"), (GARBAGE, "not JSON")])
-def test_a_failing_service_is_an_environment_error(bedrock: BedrockServer, failure: object, words: str) -> None:
-    embedder, _ = open_embedder(Models(embedding=COHERE))
+def test_a_failing_service_is_an_environment_error(
+    bedrock: BedrockServer, failure: object, words: str, configured: Configured
+) -> None:
+    embedder, _ = open_embedder(configured(embedding=COHERE))
     assert embedder is not None
     bedrock.fail(failure)
     with pytest.raises(HiveError, match=words) as caught:
@@ -68,9 +92,9 @@ def test_a_failing_service_is_an_environment_error(bedrock: BedrockServer, failu
     assert (caught.value.diagnostics[0].code, caught.value.exit_code) == ("HIVE-401", 3)
 
 
-def test_an_unknown_embedding_model_is_an_environment_error() -> None:
+def test_an_unknown_embedding_model_is_an_environment_error(configured: Configured) -> None:
     with pytest.raises(HiveError, match=r"HIVE-401.*nobody.embed"):
-        open_embedder(Models(embedding="bedrock:nobody.embed"))
+        open_embedder(configured(embedding="bedrock:nobody.embed"))
 
 
 def test_an_index_is_built_and_searched_with_it(text_workspace: Workspace, bedrock: BedrockServer) -> None:
@@ -99,8 +123,8 @@ def test_an_index_reads_documents_and_questions_each_in_their_way(
     assert (asked["texts"], asked["input_type"]) == (["Balancing the centrifuge"], "search_query")
 
 
-def test_texts_are_scored_in_their_order(bedrock: BedrockServer) -> None:
-    reranker = open_reranker(RERANK)
+def test_texts_are_scored_in_their_order(bedrock: BedrockServer, configured: Configured) -> None:
+    reranker = open_reranker(configured(reranker=RERANK))
     assert reranker is not None
     assert "cohere.rerank-v3-5:0" in reranker.model_id
     assert reranker.relevance("rotate key", ["a pipette", "rotate the key", "", "a key"]) == [0.0, 1.0, 0.0, 0.5]
@@ -109,8 +133,8 @@ def test_texts_are_scored_in_their_order(bedrock: BedrockServer) -> None:
     assert reranker.relevance("rotate key", []) == []
 
 
-def test_a_failing_reranker_is_an_environment_error(bedrock: BedrockServer) -> None:
-    reranker = open_reranker(RERANK)
+def test_a_failing_reranker_is_an_environment_error(bedrock: BedrockServer, configured: Configured) -> None:
+    reranker = open_reranker(configured(reranker=RERANK))
     assert reranker is not None
     bedrock.fail(DENIED)
     with pytest.raises(HiveError, match="authentication") as caught:
@@ -118,8 +142,8 @@ def test_a_failing_reranker_is_an_environment_error(bedrock: BedrockServer) -> N
     assert caught.value.exit_code == 3
 
 
-def test_a_slow_reranker_is_left_after_the_deadline(bedrock: BedrockServer) -> None:
-    reranker = open_reranker(RERANK.model_copy(update={"deadline_seconds": 0.2}))
+def test_a_slow_reranker_is_left_after_the_deadline(bedrock: BedrockServer, configured: Configured) -> None:
+    reranker = open_reranker(configured(reranker=RERANK, deadline_seconds=0.2))
     assert reranker is not None
     bedrock.fail(Slow(0.4))
     with pytest.raises(HiveError, match="timeout"):
@@ -127,7 +151,9 @@ def test_a_slow_reranker_is_left_after_the_deadline(bedrock: BedrockServer) -> N
     assert len(bedrock.requests) == 1
 
 
-def test_there_is_no_reranker_by_default_and_no_unknown_one() -> None:
-    assert open_reranker(Models()) is None
+def test_there_is_no_reranker_by_default_and_no_unknown_one(configured: Configured) -> None:
+    place = configured(reranker="local:maxsim")
     with pytest.raises(HiveError, match="HIVE-401"):
-        open_reranker(Models(reranker="local:maxsim"))
+        open_reranker(place)
+    (place.root / "hive.toml").unlink()
+    assert open_reranker(Workspace(place.root)) is None

@@ -40,7 +40,7 @@ class CountingMiniLM(LocalMiniLM):
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> CountingMiniLM:
     model = CountingMiniLM()
-    monkeypatch.setattr(indexing, "open_embedder", lambda models: (model, None))
+    monkeypatch.setattr(indexing, "open_embedder", lambda workspace: (model, None))
     return model
 
 

@@ -118,6 +118,8 @@ def _status(error: BaseException) -> int | None:
 
 def _retry_after(error: BaseException) -> float:
     """Seconds that the server asks for; a date counts as nothing."""
+    if isinstance(error, ModelError):
+        return error.retry_after
     headers = getattr(getattr(error, "response", None), "headers", None)
     try:
         asked = float(headers.get("retry-after", 0)) if headers is not None else 0.0

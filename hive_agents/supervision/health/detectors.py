@@ -54,7 +54,7 @@ Detector = Callable[[WorkerHealth, Thresholds], Finding | None]
 
 _BUDGETS = ("steps", "tool_calls", "tokens", "usd", "seconds", "max_tool_calls")
 _EXHAUSTED = "HIVE-423"
-_BROKEN = ("model_error", "condition_error", "prompt", "fault")
+_BROKEN = ("model_error", "unavailable", "condition_error", "prompt", "fault")
 """Reasons for an end that say nothing about the agent's work."""
 
 

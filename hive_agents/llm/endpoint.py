@@ -1,0 +1,268 @@
+"""One server of `[models.endpoints]`: requests with a deadline and retries, and its failures by kind."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import json
+import ssl
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from hive_agents.credentials import redacted, resolve
+from hive_agents.errors import HiveError, closest
+from hive_agents.llm.failures import refused
+from hive_agents.llm.model import ModelError
+from hive_agents.settings import Price
+from hive_agents.trust import is_trusted
+from hive_agents.workspace import Workspace
+
+ATTEMPTS = 3
+FIRST_WAIT = 0.2
+MOST_BYTES = 64 << 20
+"""Of one answer; vectors of a batch are the longest."""
+
+_MOST_SHOWN = 300
+_AGAIN = ("throttling", "server")
+
+
+class Endpoint:
+    """Made by `open_endpoint`. The secret is looked up for each request, and no message holds it."""
+
+    def __init__(self, workspace: Workspace, name: str) -> None:
+        settings = workspace.settings.models.endpoints[name]
+        self.name = name
+        self.url = settings.base_url
+        self.price: Price | None = settings.price
+        self.memory: Path = workspace.state / "endpoints.json"
+        self._workspace, self._reference = workspace, settings.api_key_ref
+        self._headers()
+
+    async def post(self, path: str, body: Mapping[str, Any], deadline: float, model: str) -> dict[str, Any]:
+        """Return the object that the server answers; attempts that pass are made again within `deadline` seconds.
+
+        Raises: ModelError; HIVE-401 for a model or path that isn't there, HIVE-421 for a key that can't be had.
+        """
+        for pause in _Attempts(deadline):
+            try:
+                async with self._client(pause.left) as client:
+                    async with client.stream("POST", self.url + path, json=body, headers=self._headers()) as response:
+                        data = bytearray()
+                        async for part in response.aiter_bytes():
+                            _grow(data, part, model)
+                return self._object(response, data, model)
+            except Exception as error:
+                wait = pause.after(self._failure(error, model))
+            await asyncio.sleep(wait)
+        raise AssertionError("the last attempt raises")
+
+    async def events(
+        self, path: str, body: Mapping[str, Any], deadline: float, model: str
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """Yield the objects of a stream of server-sent events, up to `[DONE]` or its end.
+
+        Only the beginning is tried again. Raises: as `post`.
+        """
+        begun = False
+        for pause in _Attempts(deadline):
+            try:
+                async with self._client(pause.left) as client:
+                    async with client.stream("POST", self.url + path, json=body, headers=self._headers()) as response:
+                        kind = response.headers.get("content-type", "")
+                        if response.status_code != 200 or "event-stream" not in kind:
+                            yield self._object(response, await response.aread(), model)
+                            return
+                        async for line in response.aiter_lines():
+                            begun = True
+                            data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+                            if data == "[DONE]":
+                                return
+                            if data:
+                                yield self._event(data, model)
+                        return
+            except Exception as error:
+                known = self._failure(error, model)
+                if begun:
+                    raise known from error
+                wait = pause.after(known)
+            await asyncio.sleep(wait)
+
+    def post_blocking(self, path: str, body: Mapping[str, Any], deadline: float, model: str) -> Any:
+        """As `post`, for callers without an event loop; the answer may be a list. Raises: as `post`."""
+        for pause in _Attempts(deadline):
+            try:
+                with httpx.Client(verify=_tls(), timeout=_timeout(pause.left)) as client:
+                    with client.stream("POST", self.url + path, json=body, headers=self._headers()) as response:
+                        data = bytearray()
+                        for part in response.iter_bytes():
+                            _grow(data, part, model)
+                            pause.require_time(model)
+                return self._value(response, data, model)
+            except Exception as error:
+                wait = pause.after(self._failure(error, model))
+            time.sleep(wait)
+        raise AssertionError("the last attempt raises")
+
+    async def models(self, deadline: float) -> list[str]:
+        """Return the names of the models that the server says it has. Raises: as `post`."""
+        try:
+            async with self._client(deadline) as client:
+                response = await client.get(self.url + "/models", headers=self._headers())
+            listed = self._object(response, response.content, self.name)["data"]
+            return sorted(str(one["id"]) for one in listed)
+        except (KeyError, TypeError):
+            raise ModelError("garbage", f"{self.name}: /models answered no list of models") from None
+        except Exception as error:
+            raise self._failure(error, self.name) from error
+
+    def _client(self, seconds: float) -> httpx.AsyncClient:
+        # One a call: a client belongs to one event loop, and commands, hosts and notebooks each have their own.
+        return httpx.AsyncClient(verify=_tls(), timeout=_timeout(seconds))
+
+    def _headers(self) -> dict[str, str]:
+        """Raises: HIVE-421 for a key that can't be had, HIVE-409 for what is no reference to one."""
+        if not self._reference:
+            return {}
+        return {"Authorization": f"Bearer {resolve(self._workspace, self._reference).reveal()}"}
+
+    def _event(self, data: str, model: str) -> dict[str, Any]:
+        try:
+            event = json.loads(data)
+        except (ValueError, RecursionError):
+            raise ModelError("garbage", f"{model}: an event of the stream is not JSON: {_shown(data)}") from None
+        if not isinstance(event, dict):
+            raise ModelError("garbage", f"{model}: an event of the stream is no object: {_shown(data)}")
+        if event.get("error"):
+            raise _told(200, event, model, 0.0)
+        return event
+
+    def _object(self, response: httpx.Response, data: bytes | bytearray, model: str) -> dict[str, Any]:
+        value = self._value(response, data, model)
+        if not isinstance(value, dict):
+            raise ModelError("garbage", f"{model} answered {_shown(json.dumps(value))}, which is no object")
+        return value
+
+    def _value(self, response: httpx.Response, data: bytes | bytearray, model: str) -> Any:
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            value = None
+        if response.status_code == 200 and value is not None:
+            if isinstance(value, dict) and value.get("error"):  # some gateways fail with status 200
+                raise _told(200, value, model, 0.0)
+            return value
+        if response.status_code == 200:
+            raise ModelError("garbage", f"{model} answered what is not JSON: {_shown(data.decode(errors='replace'))}")
+        given = value if isinstance(value, dict) else {"message": data.decode(errors="replace")}
+        raise _told(response.status_code, given, model, _seconds(response.headers.get("retry-after", "")))
+
+    def _failure(self, error: Exception, model: str) -> Exception:
+        """Return a failure by kind, without the secret in its words; a fault of this program as it is."""
+        if isinstance(error, httpx.TimeoutException):
+            return ModelError("timeout", f"{model} gave no answer in time")
+        if isinstance(error, httpx.TransportError):
+            return ModelError("server", f"{model}: {self.url} cannot be reached: {error or type(error).__name__}")
+        if isinstance(error, httpx.HTTPError):
+            return ModelError("garbage", f"{model} answered what cannot be read: {error}")
+        if isinstance(error, ModelError) and self._reference:
+            key = resolve(self._workspace, self._reference)
+            error.message = redacted(error.message, [key])
+            error.args = (error.message,)
+        return error
+
+
+class _Attempts:
+    """The attempts of one request: how long is left, and how long to wait before the next."""
+
+    def __init__(self, deadline: float) -> None:
+        self._end = time.monotonic() + deadline
+        self._made = 0
+
+    def __iter__(self) -> Iterator[_Attempts]:
+        while True:
+            self._made += 1
+            yield self
+
+    @property
+    def left(self) -> float:
+        return max(0.01, self._end - time.monotonic())
+
+    def require_time(self, model: str) -> None:
+        """Raises: ModelError `timeout` when the deadline is over; httpx counts from byte to byte."""
+        if time.monotonic() > self._end:
+            raise ModelError("timeout", f"{model} gave no answer in time")
+
+    def after(self, failure: Exception) -> float:
+        """Return the seconds to wait before the next attempt. Raises: the failure where there is none."""
+        if not isinstance(failure, ModelError) or failure.kind not in _AGAIN or self._made >= ATTEMPTS:
+            raise failure
+        wait = failure.retry_after or FIRST_WAIT * 2.0 ** (self._made - 1)
+        if wait >= self.left:
+            raise failure
+        return wait
+
+
+def open_endpoint(workspace: Workspace, name: str) -> Endpoint:
+    """Raises: HIVE-401 for an endpoint that isn't configured or whose workspace isn't trusted, HIVE-421 without its
+    key, HIVE-409 where the key is no reference."""
+    known = workspace.settings.models.endpoints
+    if name not in known:
+        guess = closest(name, known)
+        fix = f'did you mean "{guess}"?' if guess else f"add [models.endpoints.{name}] with a base_url"
+        raise HiveError.of("HIVE-401", f'there is no endpoint "{name}"', file="hive.toml", path="models", fix=fix)
+    if not is_trusted(workspace):
+        why = f'the endpoint "{name}" is not used: this workspace is not trusted on this machine'
+        fix = "read hive.toml, then run `hive trust`"
+        raise HiveError.of("HIVE-401", why, file="hive.toml", path=f"models.endpoints.{name}", fix=fix, exit_code=3)
+    return Endpoint(workspace, name)
+
+
+def _told(status: int, answer: Mapping[str, Any], model: str, retry_after: float) -> ModelError | HiveError:
+    """What a server says is wrong, in the shapes of OpenAI, Ollama, vLLM and gateways."""
+    said = answer.get("error") or answer.get("message") or answer.get("detail") or ""
+    code = ""
+    if isinstance(said, Mapping):
+        code = f"{said.get('code') or ''} {said.get('type') or ''}".strip()
+        said = said.get("message") or said
+    if status == 200:
+        status = int(code.split()[0]) if code.split()[:1] and code.split()[0].isdigit() else 500
+    if 300 <= status < 400:
+        said = "it redirects: set base_url to the final address"
+    return refused(status, f"{model}: status {status}: {_shown(str(said))}", code=code, retry_after=retry_after)
+
+
+def _seconds(header: str) -> float:
+    """Return what Retry-After asks for, in seconds or as a date; 0 for what is neither."""
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _grow(data: bytearray, part: bytes, model: str) -> None:
+    data += part
+    if len(data) > MOST_BYTES:
+        raise ModelError("garbage", f"{model} answered more than {MOST_BYTES >> 20} MB")
+
+
+def _shown(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
+
+
+def _timeout(seconds: float) -> httpx.Timeout:
+    return httpx.Timeout(seconds, connect=min(seconds, 5.0))
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()

@@ -1,0 +1,329 @@
+"""A chat model of an endpoint: OpenAI's chat completions, as its many imitators speak them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from hive_agents.errors import HiveError
+from hive_agents.files import jsontext
+from hive_agents.llm.abilities import WAYS, AbilityFile, Way
+from hive_agents.llm.endpoint import Endpoint
+from hive_agents.llm.model import (
+    ChatDelta,
+    ChatResult,
+    ErrorKind,
+    Message,
+    ModelError,
+    Tool,
+    ToolCall,
+    Usage,
+    arriving,
+    within,
+)
+from hive_agents.llm.prices import list_price, usage_at
+from hive_agents.llm.structured import IN_WORDS, answer_tool, validated
+
+PATH = "/chat/completions"
+CHARACTERS_PER_TOKEN = 3
+"""Where a server counts nothing: rather too many tokens than a budget that is never used up."""
+
+_DISPENSABLE = ("max_tokens", "temperature", "stream_options")
+_NOT_TAKEN = ("unsupported", "garbage", "truncated")
+"""How a server fails that can't answer in a certain way."""
+
+_THOUGHTS = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
+
+
+class EndpointModel:
+    def __init__(self, endpoint: Endpoint, model: str) -> None:
+        self.name = f"{endpoint.name}:{model}"
+        self._endpoint, self._model = endpoint, model
+        self._price = endpoint.price or list_price(self.name, endpoint.url)
+        self.abilities = AbilityFile(endpoint.memory, endpoint.url, model)
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: dict[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
+        deadline: float,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+    ) -> ChatResult:
+        body = self._body(messages, tools, temperature=temperature, max_tokens=max_tokens)
+        async with within(deadline, self.name):
+            if schema is None:
+                return self._result(await self._ask(body, deadline), body)
+            return await self._structured(body, schema, tools, deadline)
+
+    async def _structured(
+        self, body: dict[str, Any], schema: dict[str, Any], tools: Sequence[Tool], deadline: float
+    ) -> ChatResult:
+        """Ask in the way that is known to work, or find one out: a way that fails makes room for the next.
+
+        What isn't an answer counts as a failure of the way only until one has worked; after that it is the model's.
+        """
+        known = self.abilities.known.structured
+        lost = Usage()
+        for way in WAYS if known is None else WAYS[WAYS.index(known) :]:
+            try:
+                result = await self._in_way(way, body, schema, tools, deadline)
+            except ModelError as error:
+                error.usage = lost = lost + error.usage
+                not_taken = error.kind == "unsupported" or (known is None and error.kind in _NOT_TAKEN)
+                if way == WAYS[-1] or not not_taken:
+                    raise
+                continue
+            if way != known and not result.tool_calls:
+                self.abilities.learn(lambda old, way=way: old.model_copy(update={"structured": way}))  # type: ignore[misc]
+            return result.model_copy(update={"usage": lost + result.usage})
+        raise AssertionError("the last way answers or raises")
+
+    async def _in_way(
+        self, way: Way, body: dict[str, Any], schema: dict[str, Any], tools: Sequence[Tool], deadline: float
+    ) -> ChatResult:
+        offered = {tool.name for tool in tools}
+        if way == "tool":
+            answer = answer_tool(schema, tools)
+            spec = _spec(
+                Tool(name=answer, description=schema.get("description") or "Gives the answer.", parameters=schema)
+            )
+            choice: Any = "required" if tools else {"type": "function", "function": {"name": answer}}
+            asked = {**body, "tools": [*body.get("tools", ()), spec], "tool_choice": choice}
+            result = self._result(await self._ask(asked, deadline), asked)
+            given = next((call.args for call in result.tool_calls if call.name not in offered), None)
+            others = [call for call in result.tool_calls if call.name in offered]
+            if given is None and not others:
+                raise ModelError("garbage", f"{self.name} did not call the tool it had to", usage=result.usage)
+            structured = None if given is None else validated(given, schema, usage=result.usage)
+            return result.model_copy(update={"structured": structured, "tool_calls": others})
+        if way == "schema":
+            form = {"type": "json_schema", "json_schema": {"name": answer_tool(schema, ()), "schema": schema}}
+            asked = {**body, "response_format": form}
+            return self._checked(self._result(await self._ask(asked, deadline), asked), schema)
+        asked = {**body, "messages": _in_words(body["messages"], schema)}
+        result = self._result(await self._ask(asked, deadline), asked)
+        try:
+            return self._checked(result, schema)
+        except ModelError as error:
+            if error.kind == "truncated":
+                raise
+            repair = f"That is not what was asked for: {error.message[:500]}\nGive the corrected JSON object alone."
+            said = [{"role": "assistant", "content": result.text}, {"role": "user", "content": repair}]
+            asked = {**asked, "messages": [*asked["messages"], *said]}
+            repaired = self._result(await self._ask(asked, deadline), asked)
+            spent = result.usage + repaired.usage
+            return self._checked(repaired.model_copy(update={"usage": spent}), schema)
+
+    def _checked(self, result: ChatResult, schema: dict[str, Any]) -> ChatResult:
+        """The result with its text read as the answer, unless the model called tools instead."""
+        if result.tool_calls:
+            return result
+        text = _THOUGHTS.sub("", result.text, count=1)
+        try:
+            structured = validated(text, schema, usage=result.usage)
+        except ModelError as error:
+            if _breaks_off(text[text.find("{") :]):
+                raise ModelError("truncated", error.message, usage=error.usage) from None
+            raise
+        return result.model_copy(update={"structured": structured})
+
+    async def stream(
+        self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
+    ) -> AsyncGenerator[ChatDelta, None]:
+        body = self._body(messages, tools) | {"stream": True, "stream_options": {"include_usage": True}}
+        said = _Said()
+        async with aclosing(arriving(self._events(body, deadline), deadline, self.name)) as events:
+            try:
+                async for event in events:
+                    text = said.add(event)
+                    if text:
+                        yield ChatDelta(text=text)
+            except ModelError as error:
+                if said.text or said.calls:
+                    error.usage = self._usage(said.usage, body, said.text)
+                raise
+        if not said.finish:
+            spent = self._usage(said.usage, body, said.text)
+            kind: ErrorKind = "server" if said.text or said.calls else "garbage"
+            raise ModelError(kind, f"{self.name}: the stream ended without an answer", usage=spent)
+        yield ChatDelta(text="", result=self._read(said.message(), said.finish, said.usage, body))
+
+    async def _events(self, body: dict[str, Any], deadline: float) -> AsyncGenerator[dict[str, Any], None]:
+        while True:
+            asked = self._without(body)
+            try:
+                async with aclosing(self._endpoint.events(PATH, asked, deadline, self.name)) as events:
+                    async for event in events:
+                        yield event
+                return
+            except ModelError as error:
+                if not self._dispensed(error, asked):
+                    raise
+
+    async def _ask(self, body: dict[str, Any], deadline: float) -> dict[str, Any]:
+        while True:
+            asked = self._without(body)
+            try:
+                return await self._endpoint.post(PATH, asked, deadline, self.name)
+            except ModelError as error:
+                if not self._dispensed(error, asked):
+                    raise
+
+    def _without(self, body: dict[str, Any]) -> dict[str, Any]:
+        asked = {key: value for key, value in body.items() if key not in self.abilities.known.without}
+        if "max_tokens" in body and "max_tokens" not in asked:
+            asked["max_completion_tokens"] = body["max_tokens"]  # the name that OpenAI's newer models want
+        return asked
+
+    def _dispensed(self, error: ModelError, asked: Mapping[str, Any]) -> bool:
+        """Whether the server refused a parameter that can be left out, which it then is from now on."""
+        named = next((one for one in _DISPENSABLE if one in asked and one in error.message), None)
+        if error.kind != "unsupported" or named is None:
+            return False
+        self.abilities.learn(lambda old: old.model_copy(update={"without": sorted({*old.without, named})}))
+        return True
+
+    def _body(self, messages: Sequence[Message], tools: Sequence[Tool], **sampling: Any) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self._model, "messages": [_turn(message) for message in messages]}
+        body |= {name: value for name, value in sampling.items() if value is not None}
+        return body | ({"tools": [_spec(tool) for tool in tools]} if tools else {})
+
+    def _result(self, answer: Mapping[str, Any], body: Mapping[str, Any]) -> ChatResult:
+        try:
+            choice = answer["choices"][0]
+            message, finish = choice["message"], choice.get("finish_reason")
+        except (LookupError, TypeError, AttributeError):
+            raise ModelError("garbage", f"{self.name} answered without choices") from None
+        return self._read(message, finish, answer.get("usage"), body)
+
+    def _read(self, message: Any, finish: Any, usage: Any, body: Mapping[str, Any]) -> ChatResult:
+        if not isinstance(message, Mapping):
+            raise ModelError("garbage", f"{self.name} answered with a message that is no object")
+        text = _text(message.get("content"))
+        written = text + json.dumps(message.get("tool_calls") or "")
+        spent = self._usage(usage, body, written)
+        if message.get("refusal") or finish == "content_filter":
+            why = _text(message.get("refusal")) or "its content filter stopped the answer"
+            raise ModelError("refusal", f"{self.name} refused: {why[:300]}", usage=spent)
+        calls = self._calls(message.get("tool_calls"), finish, spent)
+        return ChatResult(text=text, tool_calls=calls, usage=spent, model=self.name)
+
+    def _calls(self, given: Any, finish: Any, spent: Usage) -> list[ToolCall]:
+        calls = []
+        for number, one in enumerate(given or ()):
+            try:
+                function = one["function"]
+                name, arguments = str(function["name"]), function.get("arguments") or {}
+            except (LookupError, TypeError, AttributeError):
+                raise ModelError("garbage", f"{self.name}: a tool call without a function", usage=spent) from None
+            if isinstance(arguments, str):
+                arguments = self._arguments(name, arguments, finish, spent)
+            if not isinstance(arguments, dict):
+                raise ModelError("garbage", f"{self.name}: the arguments of {name} are no object", usage=spent)
+            calls.append(ToolCall(name=name, args=arguments, id=str(one.get("id") or f"call_{number}")))
+        return calls
+
+    def _arguments(self, name: str, text: str, finish: Any, spent: Usage) -> Any:
+        try:
+            return jsontext.parse(text, "arguments")
+        except HiveError:
+            if finish == "length" or _breaks_off(text):
+                raise ModelError("truncated", f"{self.name}: the arguments of {name} break off", usage=spent) from None
+            raise ModelError("garbage", f"{self.name}: the arguments of {name} are not JSON", usage=spent) from None
+
+    def _usage(self, counted: Any, body: Mapping[str, Any], written: str) -> Usage:
+        """What the server counted, else an estimate by length."""
+        try:
+            tokens = int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            sent = json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False)
+            tokens = -(-len(sent) // CHARACTERS_PER_TOKEN), -(-len(written) // CHARACTERS_PER_TOKEN)
+        return usage_at(self._price, max(0, tokens[0]), max(0, tokens[1]))
+
+
+class _Said:
+    """What a stream has said so far."""
+
+    def __init__(self) -> None:
+        self.text, self.refusal, self.finish = "", "", ""
+        self.calls: dict[Any, dict[str, Any]] = {}
+        self.usage: Any = None
+
+    def add(self, event: Mapping[str, Any]) -> str:
+        """Take over one event; returns its text."""
+        self.usage = event.get("usage") or self.usage
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices else {}
+        if not isinstance(choice, Mapping):
+            return ""
+        delta = choice.get("delta") or choice.get("message") or {}
+        self.finish = str(choice.get("finish_reason") or self.finish)
+        if "message" in choice:
+            self.finish = self.finish or "stop"
+        text = _text(delta.get("content"))
+        self.text += text
+        self.refusal += _text(delta.get("refusal"))
+        for part in delta.get("tool_calls") or ():
+            self._add_call(part)
+        return text
+
+    def _add_call(self, part: Any) -> None:
+        if not isinstance(part, Mapping):
+            return
+        function = part.get("function") or {}
+        # Servers that leave out the index send each call as a whole.
+        key = part.get("index", len(self.calls) if function.get("name") else len(self.calls) - 1)
+        call = self.calls.setdefault(key, {"id": "", "function": {"name": "", "arguments": ""}})
+        call["id"] = call["id"] or part.get("id") or ""
+        call["function"]["name"] += function.get("name") or ""
+        arguments = function.get("arguments")
+        call["function"]["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+
+    def message(self) -> dict[str, Any]:
+        return {"content": self.text, "refusal": self.refusal, "tool_calls": list(self.calls.values())}
+
+
+def _breaks_off(text: str) -> bool:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated")
+    except RecursionError:
+        pass
+    return False
+
+
+def _text(content: Any) -> str:
+    """A message's text, which some servers send in parts."""
+    if isinstance(content, list):
+        return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    return content if isinstance(content, str) else ""
+
+
+def _spec(tool: Tool) -> dict[str, Any]:
+    return {"type": "function", "function": tool.model_dump()}
+
+
+def _turn(message: Message) -> dict[str, Any]:
+    turn: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.role == "tool":
+        turn["tool_call_id"] = message.tool_call_id
+    if message.tool_calls:
+        turn["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": json.dumps(call.args)}}
+            for call in message.tool_calls
+        ]
+    return turn
+
+
+def _in_words(turns: Sequence[dict[str, Any]], schema: dict[str, Any]) -> list[dict[str, Any]]:
+    words = IN_WORDS + json.dumps(schema)
+    if turns and turns[0]["role"] == "system":
+        return [{"role": "system", "content": f"{turns[0]['content']}\n\n{words}"}, *turns[1:]]
+    return [{"role": "system", "content": words}, *turns]

@@ -1,0 +1,21 @@
+"""Is a failure an outage: could no model be asked, whatever the question was?"""
+
+from __future__ import annotations
+
+from hive_agents.llm.model import ModelError
+
+
+def is_outage(error: BaseException | None) -> bool:
+    """Whether `error` says, itself or by what caused it, that a model couldn't be asked.
+
+    >>> is_outage(ModelError("timeout", "late")), is_outage(ModelError("garbage", "?")), is_outage(KeyError("x"))
+    (True, False, False)
+    """
+    from hive_agents.llm.langchain import failure_of
+
+    while error is not None:
+        known = error if isinstance(error, ModelError) or not isinstance(error, Exception) else failure_of(error, "")
+        if isinstance(known, ModelError):
+            return known.outage
+        error = error.__cause__
+    return False

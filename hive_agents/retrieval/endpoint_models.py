@@ -1,0 +1,155 @@
+"""Embedding models and rerankers of an endpoint: OpenAI's `/embeddings`, and `/rerank` as Jina and Cohere shaped it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.errors import HiveError
+from hive_agents.llm import AbilityFile, Endpoint, ModelError, breaker_of
+from hive_agents.retrieval.minilm_tokens import WordPieces
+
+_VERSION = "e1"
+"""Part of the model id: raise it whenever requests change so that vectors would."""
+
+BATCH = 64
+_LONGEST = 8_000  # characters of a text that a request holds
+_AT_ONCE = 2
+_MOST_DOCUMENTS = 500
+
+
+class _Model:
+    """One model of an endpoint, asked without an event loop."""
+
+    def __init__(self, endpoint: Endpoint, model: str, deadline: float) -> None:
+        self.name = f"{endpoint.name}:{model}"
+        self._endpoint, self._model, self._deadline = endpoint, model, deadline
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        """Raises: HIVE-401 for a server that fails, with the failure's kind in its words."""
+        try:
+            with breaker_of(self._endpoint.url, self.name).attempt(self.name):
+                body = {"model": self._model, **body}
+                return self._endpoint.post_blocking(path, body, self._deadline, self.name)
+        except ModelError as error:
+            raise _unusable(f"{error.kind}: {error.message}") from error
+
+
+class EndpointEmbedder(_Model, WordPieces):
+    """An `Embedder` whose dimensions are those of the first answer, remembered in `.hive/endpoints.json`.
+
+    Raises: HIVE-401 from all but the constructor for a server that fails.
+    """
+
+    def __init__(self, endpoint: Endpoint, model: str, deadline: float) -> None:
+        super().__init__(endpoint, model, deadline)
+        self._abilities = AbilityFile(endpoint.memory, endpoint.url, model)
+
+    @property
+    def dimensions(self) -> int:
+        if not self._abilities.known.dimensions:
+            self._request(["dimensions"])
+        return self._abilities.known.dimensions
+
+    @cached_property
+    def model_id(self) -> str:
+        return f"endpoint-{self.name}-{self.dimensions}-{_VERSION}"
+
+    def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
+        """A text longer than a request holds gets the mean of its parts, weighted by length, as a unit vector."""
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        parts = [(row, part) for row, text in enumerate(texts) for part in _parts(text)]
+        batches = [parts[start : start + BATCH] for start in range(0, len(parts), BATCH)]
+        sums = np.zeros((len(texts), self.dimensions), np.float64)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            answers = pool.map(lambda batch: self._request([text for _, text in batch]), batches)
+            try:
+                for batch, vectors in zip(batches, answers, strict=True):
+                    for (row, text), vector in zip(batch, vectors, strict=True):
+                        sums[row] += len(text) * vector / max(float(np.linalg.norm(vector)), 1e-12)
+                    if progress:
+                        progress(batch[-1][0] + (1 if batch is batches[-1] else 0))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        norms = np.linalg.norm(sums, axis=1, keepdims=True)
+        if not np.all(norms > 0):
+            raise _unusable(f"{self.name} answered with a vector of zeros")
+        return np.asarray(sums / norms, np.float32)
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self.embed([text])[0]
+        return vector
+
+    def _request(self, texts: list[str]) -> NDArray[np.float64]:
+        answer = self._post("/embeddings", {"input": texts})
+        try:
+            rows = sorted(answer["data"], key=lambda one: one["index"])
+            vectors = np.asarray([one["embedding"] for one in rows], np.float64)
+        except (LookupError, TypeError, ValueError):
+            vectors = np.zeros(0)
+        if vectors.ndim != 2 or len(vectors) != len(texts) or not vectors.size or not np.all(np.isfinite(vectors)):
+            raise _unusable(f"{self.name} answered with shape {vectors.shape}, expected {len(texts)} vectors")
+        self._require_dimensions(vectors.shape[1])
+        return vectors
+
+    def _require_dimensions(self, found: int) -> None:
+        known = self._abilities.known.dimensions
+        if found == known:
+            return
+        self._abilities.learn(lambda old: old.model_copy(update={"dimensions": found}))
+        if known:
+            why = f"{self.name} answers with {found} numbers a vector, and used to answer with {known}"
+            fix = "another model is served under this name: run `hive index`, which embeds everything again"
+            raise HiveError.of("HIVE-401", why, file="hive.toml", path="models.embedding", fix=fix, exit_code=3)
+
+
+class EndpointReranker(_Model):
+    """Raises: HIVE-401 from `relevance` for a server that fails."""
+
+    @property
+    def model_id(self) -> str:
+        return self.name
+
+    def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
+        """The server's scores, in the order of `texts`."""
+        scores: list[float] = []
+        for start in range(0, len(texts), _MOST_DOCUMENTS):
+            scores += self._scores(query, [_sendable(text) for text in texts[start : start + _MOST_DOCUMENTS]])
+        return scores
+
+    def _scores(self, query: str, texts: list[str]) -> list[float]:
+        answer = self._post("/rerank", {"query": _sendable(query), "documents": texts, "top_n": len(texts)})
+        found: dict[int, float] = {}
+        try:
+            for one in answer["results"]:
+                found[int(one["index"])] = float(one["relevance_score"])
+        except (LookupError, TypeError, ValueError):
+            raise _unusable(f"{self.name} answered no relevance_score for each text") from None
+        if sorted(found) != list(range(len(texts))) or not np.all(np.isfinite(list(found.values()))):
+            raise _unusable(f"{self.name} scored {len(found)} of {len(texts)} texts")
+        return [found[index] for index in range(len(texts))]
+
+
+def _parts(text: str) -> list[str]:
+    text = _sendable(text)
+    count = -(-len(text) // _LONGEST)
+    edges = [len(text) * part // count for part in range(count + 1)]
+    return [_sendable(text[start:end]) for start, end in pairwise(edges)]
+
+
+def _sendable(text: str) -> str:
+    """Neither an empty text nor half of a character is taken by every server."""
+    return text.encode(errors="replace").decode() if text.strip() else "."
+
+
+def _unusable(why: str) -> HiveError:
+    fix = "check the server, its base_url and the model's name with `hive models test`, then try again"
+    return HiveError.of("HIVE-401", why, file="hive.toml", path="models", fix=fix, exit_code=3)

@@ -1,0 +1,247 @@
+"""Servers on loopback that speak OpenAI's HTTP interface: chat completions, embeddings, rerank, models.
+
+`flavour` is who it is like: "openai" takes forced tools and JSON schemas and counts tokens in streams when asked to;
+ "ollama" ignores a forced tool choice, gives arguments as objects, calls no ids and counts nothing in streams; "bare"
+refuses tools and JSON schemas. `fail(…)` queues what goes wrong before the next success.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+KEY = "sk-loopback-7731"
+
+
+@dataclass
+class Status:
+    code: int
+    message: str = "served by the test"
+    kind: str = ""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Slow:
+    """Nothing for so long, and then no answer."""
+
+    seconds: float
+
+
+@dataclass
+class Body:
+    """These bytes with status 200, whatever was asked for."""
+
+    data: bytes
+    type: str = "application/json"
+
+
+@dataclass
+class Dripping:
+    """A stream that pauses before each event, or one that breaks off after some."""
+
+    pause: float = 0.0
+    events: int | None = None
+
+
+@dataclass
+class Request:
+    path: str
+    body: dict[str, Any]
+    authorization: str
+
+
+Answer = Callable[[dict[str, Any]], Any]
+
+
+@dataclass
+class ModelServer:
+    flavour: str = "openai"
+    url: str = ""
+    key: str = ""
+    """Required of every request, where there is one."""
+    requests: list[Request] = field(default_factory=list)
+    failures: list[Any] = field(default_factory=list)
+    structured: Any = None
+    """What a structured answer is; text is sent as it is."""
+    says: Answer | None = None
+    """(request body) -> a text, a dict of tool name and arguments, or None for an echo."""
+    finish: str = ""
+    missing: str = ""
+    """A model that isn't there."""
+    dimensions: int = 8
+
+    def fail(self, *failures: Any) -> None:
+        self.failures += failures
+
+    def bodies(self, path: str = "/v1/chat/completions") -> list[dict[str, Any]]:
+        return [request.body for request in self.requests if request.path == path]
+
+
+@contextmanager
+def model_server(flavour: str = "openai", port: int = 0) -> Iterator[ModelServer]:
+    state = ModelServer(flavour)
+    http = _Server(("127.0.0.1", port), type("Handler", (_Handler,), {"state": state}))
+    state.url = f"http://127.0.0.1:{http.server_port}/v1"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        http.shutdown()
+        http.server_close()
+        thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who gave up has closed the connection; nothing of it is worth a traceback."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    state: ModelServer
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self._json(200, {"object": "list", "data": [{"id": "small"}, {"id": "large"}]})
+
+    def do_POST(self) -> None:
+        state = self.state
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
+        path = urllib.parse.unquote(self.path)
+        state.requests.append(Request(path, body, self.headers.get("Authorization", "")))
+        failure = state.failures.pop(0) if state.failures else None
+        if state.key and self.headers.get("Authorization") != f"Bearer {state.key}":
+            given = self.headers.get("Authorization", "")
+            self._error(401, f"Incorrect API key provided: {given}", "invalid_api_key")
+        elif isinstance(failure, Slow):
+            time.sleep(failure.seconds)
+            self.close_connection = True
+        elif isinstance(failure, Status):
+            self._error(failure.code, failure.message, failure.kind, failure.headers)
+        elif isinstance(failure, Body):
+            self._bytes(200, failure.data, {"Content-Type": failure.type})
+        elif body.get("model") == state.missing:
+            self._error(404, f'model "{state.missing}" not found, try pulling it first', "not_found_error")
+        elif path == "/v1/chat/completions":
+            self._chat(body, failure if isinstance(failure, Dripping) else Dripping())
+        elif path == "/v1/embeddings":
+            vectors = [embed(text, state.dimensions) for text in body["input"]]
+            data = [{"index": number, "embedding": vector} for number, vector in enumerate(vectors)]
+            self._json(200, {"data": data[::-1], "usage": {"prompt_tokens": len(data)}})
+        elif path == "/v1/rerank":
+            self._json(200, {"results": rerank(body)})
+        else:
+            self._error(404, f"no route {path}", "")
+
+    def _chat(self, body: dict[str, Any], dripping: Dripping) -> None:
+        if self.state.flavour == "bare" and ("tools" in body or "response_format" in body):
+            name = "tools" if "tools" in body else "response_format"
+            self._error(400, f"{name} is not supported by this model", "invalid_request_error")
+            return
+        message, finish = self._message(body)
+        counted = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+        if not body.get("stream"):
+            choice = {"index": 0, "message": message, "finish_reason": finish}
+            self._json(200, {"id": "c1", "choices": [choice], "usage": counted})
+            return
+        events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in _deltas(message)]
+        events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+        if self.state.flavour == "openai" and body.get("stream_options", {}).get("include_usage"):
+            events.append({"choices": [], "usage": counted})
+        self._events([json.dumps(event) for event in events] + ["[DONE]"], dripping)
+
+    def _message(self, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        state = self.state
+        choice, said = body.get("tool_choice"), state.says(body) if state.says else None
+        forced = choice is not None and state.flavour != "ollama"
+        if forced and not isinstance(said, dict):
+            name = choice["function"]["name"] if isinstance(choice, dict) else body["tools"][-1]["function"]["name"]
+            said = {"name": name, "arguments": state.structured}
+        if isinstance(said, dict):
+            arguments = said["arguments"]
+            if state.flavour != "ollama" and not isinstance(arguments, str):
+                arguments = json.dumps(arguments)
+            call = {"id": "" if state.flavour == "ollama" else "call_1", "type": "function"}
+            call["function"] = {"name": said["name"], "arguments": arguments}  # type: ignore[assignment]
+            return {"role": "assistant", "content": None, "tool_calls": [call]}, state.finish or "tool_calls"
+        if (
+            said is None
+            and state.structured is not None
+            and ("response_format" in body or "JSON schema" in str(body["messages"][0]["content"]))
+        ):
+            said = state.structured if isinstance(state.structured, str) else json.dumps(state.structured)
+        if said is None:
+            said = "echo: " + str(body["messages"][-1]["content"])
+        return {"role": "assistant", "content": said}, state.finish or "stop"
+
+    def _error(self, status: int, message: str, kind: str, headers: dict[str, str] | None = None) -> None:
+        error: Any = {"message": message, "type": kind, "code": kind}
+        self._json(status, {"error": message if self.state.flavour == "ollama" else error}, headers)
+
+    def _json(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
+        self._bytes(status, json.dumps(value).encode(), {"Content-Type": "application/json", **(headers or {})})
+
+    def _bytes(self, status: int, data: bytes, headers: dict[str, str]) -> None:
+        with suppress(ConnectionError):
+            self.send_response(status)
+            for key, value in {"Content-Length": str(len(data)), **headers}.items():
+                self.send_header(key, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+    def _events(self, events: list[str], dripping: Dripping) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        with suppress(ConnectionError):
+            for event in events[: dripping.events]:
+                time.sleep(dripping.pause)
+                data = f"data: {event}\n\n".encode()
+                self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+                self.wfile.flush()
+            if dripping.events is None:
+                self.wfile.write(b"0\r\n\r\n")
+                return
+        self.close_connection = True
+
+
+def _deltas(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """A message in the pieces of a stream; arguments come in two parts, objects as a whole and without an index."""
+    if not message.get("tool_calls"):
+        return [{"content": word} for word in re.findall(r"\s*\S+", message["content"])]
+    (call,) = message["tool_calls"]
+    arguments = call["function"]["arguments"]
+    if not isinstance(arguments, str):
+        return [{"tool_calls": [call]}]
+    half = len(arguments) // 2
+    first = {"index": 0, **call, "function": {"name": call["function"]["name"], "arguments": arguments[:half]}}
+    return [{"tool_calls": [first]}, {"tool_calls": [{"index": 0, "function": {"arguments": arguments[half:]}}]}]
+
+
+def embed(text: str, dimensions: int) -> list[float]:
+    vector = [0.0] * dimensions
+    for word in re.findall(r"\w+|\S", text.lower()) or ["."]:
+        vector[sum(map(ord, word)) % dimensions] += 1.0
+    return vector
+
+
+def rerank(body: dict[str, Any]) -> list[dict[str, Any]]:
+    query = set(re.findall(r"\w+", body["query"].lower()))
+    shared = [len(query & set(re.findall(r"\w+", text.lower()))) for text in body["documents"]]
+    scored = sorted(((count / max(1, len(query)), index) for index, count in enumerate(shared)), reverse=True)
+    return [{"index": index, "relevance_score": score} for score, index in scored]
