@@ -1,52 +1,143 @@
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, count, styled, with_surface
+from hive_agents.cli.surface import Surface, console, count, styled, with_surface
 
 if TYPE_CHECKING:
+    from hive_agents.importing import ImportReport
     from hive_agents.workspace import Workspace
+
+SHOWN = 20
 
 
 @with_surface()
 def command(
     surface: Surface,
-    sources: Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders or globs.")],
-    to: Annotated[str, typer.Option("--to", help="Where below documents/.")] = "documents",
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SOURCE]...", help="Files, folders or globs (default: all that were imported before)."),
+    ] = None,
+    to: Annotated[str | None, typer.Option("--to", help="Where below documents/.")] = None,
+    rev: Annotated[
+        str | None, typer.Option("--rev", help="A revision of the git repository that SOURCE is in.")
+    ] = None,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete documents whose files are gone, unasked.")] = False,
+    theirs: Annotated[
+        bool, typer.Option("--theirs", help="Take the source's text where a document was edited by hand.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on: import whenever something changes there.")] = False,
     tenant: Annotated[list[str] | None, typer.Option("--tenant", help="Whose documents these are.")] = None,
     view: Annotated[list[str] | None, typer.Option("--view", help="Who may view: user:ID, group:ID, tenant.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what the same files became before.")] = False,
 ) -> None:
-    """Bring your own files in: Markdown, HTML, PDF, DOCX, PPTX, text, reStructuredText."""
-    from hive_agents.errors import HiveError
-    from hive_agents.importing import ImportFailure, import_files
+    """Bring your own files in, and again what changed there: Markdown, HTML, PDF, Office, notebooks, text and more."""
+    from hive_agents.importing import changes, import_sources
 
     place = surface.workspace
-    paths = _expanded(sources)
-    if to.startswith(("/", "~")):
-        raise HiveError.of("HIVE-409", f"--to {to} is not below documents/", fix="name a folder such as documents/mine")
-    below = to.removeprefix("documents").strip("/")
     metadata = _labels(tenant or [], view or [])
-    try:
-        report = import_files(
-            paths, place.documents / below, root=place.documents, metadata=metadata, overwrite=overwrite
+
+    def once(given: Sequence[str], revision: str | None) -> ImportReport:
+        with surface.progress() as progress:
+            report = import_sources(
+                place,
+                given,
+                to=to,
+                rev=revision,
+                metadata=metadata,
+                theirs=theirs,
+                may_delete=_asked(surface, delete),
+                progress=progress,
+            )
+        surface.show(_value(report), *_told(place, report))
+        return report
+
+    report = once(sources or [], rev)
+    if watch:
+        console(stderr=True).print("watching; Ctrl-C ends it and what is imported stays")
+        for _ in changes(place):
+            once([], None)
+    raise typer.Exit(1 if report.skipped or report.conflicts else 0)
+
+
+def _asked(surface: Surface, delete: bool) -> Callable[[Sequence[str], bool], bool]:
+    """Return what decides on deletions: `--delete`, else a person at the terminal, else nobody."""
+    import sys
+
+    def may_delete(doc_ids: Sequence[str], everything: bool) -> bool:
+        if delete and not everything:
+            return True
+        if surface.as_json or surface.quiet or not sys.stdin.isatty():
+            return False
+        err = console(stderr=True)
+        err.print(
+            f"{count(len(doc_ids), 'document')} left the source" + (", which is gone" if everything else "") + ":"
         )
-    except ImportFailure as failure:
-        raise HiveError.of("HIVE-409", str(failure), fix="name a folder below documents/ with --to") from None
-    lines: list[Any] = [f"imported {count(len(report.imported), 'document')}"]
-    lines += [f"  {doc_id}" for doc_id in report.imported[:20]]
+        for doc_id in doc_ids[:SHOWN]:
+            err.print(f"  {doc_id}")
+        if len(doc_ids) > SHOWN:
+            err.print(f"  … and {len(doc_ids) - SHOWN} more")
+        return typer.confirm("delete them from documents/?", default=False, err=True)
+
+    return may_delete
+
+
+def _value(report: ImportReport) -> dict[str, Any]:
+    return {
+        "imported": report.imported,
+        "skipped": report.skipped,
+        "added": report.added,
+        "changed": report.changed,
+        "renamed": report.renamed,
+        "deleted": report.deleted,
+        "gone": report.gone,
+        "kept": report.kept,
+        "conflicts": report.conflicts,
+        "unchanged": report.unchanged,
+        "still_skipped": report.still_skipped,
+        "ignored": report.ignored,
+    }
+
+
+def _told(place: Workspace, report: ImportReport) -> list[Any]:
+    lines: list[Any] = [
+        f"imported {count(len(report.imported), 'document')}: {len(report.added)} added, {len(report.changed)} changed;"
+        f" {len(report.renamed)} renamed, {len(report.deleted)} deleted, {report.unchanged} unchanged"
+    ]
+    lines += _some([f"  {doc_id}" for doc_id in report.imported])
+    lines += _some([f"  {moved['from']} -> {moved['to']}" for moved in report.renamed])
+    lines += _some([f"  deleted {doc_id}" for doc_id in report.deleted])
+    for conflict in report.conflicts:
+        where = f"; what changed there: {conflict['note']}" if conflict["note"] else ""
+        lines.append(styled(f"both changed: {conflict['doc_id']}: {conflict['message']}{where}", "yellow"))
+    if any(conflict["note"] for conflict in report.conflicts):
+        lines.append("  to take the source's text instead: hive import FILE --theirs")
+    if report.kept:
+        lines.append(f"kept {count(len(report.kept), 'document')} that you edited or deleted by hand")
+    if report.gone:
+        lines.append(
+            styled(f"{count(len(report.gone), 'document')} left the source and stay until --delete:", "yellow")
+        )
+        lines += _some([f"  {doc_id}" for doc_id in report.gone])
     lines += [styled(f"skipped {skipped['file']}: {skipped['message']}", "red") for skipped in report.skipped]
+    if report.still_skipped:
+        lines.append(f"still not readable, as told before: {count(report.still_skipped, 'file')}")
+    if report.ignored:
+        why = ", ".join(f"{number} {reason}" for reason, number in sorted(report.ignored.items()))
+        lines.append(f"ignored: {why}")
     unseen = _unseen(place, report.imported)
     if unseen:
         which = "it" if len(report.imported) == 1 else "them" if unseen == len(report.imported) else f"{unseen} of them"
         lines.append(f"nobody but a tenant's admins will see {which}: name --tenant and --view")
-    if report.imported:
+    if report.imported or report.deleted or report.renamed:
         lines.append("next: hive index")
-    surface.show({"imported": report.imported, "skipped": report.skipped}, *lines)
-    raise typer.Exit(1 if report.skipped else 0)
+    return lines
+
+
+def _some(lines: list[str]) -> list[str]:
+    return lines[:SHOWN] + ([f"  … and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])
 
 
 def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
@@ -69,26 +160,7 @@ def _unseen(place: Workspace, doc_ids: list[str]) -> int:
     """How many of the documents have no reader, by their front matter and the grants as they are now."""
     from hive_agents.access import AccessLabels, AccessRules, labels_in_file
 
+    if place.settings.access.mode == "open":
+        return 0
     documents = [(doc_id, labels_in_file(place, doc_id) or AccessLabels()) for doc_id in doc_ids]
     return int(AccessRules.load(place).unseen(documents).sum())
-
-
-def _expanded(sources: list[str]) -> list[Path]:
-    """Files and folders; a pattern that the shell did not expand is expanded here."""
-    import glob
-    import os
-
-    from hive_agents.errors import HiveError
-
-    paths: list[Path] = []
-    for given in sources:
-        source = os.path.expanduser(given)  # a quoted ~ reaches us as it is
-        found = (
-            [Path(source)]
-            if Path(source).exists()
-            else [Path(name) for name in sorted(glob.glob(source, recursive=True))]
-        )
-        if not found:
-            raise HiveError.of("HIVE-409", f"there is no {source}", fix="name a file, a folder or a glob")
-        paths += found
-    return paths

@@ -69,6 +69,16 @@ def values(text: str, file: str) -> dict[str, Any]:
     return found
 
 
+def number_text(text: str) -> float | str:
+    """Return the number where it is written as Python writes it, else its text: version 3.10 isn't 3.1.
+
+    >>> number_text("3.5"), number_text("3.10")
+    (3.5, '3.10')
+    """
+    number = float(text)
+    return number if str(number) == text else text
+
+
 def render(metadata: Mapping[str, Any], body: str) -> str:
     """Return a document's text; without metadata the body alone, behind empty front matter where it looks like some."""
     if not metadata:

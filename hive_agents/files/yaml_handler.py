@@ -6,6 +6,7 @@ has no end.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -31,6 +32,31 @@ class _Loader(yaml.SafeLoader):
     def construct_document(self, node: Any) -> Any:
         _require_distinct_keys(node)
         return super().construct_document(node)
+
+
+def _as_written(construct: Any) -> Any:
+    """Return a constructor that takes a value over only where writing it gives the same text again.
+
+    A version 3.10 is no number, 007 no seven, `NO` a country: what would lose its text stays text.
+    """
+
+    def value(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+        text = str(node.value)
+        made = construct(loader, node)
+        if isinstance(made, float) and not math.isfinite(made):
+            return made
+        written = str(made).lower() if isinstance(made, bool) else str(made)
+        return made if written == (text.lower() if isinstance(made, bool) else text) else text
+
+    return value
+
+
+for _tag, _construct in (
+    ("int", _Loader.construct_yaml_int),
+    ("float", _Loader.construct_yaml_float),
+    ("bool", _Loader.construct_yaml_bool),
+):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _as_written(_construct))
 
 
 class _Dumper(yaml.SafeDumper):

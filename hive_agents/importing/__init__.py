@@ -1,7 +1,8 @@
 """A user's own files become documents: each kind as Markdown, with a report of what could not be read.
 
-It stands on files and the workspace, and knows nothing of the index. A new kind of file is a reader `from_…` and a line
-in `conversion`; what all kinds have in common goes to `imported`.
+It stands on files, the store and the workspace, and knows nothing of the index. A new kind of file is a reader `from_…`
+and a line in `conversion`; what all kinds have in common goes to `imported`. `syncing` keeps documents and sources in
+step.
 """
 
 import lazy_loader

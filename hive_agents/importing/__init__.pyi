@@ -1,13 +1,17 @@
 from .conversion import (
     KINDS as KINDS,
     convert as convert,
-)
-from .files import (
-    ImportReport as ImportReport,
-    Skipped as Skipped,
-    import_files as import_files,
+    convert_bytes as convert_bytes,
 )
 from .imported import (
     Imported as Imported,
     ImportFailure as ImportFailure,
+)
+from .importing import (
+    changes as changes,
+    import_sources as import_sources,
+)
+from .syncing import (
+    ImportReport as ImportReport,
+    Skipped as Skipped,
 )

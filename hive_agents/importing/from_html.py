@@ -10,11 +10,16 @@ from bs4 import BeautifulSoup, Tag
 from bs4.dammit import EncodingDetector
 from markdownify import MarkdownConverter
 
-from hive_agents.importing.from_text import decode
+from hive_agents.importing.decoding import decode
+from hive_agents.importing.html_tables import regular_tables
 from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.markdown import escape, fence, plain_lines
 
-_NO_CONTENT = "script, style, nav, aside, form, noscript, template, svg, iframe, button, footer, [hidden], .headerlink"
+_NO_CONTENT = (
+    "script, style, nav, aside, form, noscript, template, svg, iframe, button, footer, [hidden], .headerlink, .linenos,"
+    " [role=navigation], [role=search], [role=banner], [role=contentinfo], .sphinxsidebar, .related, .navheader,"
+    " .navfooter, .breadcrumb, .breadcrumbs, .skip-link, .toctree-wrapper"
+)
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|sourceCode)-(\w[\w+#-]*)")
 _NOT_LANGUAGES = {"default", "none", "text"}
 
@@ -37,6 +42,7 @@ def from_markup(markup: str) -> Imported:
     title = " ".join(named.get_text(" ").split()) if named else ""
     if soup.title:
         soup.title.decompose()
+    regular_tables(content)
     markdown = _Converter().convert_soup(content)
     return Imported(re.sub(r"[ \t]+$", "", markdown, flags=re.M).strip() + "\n", title or None)
 
@@ -90,9 +96,7 @@ class _Converter(MarkdownConverter):
         return f"\n\n{fence(element.get_text(), _language(element) or '')}\n\n" if text.strip() else ""
 
     def convert_td(self, element: Tag, text: str, parent_tags: set[str]) -> str:
-        span = str(element.get("colspan", "1"))
-        covered = min(int(span), 100) - 1 if span.isdigit() else 0
-        return f" {' '.join(text.split()).replace('|', chr(92) + '|')} |" + "  |" * covered
+        return f" {' '.join(text.split()).replace('|', chr(92) + '|')} |"
 
     convert_th = convert_td
 

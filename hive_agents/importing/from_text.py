@@ -1,67 +1,156 @@
-"""Kinds that are text already."""
+"""Plain text: paragraphs as they are, a heading only where it is underlined or numbered, aligned text as code.
+
+Nothing of it is taken for Markdown: `# name:` is a line of a configuration, not a heading.
+"""
 
 from __future__ import annotations
 
-import codecs
 import re
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from hive_agents.errors import HiveError
-from hive_agents.files import frontmatter
-from hive_agents.importing.imported import Imported, ImportFailure
+from hive_agents.importing.decoding import decode
+from hive_agents.importing.imported import Imported
+from hive_agents.importing.markdown import escape, fence, plain_lines
 
-_MARKS = [
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-]
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-
-
-def decode(data: bytes, declared: str | None = None) -> str:
-    """The text, its lines ended by a newline; the encoding is what a mark or the file says, else UTF-8.
-
-    Never guessed: a wrong guess fills the index with words that nobody can search for.
-    """
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), declared or "utf-8")
-    try:
-        text = data.decode(encoding).removeprefix("\ufeff")
-    except LookupError:
-        raise ImportFailure(f"its encoding is called {encoding!r}, which nothing knows; save it as UTF-8") from None
-    except UnicodeDecodeError as error:
-        if b"\0" in data[:4096]:
-            raise ImportFailure("holds binary data, not text; does its suffix fit?") from None
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ImportFailure(f"not valid {encoding.upper()} (line {line}); save it as UTF-8") from None
-    if len(_CONTROL.findall(text)) > len(text) // 200:
-        raise ImportFailure("holds binary data, not text; does its suffix fit?")
-    return _CONTROL.sub("", re.sub(r"\r\n?|\f", "\n", text))
-
-
-def from_markdown(data: bytes) -> Imported:
-    metadata, body = split(decode(data))
-    title = metadata.get("title")
-    return Imported(body, title if isinstance(title, str) else None, metadata)
-
-
-def split(text: str) -> tuple[dict[str, Any], str]:
-    """Return (front matter as YAML has it, body). Raises: ImportFailure."""
-    try:
-        block, body = frontmatter.split(text, "")
-        return frontmatter.values(block, ""), body
-    except HiveError as error:
-        found = error.diagnostics[0]
-        why = found.message.removeprefix("the ").replace("front matter: ", "front matter is not valid YAML: ", 1)
-        raise ImportFailure(f"its {why} (line {found.line}); {found.fix}") from None
+_RULE = re.compile(r"^\s*([=\-~^*_#+\"'.:])\1{2,}\s*$")
+_UNDERLINES = "=-~^\"'*+#"
+_NUMBERED = re.compile(
+    r"^(?P<number>(?:\d{1,2}\.){1,4}(?:\d{1,2})?|(?:Chapter|Section|Appendix)\s+\w+[.:]?)\s+(?P<words>\S.*)$"
+)
+_ITEM = re.compile(r"^(?P<indent>\s*)(?P<mark>[-*+o•·]|\d{1,3}[.)]|\(?[a-z0-9]{1,2}\))\s+(?P<words>\S.*)$")
+_COLUMNS = re.compile(r"\S(?:\t+| {3,})\S")
+_CODE_LINE = re.compile(r"^\s*(?:\$\s|//|/\*|--|;;|<\w|[{}]|\w+\s*[=({].*[;{)}]\s*$|.*[;{}]\s*$|#\S)")
+_LONGEST_HEADING = 90
 
 
 def from_text(data: bytes) -> Imported:
-    return Imported(decode(data).strip("\n") + "\n")
+    text = decode(data)
+    shown = text_as_markdown(text)
+    return Imported(shown + "\n" if shown else "", _title(_lines(text)))
 
 
-def from_rst_bytes(data: bytes) -> Imported:
-    from hive_agents.importing.rst import from_rst
+def text_as_markdown(text: str) -> str:
+    """Return Markdown that shows the text's paragraphs, lists and aligned lines as they are."""
+    return "\n\n".join(_markdown(list(_blocks(_lines(text)))))
 
-    return from_rst(decode(data))
+
+def _lines(text: str) -> list[str]:
+    return [line.expandtabs(8).rstrip() for line in text.split("\n")]
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the runs of lines between empty ones; a rule, or a heading with its underline, is a block of its own."""
+    block: list[str] = []
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        below = lines[number + 1] if number + 1 < len(lines) else ""
+        if not block and _is_heading(line, below):
+            yield [line, below]
+            number += 2
+            continue
+        if line.strip():
+            block.append(line)
+        elif block:
+            yield block
+            block = []
+        number += 1
+    if block:
+        yield block
+
+
+def _is_heading(line: str, below: str) -> bool:
+    """Whether a line is underlined: by a rule that is about as long as it."""
+    words = line.strip()
+    if not words or len(words) > _LONGEST_HEADING or _RULE.match(line) or not _RULE.match(below):
+        return False
+    return (
+        below.strip()[0] in _UNDERLINES
+        and re.search(r"\w", words) is not None
+        and len(below.strip()) <= len(words) + 6
+        and len(below.strip()) * 2 >= len(words)
+    )
+
+
+def _markdown(blocks: Sequence[list[str]]) -> Iterator[str]:
+    levels: list[str] = []
+    code: list[str] = []
+    for block in blocks:
+        aligned = _is_aligned(block)
+        if code and not (aligned and _indent(block) == _indent(code)):
+            yield fence("\n".join(code))
+            code = []
+        if len(block) == 2 and _is_heading(*block):
+            mark = block[1].strip()[0]
+            if mark not in levels:
+                levels.append(mark)
+            yield f"{'#' * min(levels.index(mark) + 1, 6)} {escape(block[0].strip())}"
+        elif all(_RULE.match(line) for line in block):
+            continue
+        elif (heading := _numbered(block)) is not None:
+            yield heading
+        elif aligned:
+            code = [*code, "", *block] if code else list(block)
+        else:
+            yield _paragraph(block)
+    if code:
+        yield fence("\n".join(code))
+
+
+def _numbered(block: Sequence[str]) -> str | None:
+    """Return the heading of a block that is one numbered line such as `2.1 Installing`, else None."""
+    found = _NUMBERED.match(block[0]) if len(block) == 1 and len(block[0]) <= _LONGEST_HEADING else None
+    if found is None or found["words"][-1] in ".,;:!?" or not found["words"][0].isupper():
+        return None
+    depth = len(re.findall(r"\d+", found["number"])) or 1
+    return f"{'#' * min(depth, 6)} {escape(block[0].strip())}"
+
+
+def _is_aligned(block: Sequence[str]) -> bool:
+    """Whether the lines mean something as they stand: columns, code, drawings."""
+    if _ITEM.match(block[0]) and not any(_COLUMNS.search(line) for line in block):
+        return False
+    columns = sum(bool(_COLUMNS.search(line.strip())) for line in block)
+    code = sum(bool(_CODE_LINE.match(line)) for line in block)
+    signs = sum(len(re.findall(r"[^\w\s.,;:'\"()\-]", line)) for line in block)
+    letters = sum(len(re.findall(r"\w", line)) for line in block)
+    return (
+        (len(block) > 1 and columns * 2 >= len(block))
+        or code * 2 > len(block)
+        or (letters > 0 and signs > letters and len(block) > 1)
+    )
+
+
+def _indent(block: Sequence[str]) -> int:
+    return min(len(line) - len(line.lstrip()) for line in block if line.strip())
+
+
+def _paragraph(block: Sequence[str]) -> str:
+    """Return a paragraph, or a list where its lines begin items; every line stays a line."""
+    indent = _indent(block)
+    lines: list[str] = []
+    depths: list[int] = []
+    for line in block:
+        item = _ITEM.match(line[indent:])
+        if item and (lines or _ITEM.match(block[0][indent:])):
+            depth = len(item["indent"])
+            while depths and depths[-1] > depth:
+                depths.pop()
+            if not depths or depths[-1] < depth:
+                depths.append(depth)
+            mark = item["mark"] if re.fullmatch(r"\d{1,3}[.)]", item["mark"]) else "-"
+            words = escape(item["words"])
+            lettered = mark == "-" and item["mark"] not in "-*+o•·"
+            prefix = f"{escape(item['mark'])} " if lettered else ""
+            lines.append(f"{'  ' * (len(depths) - 1)}{mark} {prefix}{words}")
+        elif depths:
+            lines.append(f"{'  ' * len(depths)}{plain_lines(escape(line.strip()))}")
+        else:
+            lines.append(plain_lines(escape(line.strip())))
+    return "\n".join(lines)
+
+
+def _title(lines: Sequence[str]) -> str | None:
+    """Return the first line where it is a heading, else None."""
+    first = next(_blocks(lines), [])
+    return first[0].strip() if len(first) == 2 and _is_heading(*first) else None

@@ -12,8 +12,13 @@ class ImportFailure(Exception):
 
 @dataclass(frozen=True)
 class Imported:
-    """A file as Markdown; `metadata` is the front matter of a source that is Markdown already."""
+    """A file as Markdown.
+
+    `metadata` is the front matter of a source that has one. `source` is the whole text of a source that is a document
+    as it stands, so that a document without anything to add keeps every byte.
+    """
 
     markdown: str
     title: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    source: str | None = None

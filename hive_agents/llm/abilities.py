@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from hive_agents.files import Format, atomic_write, locked
+from hive_agents.files import Format, atomic_write, locked, read_bytes
 
 Way = Literal["tool", "schema", "prompt"]
 WAYS: tuple[Way, ...] = ("tool", "schema", "prompt")
@@ -47,7 +47,7 @@ class AbilityFile:
 
     def _read(self) -> dict[str, Abilities]:
         try:
-            stored = json.loads(self._file.read_bytes()) if self._file is not None else {}
+            stored = json.loads(read_bytes(self._file)) if self._file is not None else {}
             return {key: Abilities.model_validate(one) for key, one in stored.items()}
         except (OSError, ValueError, AttributeError, ValidationError):
             return {}  # what can't be read is found out again

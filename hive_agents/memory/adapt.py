@@ -114,7 +114,7 @@ def accepted_notes(workspace: Workspace, *, tenant: str, agent_id: str, of: str)
     """
     path = memory_folder(workspace, tenant, agent_id, of) / ACCEPTED
     with disk_errors(path):
-        return jsontext.decode(path.read_bytes(), workspace.relative(path)) if path.exists() else ""
+        return jsontext.decode(read_bytes(path), workspace.relative(path)) if path.exists() else ""
 
 
 def _split(text: str) -> tuple[str, list[str], str]:

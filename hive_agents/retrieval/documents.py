@@ -81,7 +81,7 @@ def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document
     metadata: dict[str, Any] = {}
     warnings = []
     for name, schema in collection.fields.items():
-        if name in ("title", "content") or values.get(name) is None:
+        if name in ("title", "content") or values.get(name) is None or not str(values[name]).strip():
             continue
         try:
             metadata[name] = _typed(values[name], schema)
@@ -101,24 +101,39 @@ def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document
 
 def _typed(value: Any, schema: FieldSchema) -> Any:
     if isinstance(value, list):
-        return [_typed(item, schema) for item in value if item is not None]
+        return [_typed(item, schema) for item in value if item is not None and str(item).strip()]
     if isinstance(value, dict):
         raise ValueError("a mapping can't be a value")
     if schema.type in ("text", "keyword"):
         return keyword_text(value)
     if schema.type == "boolean":
-        if not isinstance(value, bool):
+        known = value if isinstance(value, bool) else _SPOKEN.get(str(value).lower())
+        if known is None:
             raise ValueError(f"{value!r} is neither true nor false")
-        return value
+        return known
     if schema.type == "number":
+        value = _number(value) if isinstance(value, str) else value
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= sys.float_info.max:
             raise ValueError(f"{value!r}"[:40])
         return value
     return iso_date(value)
 
 
+_SPOKEN = {"yes": True, "on": True, "no": False, "off": False}
+
+
+def _number(text: str) -> float:
+    """Return what front matter left as text because a number would not be written so, such as 1.50 or 007."""
+    if "n" in text.lower():  # nan and infinity are no amounts
+        raise ValueError(f"{text!r}"[:40])
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r}"[:40]) from None
+
+
 def keyword_text(value: Any) -> str:
-    """A keyword as text: YAML reads `draft: yes` as a boolean and `version: 2.0` as a number.
+    """A keyword as text; `draft: true` is `true`, and a number is as Python writes it.
 
     >>> keyword_text(True), keyword_text(2.0)
     ('true', '2.0')

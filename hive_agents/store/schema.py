@@ -363,4 +363,29 @@ MIGRATIONS = (
         detail TEXT NOT NULL
     );
     """,
+    """
+    CREATE TABLE import_sources (
+        source INTEGER PRIMARY KEY,
+        path TEXT NOT NULL,
+        pattern TEXT NOT NULL,
+        place TEXT NOT NULL,
+        rev TEXT,
+        metadata TEXT NOT NULL,
+        at TEXT NOT NULL,
+        UNIQUE (path, pattern, place)
+    );
+    CREATE TABLE imports (
+        source INTEGER NOT NULL REFERENCES import_sources (source),
+        file TEXT NOT NULL,
+        doc_id TEXT UNIQUE,
+        file_hash TEXT,
+        recipe TEXT,
+        written BLOB,
+        pending BLOB,
+        moved_from TEXT,
+        refused TEXT,
+        at TEXT NOT NULL,
+        PRIMARY KEY (source, file)
+    ) WITHOUT ROWID;
+    """,
 )

@@ -13,10 +13,12 @@ ALLOWED = {
     "hive_agents/copilot/language.py": "shipped with the package",
     "hive_agents/diagnostics.py": "shipped with the package",
     "hive_agents/importing/conversion.py": "files that the user imports, from anywhere",
+    "hive_agents/importing/ignoring.py": "beside files that the user imports, from anywhere",
     "hive_agents/llm/prices.py": "shipped with the package",
     "hive_agents/retrieval/minilm.py": "the model's weights, by the path of the settings",
     "hive_agents/retrieval/minilm_tokens.py": "shipped with the package",
     "hive_agents/sample.py": "a workspace that is being made",
+    "hive_agents/trust.py": "outside of all workspaces",
 }
 
 

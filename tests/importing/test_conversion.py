@@ -134,7 +134,7 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, kind: str, request: p
         ("a.docx", b"PK\x03\x04 broken", "broken .docx"),
         ("a.pptx", b"hello", "broken .pptx"),
         ("a.docx", bytes.fromhex("d0cf11e0a1b11ae1") + b"old", "password"),
-        ("a.xyz", b"hello", ".xyz is not supported"),
+        ("a.xyz", b"hello", ".xyz: not a supported kind of file"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from docutils import nodes
 from docutils.core import publish_doctree
 
+from hive_agents.importing.decoding import decode
 from hive_agents.importing.imported import Imported
 from hive_agents.importing.rst.dialect import sphinx_dialect
 from hive_agents.importing.rst.writer import MarkdownWriter
@@ -21,6 +22,10 @@ _SETTINGS = {
     "syntax_highlight": "none",
     "smart_quotes": False,
 }
+
+
+def from_rst_bytes(data: bytes) -> Imported:
+    return from_rst(decode(data))
 
 
 def from_rst(text: str) -> Imported:

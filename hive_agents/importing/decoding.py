@@ -1,0 +1,44 @@
+"""Bytes as text."""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from hive_agents.importing.imported import ImportFailure
+
+_MARKS = [
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+]
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|.\x08")  # colours, and the overstrikes of formatted manual pages
+_FEW = 0.02
+
+
+def decode(data: bytes, declared: str | None = None) -> str:
+    """Return the text, its lines ended by a newline; the encoding is what a mark or the file says, else UTF-8.
+
+    Where that fails, Windows-1252 is taken only if at most 2 % of the bytes are no ASCII: a wrong guess would fill the
+    index with words that nobody can search for.
+    Raises: ImportFailure for anything else.
+    """
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), declared or "utf-8")
+    try:
+        text = data.decode(encoding).removeprefix("\ufeff")
+    except LookupError:
+        raise ImportFailure(f"its encoding is called {encoding!r}, which nothing knows; save it as UTF-8") from None
+    except UnicodeDecodeError as error:
+        if b"\0" in data[:4096]:
+            raise ImportFailure("holds binary data, not text; does its suffix fit?") from None
+        if len(data) - len(data.decode("ascii", "ignore")) > len(data) * _FEW:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise ImportFailure(f"not valid {encoding.upper()} (line {line}); save it as UTF-8") from None
+        text = data.decode("windows-1252", "replace")
+    text = _TERMINAL.sub("", text)
+    if len(_CONTROL.findall(text)) > len(text) // 200:
+        raise ImportFailure("holds binary data, not text; does its suffix fit?")
+    return _CONTROL.sub("", re.sub(r"\r\n?|[\f\v\x85\u2028\u2029]", "\n", text))

@@ -1,0 +1,186 @@
+"""AsciiDoc: headings, lists, blocks, tables and inline signs as Markdown; no other file is ever read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hive_agents.importing.decoding import decode
+from hive_agents.importing.imported import Imported
+from hive_agents.importing.markdown import code_span, fence, table
+
+_HEADING = re.compile(r"^(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?$")
+_ATTRIBUTE = re.compile(r"^:(!?[\w-]+!?):(?:\s+(.*))?$")
+_BLOCK_LINE = re.compile(r"^\[(?P<about>[^\]]*)\]$")
+_TITLE = re.compile(r"^\.(?=[^\s.])(.+)$")
+_DELIMITER = re.compile(r"^(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|--|```.*|/{4,}|\|===|,===|:===|!===)$")
+_ITEM = re.compile(r"^\s*(?P<mark>\*{1,5}|-|\.{1,5}|\d+\.)\s+(?P<words>\S.*)$")
+_TERM = re.compile(r"^\s*(?P<term>\S.*?)(?:::+|;;)(?:\s+(?P<words>\S.*))?$")
+_ADMONITION = re.compile(r"^(NOTE|TIP|IMPORTANT|WARNING|CAUTION):\s+(.*)$")
+_MACRO_LINE = re.compile(
+    r"^(?:include|toc|ifdef|ifndef|ifeval|endif|image|video|audio|comment)::[^\[]*\[(?P<words>[^\]]*)\]$"
+)
+_CODE = {"source", "listing", "literal"}
+
+
+def from_asciidoc(data: bytes) -> Imported:
+    reader = _Reader(decode(data).split("\n"))
+    blocks = [block for block in reader.blocks(0) if block.strip()]
+    metadata = {
+        key: value for key, value in reader.attributes.items() if key in ("author", "revdate", "revnumber", "keywords")
+    }
+    return Imported("\n\n".join(blocks) + "\n" if blocks else "", reader.title, metadata)
+
+
+class _Reader:
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        self.title: str | None = None
+        self.attributes: dict[str, str] = {}
+
+    def blocks(self, number: int, end: str | None = None) -> Iterator[str]:
+        """Yield the Markdown of each block from line `number` to the delimiter `end`; the line after goes to `next`."""
+        about = ""
+        paragraph: list[str] = []
+        while number < len(self.lines):
+            line = self.lines[number].rstrip()
+            number += 1
+            if end is not None and line == end:
+                break
+            begins = self._begins(line, bool(paragraph))
+            if paragraph and (not line or line == "+" or begins):
+                yield self._paragraph(paragraph, about)
+                paragraph, about = [], ""
+            if not begins:
+                if line and line != "+":
+                    paragraph.append(line)
+                continue
+            if found := _DELIMITER.match(line):
+                self.next = number
+                yield self._delimited(found[1], about)
+                number, about = self.next, ""
+            elif found := _BLOCK_LINE.match(line):
+                about = found["about"] or about
+            elif found := _HEADING.match(line):
+                yield self._heading(len(found[1]), found[2])
+                about = ""
+            elif found := _TITLE.match(line):
+                yield f"**{self._inline(found[1])}**"
+            elif found := _ATTRIBUTE.match(line):
+                self.attributes[found[1]] = found[2] or ""
+            elif (found := _MACRO_LINE.match(line)) and line.startswith("image") and found["words"]:
+                yield f"(Image: {self._inline(found['words'].split(',')[0].strip(chr(34)))})"
+        if paragraph:
+            yield self._paragraph(paragraph, about)
+        self.next = number
+
+    def _begins(self, line: str, inside: bool) -> bool:
+        """Whether a line begins, or is, something other than the text of a paragraph."""
+        if _DELIMITER.match(line) or _BLOCK_LINE.match(line) or line.startswith("//") or _MACRO_LINE.match(line):
+            return True
+        return bool(_ATTRIBUTE.match(line)) or (not inside and bool(_HEADING.match(line) or _TITLE.match(line)))
+
+    def _heading(self, level: int, words: str) -> str:
+        text = self._inline(words)
+        if self.title is None and level == 1:
+            self.title = re.sub(r"[*`\\]", "", text)
+        return f"{'#' * level} {text}"
+
+    def _delimited(self, mark: str, about: str) -> str:
+        kind, _, rest = about.partition(",")
+        start = self.next
+        if mark.startswith("```"):
+            return fence("\n".join(self._until("```")), mark[3:].strip())
+        if mark in ("|===", ",===", ":===", "!==="):
+            return self._table(self._until(mark), mark[0])
+        if mark[0] == "/" or kind == "comment":
+            self._until(mark)
+            return ""
+        if (mark[0] in "-." and mark != "--") or kind in _CODE:
+            body = re.sub(r"[ \t]*<[\d.]+>[ \t]*$", "", "\n".join(self._until(mark)), flags=re.M)
+            return fence(body, rest.split(",")[0].strip() if kind == "source" else "")
+        inner = "\n\n".join(block for block in self.blocks(start, mark) if block.strip())
+        if mark[0] == "_" or kind.upper() in ("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION", "QUOTE"):
+            label = (
+                f"**{kind.capitalize()}**\n\n"
+                if kind.upper() in ("NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION")
+                else ""
+            )
+            return "\n".join(f"> {line}".rstrip() for line in (label + inner).split("\n"))
+        return inner
+
+    def _until(self, mark: str) -> list[str]:
+        start = self.next
+        end = next((n for n in range(start, len(self.lines)) if self.lines[n].rstrip() == mark), len(self.lines))
+        self.next = end + 1
+        return self.lines[start:end]
+
+    def _table(self, lines: list[str], separator: str) -> str:
+        sign = re.escape(separator if separator in "|!" else {",": ",", ":": ":"}[separator])
+        rows: list[list[str]] = []
+        if separator not in "|!":
+            rows = [[self._inline(cell.strip()) for cell in re.split(sign, line)] for line in lines if line.strip()]
+            return table(rows)
+        cell = re.compile(rf"(?:(?P<span>\d*(?:\.\d+)?)\+)?[<^>.]*[aehlmsd]?{sign}")
+        width = 0
+        cells: list[str] = []
+        for line in lines:
+            starts = list(cell.finditer(line))
+            if not line.strip():
+                width = width or len(cells)  # an empty line behind the first row: it is the head
+                continue
+            if not starts or starts[0].start() != 0:
+                if cells:
+                    cells[-1] += " " + line[: starts[0].start() if starts else len(line)].strip()
+                elif not starts:
+                    continue
+            for found, after in zip(starts, [*starts[1:], None], strict=True):
+                across = (found["span"] or "1").split(".")[0] or "1"
+                cells.append(line[found.end() : after.start() if after else len(line)].strip())
+                cells += [""] * (min(int(across), 50) - 1)
+            width = width or (len(cells) if len(starts) > 1 else 0)
+        width = width or max(len(cells), 1)
+        shown = [self._inline(text) for text in cells]
+        return table([shown[at : at + width] for at in range(0, len(shown), width)])
+
+    def _paragraph(self, lines: list[str], about: str) -> str:
+        kind = about.split(",")[0]
+        if kind in _CODE or (lines[0].startswith(" ") and not _ITEM.match(lines[0])):
+            return fence("\n".join(lines), about.split(",")[1].strip() if kind == "source" and "," in about else "")
+        if found := _ADMONITION.match(lines[0]):
+            return f"> **{found[1].capitalize()}**: " + self._inline(" ".join([found[2], *lines[1:]]))
+        if _ITEM.match(lines[0]) or _TERM.match(lines[0]):
+            return "\n".join(self._items(lines))
+        return "\n".join(self._inline(line.removesuffix(" +")) for line in lines)
+
+    def _items(self, lines: list[str]) -> Iterator[str]:
+        depth = 0
+        for line in lines:
+            item, term = _ITEM.match(line), _TERM.match(line)
+            if item:
+                mark = item["mark"]
+                depth = len(mark) - 1 if mark[0] in "*." else 0
+                words = re.sub(r"^\[[ x*]\]\s+", "", item["words"])
+                yield f"{'  ' * depth}{'1.' if mark[0] == '.' or mark[0].isdigit() else '-'} {self._inline(words)}"
+            elif term and not line.startswith(" "):
+                depth = 0
+                yield f"- **{self._inline(term['term'])}**" + (
+                    f": {self._inline(term['words'])}" if term["words"] else ""
+                )
+            else:
+                yield f"{'  ' * (depth + 1)}{self._inline(line.strip())}"
+
+    def _inline(self, text: str) -> str:
+        text = re.sub(r"\{([\w-]+)\}", lambda found: self.attributes.get(found[1]) or found[0], text)
+        text = re.sub(r"\[\[[^\]]*\]\]|\(\(\(.*?\)\)\)|indexterm:\[[^\]]*\]", "", text)
+        text = re.sub(r"<<[^,>]*?,\s*([^>]*)>>", r"\1", text)
+        text = re.sub(r"<<#?([^>]*)>>", lambda found: found[1].strip("_").replace("_", " ").replace("-", " "), text)
+        text = re.sub(r"(?:link|xref):([^\[\s]*)\[([^\]]*?)(?:,[^\]]*)?\]", lambda found: found[2] or found[1], text)
+        text = re.sub(r"\b((?:https?|mailto):[^\s\[\]]+)\[\]", r"<\1>", text)
+        text = re.sub(r"\b((?:https?|mailto):[^\s\[\]]+)\[([^\],]+)[^\]]*\]", r"[\2](\1)", text)
+        text = re.sub(r"image:[^\[\s]+\[([^\],]*)[^\]]*\]", r"(Image: \1)", text)
+        text = re.sub(r"(?:kbd|btn|menu|footnote|pass|term):[^\[\s]*\[([^\]]*)\]", r"\1", text)
+        text = re.sub(
+            r"`\+([^`]+)\+`|(?<!\w)\+([^+\s][^+]*)\+(?!\w)", lambda found: code_span(found[1] or found[2]), text
+        )
+        return re.sub(r"(?<![\w*])\*(\S(?:[^*]*\S)?)\*(?![\w*])", r"**\1**", text)

@@ -1,0 +1,42 @@
+"""EML: who wrote to whom, when, about what, and the text; what is attached is named."""
+
+from __future__ import annotations
+
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any
+
+from hive_agents.importing.from_text import text_as_markdown
+from hive_agents.importing.imported import Imported, ImportFailure
+from hive_agents.importing.markdown import escape
+
+_HEADERS = ("From", "To", "Cc", "Date")
+
+
+def from_mail(data: bytes) -> Imported:
+    message = message_from_bytes(data, policy=policy.default)
+    if not isinstance(message, EmailMessage) or not any(name in message for name in ("From", "Subject", "Date")):
+        raise ImportFailure("holds no mail: it has neither From nor Subject nor Date")
+    subject = " ".join(str(message.get("Subject", "")).split())
+    about = [f"- {name}: {escape(' '.join(str(message[name]).split()))}" for name in _HEADERS if message.get(name)]
+    attached = [part.get_filename() for part in message.iter_attachments() if part.get_filename()]
+    parts = [f"# {escape(subject)}" if subject else "", "\n".join(about), _body(message)]
+    if attached:
+        parts.append("Attached: " + escape(", ".join(map(str, attached))))
+    metadata: dict[str, Any] = {}
+    sent = getattr(message.get("Date"), "datetime", None)
+    if sent is not None:
+        metadata["date"] = sent.date().isoformat()
+    return Imported("\n\n".join(part for part in parts if part) + "\n", subject or None, metadata)
+
+
+def _body(message: EmailMessage) -> str:
+    plain = message.get_body(("plain",))
+    if plain is not None:
+        return text_as_markdown(str(plain.get_content()))
+    markup = message.get_body(("html",))
+    if markup is None:
+        return ""
+    from hive_agents.importing.from_html import from_markup
+
+    return from_markup(str(markup.get_content())).markdown.strip()

@@ -1,0 +1,59 @@
+"""Jupyter notebooks: Markdown cells as they are, code as code, and what it printed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hive_agents.importing.decoding import decode
+from hive_agents.importing.imported import Imported, ImportFailure
+from hive_agents.importing.markdown import fence
+
+_LONGEST_OUTPUT = 4000
+_PICTURE = re.compile(r"!\[([^\]]*)\]\((?:data:|attachment:)[^)]*\)")
+
+
+def from_notebook(data: bytes) -> Imported:
+    try:
+        notebook: Any = json.loads(decode(data))
+        cells = notebook.get("cells")
+        if cells is None:  # before format 4
+            cells = [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
+        about = notebook.get("metadata", {})
+        language = about.get("language_info", {}).get("name") or about.get("kernelspec", {}).get("language") or ""
+        blocks = [block for cell in cells for block in _blocks(cell, language)]
+        title = about.get("title")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ImportFailure(f"not a notebook: {type(error).__name__}: {error}") from None
+    return Imported("\n\n".join(blocks) + "\n" if blocks else "", title if isinstance(title, str) and title else None)
+
+
+def _blocks(cell: Mapping[str, Any], language: str) -> Iterator[str]:
+    text = _joined(cell.get("source", cell.get("input", ""))).strip("\n")
+    kind = cell.get("cell_type")
+    if kind == "heading" and text.strip():
+        yield f"{'#' * int(cell.get('level', 1))} {text.strip()}"
+    elif kind == "markdown" and text.strip():
+        yield _PICTURE.sub(r"(Image: \1)", text)
+    elif kind == "code" and text.strip():
+        yield fence(text, language)
+    elif kind == "raw" and text.strip():
+        yield fence(text)
+    for output in cell.get("outputs", []):
+        shown = _output(output).strip()
+        if shown:
+            yield fence(shown if len(shown) <= _LONGEST_OUTPUT else shown[:_LONGEST_OUTPUT] + "\n…")
+
+
+def _output(output: Mapping[str, Any]) -> str:
+    """Return what an output says in words; pictures, and the traceback below an error, are left out."""
+    if output.get("output_type") in ("error", "pyerr"):
+        return f"{output.get('ename', '')}: {output.get('evalue', '')}"
+    data = output.get("data", output)
+    return _joined(output.get("text") or data.get("text/plain") or "")
+
+
+def _joined(text: Any) -> str:
+    return "".join(map(str, text)) if isinstance(text, list) else str(text)

@@ -1,0 +1,66 @@
+"""XLSX: a heading for each sheet that is shown, its cells as a table, each as the sheet shows it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import warnings
+from typing import Any
+
+import openpyxl
+
+from hive_agents.importing.from_csv import rows_as_markdown
+from hive_agents.importing.imported import Imported
+from hive_agents.importing.markdown import escape
+from hive_agents.importing.office import checked_package
+
+
+def from_xlsx(data: bytes) -> Imported:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of extensions that it drops, such as coloured bars
+        book = openpyxl.load_workbook(checked_package(data, "xlsx"), data_only=True)
+    parts = []
+    for sheet in book.worksheets:
+        if sheet.sheet_state != "visible":
+            continue
+        _repeat_merged(sheet)
+        rows = [[_shown(cell) for cell in row] for row in sheet.iter_rows()]
+        rows = [row for row in rows if any(row)]
+        used = [number for number in range(max(map(len, rows), default=0)) if any(row[number] for row in rows)]
+        if used:
+            parts.append(f"## {escape(sheet.title)}\n\n{rows_as_markdown([[row[n] for n in used] for row in rows])}")
+    title = str(book.properties.title or "").strip()
+    return Imported("\n\n".join(parts) + "\n" if parts else "", title or None)
+
+
+def _repeat_merged(sheet: Any) -> None:
+    """Give each row of a merged cell its value, as a row keeps its meaning alone."""
+    for area in list(sheet.merged_cells.ranges):
+        first = sheet.cell(area.min_row, area.min_col)
+        sheet.unmerge_cells(str(area))
+        for row in range(area.min_row + 1, area.max_row + 1):
+            below = sheet.cell(row, area.min_col)
+            below.value, below.number_format = first.value, first.number_format
+
+
+def _shown(cell: Any) -> str:
+    value, form = cell.value, cell.number_format or ""
+    if value is None:
+        return ""
+    if isinstance(value, dt.datetime) and value.time() == dt.time():
+        return value.date().isoformat()
+    if isinstance(value, (dt.datetime, dt.date, dt.time)):
+        return value.isoformat(" ") if isinstance(value, dt.datetime) else value.isoformat()
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, (int, float)):
+        plain = re.sub(r'"[^"]*"|\[[^\]]*\]|\\.', "", form.split(";")[0])
+        decimals = len(found[1]) if (found := re.search(r"\.(0+)", plain)) else 0
+        if "%" in plain:
+            return f"{value * 100:.{decimals}f}%"
+        if re.fullmatch(r"0{2,}", plain) and float(value).is_integer():
+            return f"{int(value):0{len(plain)}d}"
+        if decimals and "E" not in plain:
+            return f"{value:.{decimals}f}"
+        return f"{value:.15g}" if isinstance(value, float) else str(value)
+    return str(value)

@@ -1,0 +1,88 @@
+"""What of a folder is nobody's document: hidden files, installed packages, build output, and what `.gitignore` says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from hive_agents.importing.imported import ImportFailure
+
+_ALWAYS = {"node_modules", "bower_components", "__pycache__", "__pypackages__", "site-packages", "_build"}
+_MADE = {
+    "build": ("pyproject.toml", "setup.py", "package.json", "CMakeLists.txt", "build.gradle", "build.gradle.kts"),
+    "dist": ("pyproject.toml", "setup.py", "package.json"),
+    "out": ("package.json", "CMakeLists.txt"),
+    "target": ("Cargo.toml", "pom.xml", "build.sbt"),
+    "vendor": ("go.mod", "composer.json", "Gemfile"),
+}
+"""Folders that are build output only beside one of these files: a guide may have a chapter called "build"."""
+
+
+def folder_is_ignored(folder: Path) -> str | None:
+    """Return why nothing of this folder is imported, None where it may be."""
+    name = folder.name
+    if name.startswith("."):
+        return "hidden"
+    if name in _ALWAYS or name.endswith(".egg-info"):
+        return "installed or built"
+    if (folder / "pyvenv.cfg").exists():
+        return "a virtual environment"
+    beside = next((file for file in _MADE.get(name, ()) if (folder.parent / file).exists()), None)
+    return f"build output, by the {beside} beside it" if beside else None
+
+
+@dataclass(frozen=True)
+class _Rules:
+    folder: Path
+    spec: GitIgnoreSpec
+
+
+class GitIgnore:
+    """The `.gitignore` files that hold in a folder: its own, those above it up to the repository, those below.
+
+    Rules from above that ignore the folder itself don't hold: whoever names a folder means it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        above = []
+        for folder in (root, *root.parents):
+            above.append(folder)
+            if (folder / ".git").exists():
+                break
+        else:
+            above = [root]  # in no repository
+        self._rules = [rules for folder in reversed(above[1:]) if (rules := _read(folder)) is not None]
+        if above[1:] and self.ignores(root, is_folder=True):
+            self._rules = []
+
+    def enter(self, folder: Path) -> None:
+        """Take over the rules of a folder; folders come before what is in them."""
+        rules = _read(folder)
+        if rules is not None:
+            self._rules.append(rules)
+
+    def ignores(self, path: Path, *, is_folder: bool = False) -> bool:
+        """Whether the nearest rule that says anything about the path ignores it."""
+        for rules in reversed(self._rules):
+            if path != rules.folder and path.is_relative_to(rules.folder):
+                relative = path.relative_to(rules.folder).as_posix() + ("/" if is_folder else "")
+                verdict = rules.spec.check_file(relative).include
+                if verdict is not None:
+                    return verdict
+        return False
+
+
+def _read(folder: Path) -> _Rules | None:
+    try:
+        lines: Iterable[str] = (folder / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ImportFailure(f"{folder / '.gitignore'} cannot be read: {error.strerror}") from error
+    try:
+        return _Rules(folder, GitIgnoreSpec.from_lines(lines))
+    except ValueError as error:
+        raise ImportFailure(f"{folder / '.gitignore'}: {error}") from error

@@ -1,0 +1,224 @@
+"""`hive import`: which sources are meant, and their sync one after the other."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from hive_agents.errors import HiveError
+from hive_agents.importing.imported import ImportFailure
+from hive_agents.importing.records import Records, Source
+from hive_agents.importing.sources import below_one_another, commit_of, list_files, split_pattern
+from hive_agents.importing.syncing import ImportReport, Progress, Sync
+from hive_agents.store import connected
+from hive_agents.workspace import Workspace
+
+POLL_SECONDS = 1.0
+MayDelete = Callable[[Sequence[str], bool], bool]
+"""Asked with the documents whose files are gone, and whether that is all that their source had."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    path: Path
+    pattern: str
+    place: str
+    only: PurePosixPath | None = None
+
+
+def import_sources(
+    workspace: Workspace,
+    given: Sequence[str],
+    *,
+    to: str | None = None,
+    rev: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    theirs: bool = False,
+    may_delete: MayDelete = lambda doc_ids, everything: False,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Bring `documents/` up to date with files, folders, patterns or a revision; none given: with all remembered ones.
+
+    `to` is a folder below `documents/`; without it a remembered source keeps its place. `metadata` goes into each
+    document's front matter, over what the file says itself, and is remembered as well.
+
+    Raises: HIVE-409 for a source that isn't there, or a place outside `documents/`; 402, 403.
+    """
+    report = ImportReport()
+    with workspace.exclusive("importing"), connected(workspace.database) as connection:
+        workspace.documents.mkdir(exist_ok=True)
+        records = Records(connection)
+        remembered = records.sources()
+        wanted = list(_wanted(workspace, given, to, remembered)) if given else [_again(one) for one in remembered]
+        if not wanted:
+            fix = "name files, folders or patterns: hive import PATH…"
+            raise HiveError.of("HIVE-409", "no source is remembered yet", fix=fix)
+        for one in wanted:
+            before = _same(remembered, one)
+            source = records.remember(
+                one.path,
+                one.pattern,
+                one.place,
+                rev if rev is not None else (before.rev if before else None),
+                metadata if metadata else (before.metadata if before else {}),
+            )
+            sync = Sync(workspace, connection, source, report, theirs=theirs, progress=progress)
+            _sync(records, source, sync, report, one.only, may_delete)
+    return report
+
+
+def _sync(
+    records: Records,
+    source: Source,
+    sync: Sync,
+    report: ImportReport,
+    only: PurePosixPath | None,
+    may_delete: MayDelete,
+) -> None:
+    """Sync one source; a source that is gone as a whole is deleted only by a person who was asked about it."""
+    lost = None
+    try:
+        gone = sync.run(only)
+    except ImportFailure as failure:
+        gone = sync.everything()
+        lost = str(failure)
+        if source.rev is not None or not gone:
+            report.skip(source.shown, lost)
+            if not records.of(source):
+                records.forget(source)
+            return
+    doc_ids = [record.doc_id for record in gone if record.doc_id is not None]
+    if doc_ids and may_delete(doc_ids, lost is not None and len(doc_ids) > 1):
+        sync.delete(gone)
+        if lost is not None:
+            records.forget(source)
+        return
+    report.gone += doc_ids
+    if lost is not None:
+        report.skip(source.shown, lost)
+
+
+def _wanted(
+    workspace: Workspace, given: Sequence[str], to: str | None, remembered: Sequence[Source]
+) -> Iterator[_Wanted]:
+    place = None if to is None else _place(workspace, to)
+    paths, patterns = [], []
+    for text in given:
+        path, pattern = split_pattern(os.path.expanduser(text))
+        if not path.exists() and not any(one.path == _absolute(path) for one in remembered):
+            raise HiveError.of("HIVE-409", f"there is no {path}", fix="name a file, a folder or a glob")
+        if pattern:
+            if not list_files(path, pattern).found:
+                raise HiveError.of("HIVE-409", f"there is no {text}", fix="name a file, a folder or a glob")
+            patterns.append((path, pattern))
+        else:
+            paths.append(path)
+    for path, pattern in patterns:
+        yield from _placed(_absolute(path), pattern, place, "", remembered)
+    paths = list(below_one_another(paths))
+    files = [_absolute(path) for path in paths if not path.is_dir()]
+    common = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
+    for path in map(_absolute, paths):
+        below = path.parent.relative_to(common).as_posix() if path in files else path.name if len(given) > 1 else ""
+        yield from _placed(path, "", place, "" if below == "." else below, remembered)
+
+
+def _placed(path: Path, pattern: str, place: str | None, below: str, remembered: Sequence[Source]) -> Iterator[_Wanted]:
+    """Yield the remembered sources that a path is, or lies in; else a new one."""
+    known = [one for one in remembered if (one.path, one.pattern) == (path, pattern)]
+    if place is not None:
+        known = [one for one in known if one.place == _joined(place, below)]
+    if known:
+        yield from map(_again, known)
+        return
+    around = [
+        one
+        for one in remembered
+        if not pattern and not one.pattern and one.path in path.parents and (place is None or one.place == place)
+    ]
+    if around:
+        nearest = max(around, key=lambda one: len(one.path.parts))
+        yield _Wanted(nearest.path, "", nearest.place, PurePosixPath(path.relative_to(nearest.path).as_posix()))
+        return
+    yield _Wanted(path, pattern, _joined(place or "", _folded(below)))
+
+
+def _folded(below: str) -> str:
+    return "/".join(part.strip(".") or "unnamed" for part in PurePosixPath(below).parts)
+
+
+def _joined(place: str, below: str) -> str:
+    joined = PurePosixPath(place, below).as_posix()
+    return "" if joined == "." else joined
+
+
+def _again(source: Source) -> _Wanted:
+    return _Wanted(source.path, source.pattern, source.place)
+
+
+def _same(remembered: Sequence[Source], wanted: _Wanted) -> Source | None:
+    key = (wanted.path, wanted.pattern, wanted.place)
+    return next((one for one in remembered if (one.path, one.pattern, one.place) == key), None)
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))
+
+
+def _place(workspace: Workspace, to: str) -> str:
+    """Return the folder below `documents/` that `--to` names. Raises: HIVE-409 where it leads out."""
+    fix = "name a folder below documents/ with --to, such as documents/mine"
+    if to.startswith(("/", "~")):
+        raise HiveError.of("HIVE-409", f"--to {to} is not below documents/", fix=fix)
+    below = to.removeprefix("./").removeprefix("documents").strip("/")
+    root = workspace.documents.resolve()
+    if not (workspace.documents / below).resolve().is_relative_to(root) or any(
+        part.startswith(".") for part in PurePosixPath(below).parts
+    ):
+        raise HiveError.of("HIVE-409", f"{to} is outside the documents folder", fix=fix)
+    return PurePosixPath(below).as_posix() if below else ""
+
+
+def changes(workspace: Workspace) -> Iterator[None]:
+    """Yield whenever a remembered source has changed on disk and then been still for a moment, for ever."""
+    seen = _state(workspace)
+    while True:
+        time.sleep(POLL_SECONDS)
+        now = _state(workspace)
+        if now == seen:
+            continue
+        while (later := _stood_still(workspace)) != now:  # an editor or a checkout is still writing
+            now = later
+        seen = now
+        yield
+
+
+def _stood_still(workspace: Workspace) -> dict[str, object]:
+    time.sleep(POLL_SECONDS / 2)
+    return _state(workspace)
+
+
+def _state(workspace: Workspace) -> dict[str, object]:
+    """Return size and time of each file of the remembered sources, and the commit of each revision."""
+    with connected(workspace.database) as connection:
+        sources = Records(connection).sources()
+    state: dict[str, object] = {}
+    for source in sources:
+        try:
+            if source.rev is not None:
+                state[source.shown] = commit_of(source.path, source.rev)
+                continue
+            found = list_files(source.path, source.pattern).found
+        except ImportFailure as failure:
+            state[source.shown] = str(failure)
+            continue
+        for one in found:
+            with suppress(OSError):
+                status = os.stat(one.shown)
+                state[one.shown] = (status.st_size, status.st_mtime_ns)
+    return state

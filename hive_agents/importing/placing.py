@@ -1,0 +1,50 @@
+"""Which document a file becomes: its place below `documents/`, and its text."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from hive_agents.files import frontmatter
+from hive_agents.importing.imported import Imported
+
+ORIGIN = "source_file"
+_LONGEST = 120
+
+
+def places(relative: PurePosixPath) -> Iterator[str]:
+    """Yield the doc_ids that a file may have, best first: two files whose names become the same keep both.
+
+    No part can be hidden, empty, or lead out of the folder.
+
+    >>> names = places(PurePosixPath("HR Team/Leave Policy (2024).docx"))
+    >>> [next(names) for _ in range(3)]
+    ['hr-team/leave-policy-2024.md', 'hr-team/leave-policy-2024-docx.md', 'hr-team/leave-policy-2024-2.md']
+    """
+    stem, suffix = relative.stem, relative.suffix
+    if suffix == ".gz":
+        stem, suffix = PurePosixPath(stem).stem, PurePosixPath(stem).suffix or suffix
+    *folders, name = [_slug(part) for part in (*relative.parts[:-1], stem)]
+    yield "/".join([*folders, f"{name}.md"])
+    if suffix:
+        yield "/".join([*folders, f"{name}-{_slug(suffix)}.md"])
+    number = 2
+    while True:
+        yield "/".join([*folders, f"{name}-{number}.md"])
+        number += 1
+
+
+def _slug(part: str) -> str:
+    folded = unicodedata.normalize("NFC", part).lower()
+    return re.sub(r"[^\w.]+", "-", folded)[:_LONGEST].strip("-.") or "unnamed"
+
+
+def document_text(imported: Imported, file: PurePosixPath, metadata: Mapping[str, Any]) -> str:
+    """Return the text of the document that a file becomes."""
+    if imported.source is not None:
+        return frontmatter.render({**imported.metadata, **metadata}, imported.markdown) if metadata else imported.source
+    title = imported.title or re.sub(r"[-_\s]+", " ", file.stem).strip()
+    return frontmatter.render({"title": title, **imported.metadata, **metadata, ORIGIN: file.name}, imported.markdown)

@@ -1,0 +1,138 @@
+"""What an import remembers: its sources, and of each file what was made of it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hive_agents.store import transaction
+
+
+@dataclass(frozen=True)
+class Source:
+    """A remembered source; `place` is its folder below `documents/`, "" for the top."""
+
+    number: int
+    path: Path
+    pattern: str
+    place: str
+    rev: str | None
+    metadata: Mapping[str, Any]
+    at: str
+
+    @property
+    def shown(self) -> str:
+        where = str(self.path / self.pattern) if self.pattern else str(self.path)
+        return f"{where} at {self.rev}" if self.rev is not None else where
+
+
+@dataclass(frozen=True)
+class Record:
+    """One file of a source.
+
+    `written` is the text that the import wrote last, None before that; `pending` what it was about to write when it was
+    killed. `moved_from` is the file's earlier name while its document moves. `refused` says why a file became no
+    document; then `doc_id` is None.
+    """
+
+    file: str
+    doc_id: str | None
+    file_hash: str | None
+    recipe: str | None
+    written: str | None = None
+    pending: str | None = None
+    moved_from: str | None = None
+    refused: str | None = None
+
+
+class Records:
+    """The tables `import_sources` and `imports`; whoever writes holds the workspace's lock."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def sources(self) -> list[Source]:
+        rows = self._connection.execute(
+            "SELECT source, path, pattern, place, rev, metadata, at FROM import_sources ORDER BY source"
+        )
+        return [
+            Source(number, Path(path), pattern, place, rev, json.loads(metadata), at)
+            for number, path, pattern, place, rev, metadata, at in rows
+        ]
+
+    def remember(self, path: Path, pattern: str, place: str, rev: str | None, metadata: Mapping[str, Any]) -> Source:
+        """Record a source, or its new revision and metadata; return it."""
+        self._connection.execute(
+            "INSERT INTO import_sources (path, pattern, place, rev, metadata, at) VALUES (?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET rev = excluded.rev, metadata = excluded.metadata",
+            (str(path), pattern, place, rev, json.dumps(dict(metadata), sort_keys=True), _now()),
+        )
+        return next(one for one in self.sources() if (one.path, one.pattern, one.place) == (path, pattern, place))
+
+    def forget(self, source: Source) -> None:
+        with transaction(self._connection):
+            self._connection.execute("DELETE FROM imports WHERE source = ?", (source.number,))
+            self._connection.execute("DELETE FROM import_sources WHERE source = ?", (source.number,))
+
+    def synced(self, source: Source) -> None:
+        self._connection.execute("UPDATE import_sources SET at = ? WHERE source = ?", (_now(), source.number))
+
+    def of(self, source: Source) -> dict[str, Record]:
+        """Return the source's records by file."""
+        rows = self._connection.execute(
+            "SELECT file, doc_id, file_hash, recipe, written, pending, moved_from, refused FROM imports"
+            " WHERE source = ? ORDER BY file",
+            (source.number,),
+        )
+        return {
+            file: Record(file, doc_id, file_hash, recipe, _text(written), _text(pending), moved_from, refused)
+            for file, doc_id, file_hash, recipe, written, pending, moved_from, refused in rows
+        }
+
+    def doc_ids(self) -> set[str]:
+        """Return the documents of all sources."""
+        return {row[0] for row in self._connection.execute("SELECT doc_id FROM imports WHERE doc_id IS NOT NULL")}
+
+    def change(self, source: Source, put: Iterable[Record] = (), drop: Iterable[str] = ()) -> None:
+        """Write the records and remove those of the files in `drop`, all at once."""
+        with transaction(self._connection):
+            self._connection.executemany(
+                "DELETE FROM imports WHERE source = ? AND file = ?", [(source.number, file) for file in drop]
+            )
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO imports (source, file, doc_id, file_hash, recipe, written, pending, moved_from,"
+                " refused, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (
+                        source.number,
+                        one.file,
+                        one.doc_id,
+                        one.file_hash,
+                        one.recipe,
+                        _blob(one.written),
+                        _blob(one.pending),
+                        one.moved_from,
+                        one.refused,
+                        _now(),
+                    )
+                    for one in put
+                ],
+            )
+
+
+def _blob(text: str | None) -> bytes | None:
+    return None if text is None else zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
+
+
+def _text(blob: bytes | None) -> str | None:
+    return None if blob is None else zlib.decompress(blob).decode("utf-8", "surrogatepass")
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,215 @@
+"""Where documents come from: a file, a folder, a pattern, or a revision of a git repository on disk."""
+
+from __future__ import annotations
+
+import glob
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from hive_agents.importing.conversion import MAX_BYTES, read
+from hive_agents.importing.ignoring import GitIgnore, folder_is_ignored
+from hive_agents.importing.imported import ImportFailure
+
+_GIT_SECONDS = 120
+_LINK, _SUBMODULE = "120000", "160000"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One file of a source: `file` is its path below the source, `read` its bytes (raises ImportFailure)."""
+
+    file: PurePosixPath
+    shown: str
+    read: Callable[[], bytes]
+
+
+@dataclass
+class Listing:
+    """What a source holds now.
+
+    `refused` says of a path why it can't be listed or followed; what lay below it must not look deleted. `ignored`
+    counts the files and folders left out, by reason.
+    """
+
+    found: list[Found] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+    ignored: dict[str, int] = field(default_factory=dict)
+
+    def ignore(self, why: str) -> None:
+        self.ignored[why] = self.ignored.get(why, 0) + 1
+
+
+def list_files(path: Path, pattern: str = "", rev: str | None = None) -> Listing:
+    """Return what a source holds, in order of names.
+
+    `pattern` is a glob below `path`; `rev` names a revision of the git repository that `path` is in.
+    Raises: ImportFailure where the source itself can't be listed.
+    """
+    if rev is not None:
+        return _revision(path, rev)
+    if not path.exists():
+        raise ImportFailure("no such file")
+    if not path.is_dir():
+        if not path.is_file():
+            raise ImportFailure("neither a file nor a folder")
+        return Listing([_on_disk(path, Path(path.name))])
+    return _folder(path, _matching(path, pattern) if pattern else None)
+
+
+def _folder(root: Path, wanted: set[Path] | None) -> Listing:
+    listing = Listing()
+    rules = GitIgnore(root.resolve())
+    inside = root.resolve()
+
+    def unreadable(error: OSError) -> None:
+        folder = Path(str(error.filename))
+        if folder.resolve() == inside:
+            raise ImportFailure(f"cannot be listed: {error.strerror}")
+        listing.refused[_key(folder.relative_to(inside))] = f"cannot be read: {error.strerror}"
+
+    for name, subfolders, files in os.walk(inside, onerror=unreadable):
+        folder = Path(name)
+        rules.enter(folder)
+        kept = []
+        for below in sorted(subfolders):
+            path = folder / below
+            why = folder_is_ignored(path) or (".gitignore" if rules.ignores(path, is_folder=True) else None)
+            if why is not None:
+                listing.ignore(why)
+            elif path.is_symlink():
+                listing.refused[_key(path.relative_to(inside))] = "a link to a folder; import the folder itself"
+            else:
+                kept.append(below)
+        subfolders[:] = kept
+        for below in sorted(files):
+            path = folder / below
+            if wanted is not None and path not in wanted:
+                continue
+            if below.startswith("."):
+                listing.ignore("hidden")
+            elif rules.ignores(path):
+                listing.ignore(".gitignore")
+            elif not path.resolve().is_relative_to(inside):
+                listing.refused[_key(path.relative_to(inside))] = "a link that leaves the folder"
+            elif path.is_file():
+                listing.found.append(_on_disk(path, path.relative_to(inside)))
+    return listing
+
+
+def _matching(root: Path, pattern: str) -> set[Path]:
+    """Return the files that a pattern names, and all files below the folders that it names."""
+    inside = root.resolve()
+    found: set[Path] = set()
+    for name in glob.iglob(pattern, root_dir=inside, recursive=True):
+        path = inside / name
+        if path.is_dir() and "**" not in pattern:  # with ** the pattern names what is below by itself
+            found |= {Path(folder, file) for folder, _, files in os.walk(path) for file in files}
+        else:
+            found.add(path)
+    return found
+
+
+def _on_disk(path: Path, relative: Path) -> Found:
+    return Found(PurePosixPath(_key(relative)), str(path), lambda: read(path))
+
+
+def _key(relative: Path) -> str:
+    """Return a path as records keep it: bytes that are no text stand there escaped."""
+    return relative.as_posix().encode("utf-8", "backslashreplace").decode()
+
+
+def commit_of(path: Path, rev: str) -> str:
+    """Return the commit that a revision is now. Raises: ImportFailure where the repository has none of that name."""
+    folder = path if path.is_dir() else path.parent
+    try:
+        return _git(folder, "rev-parse", "--verify", "--end-of-options", f"{rev}^{{commit}}").decode().strip()
+    except ImportFailure as failure:
+        raise ImportFailure(f"has no revision {rev}: {failure}") from None
+
+
+def _revision(path: Path, rev: str) -> Listing:
+    folder = path if path.is_dir() else path.parent
+    commit = commit_of(path, rev)
+    listing = Listing()
+    blobs: list[tuple[PurePosixPath, str]] = []
+    for entry in _git(folder, "ls-tree", "-r", "-z", commit).split(b"\0"):
+        if not entry:
+            continue
+        about, _, name = entry.partition(b"\t")
+        mode, _, oid = about.decode().split()
+        file = PurePosixPath(name.decode("utf-8", "backslashreplace"))
+        if not path.is_dir() and file.name != path.name:
+            continue
+        if any(part.startswith(".") for part in file.parts):
+            listing.ignore("hidden")
+        elif mode == _SUBMODULE:
+            listing.refused[str(file)] = "a submodule; import its own repository"
+        elif mode == _LINK:
+            listing.refused[str(file)] = "a link in a revision; import what it points to"
+        else:
+            blobs.append((file, oid))
+    contents = _Blobs(folder, [oid for _, oid in blobs])
+    for file, oid in blobs:
+        listing.found.append(Found(file, f"{rev}:{file}", lambda oid=oid: contents.of(oid)))  # type: ignore[misc]
+    return listing
+
+
+class _Blobs:
+    """Files of a revision, read in order of their listing by one `git cat-file`."""
+
+    def __init__(self, folder: Path, oids: list[str]) -> None:
+        self._folder = folder
+        self._sizes = self._read_sizes(oids)
+
+    def of(self, oid: str) -> bytes:
+        if self._sizes.get(oid, 0) > MAX_BYTES:
+            raise ImportFailure(f"larger than {MAX_BYTES // 1_000_000} MB; split it")
+        return _git(self._folder, "cat-file", "blob", oid)
+
+    def _read_sizes(self, oids: list[str]) -> dict[str, int]:
+        told = _git(self._folder, "cat-file", "--batch-check=%(objectname) %(objectsize)", stdin="\n".join(oids))
+        lines = (line.split() for line in told.decode().splitlines())
+        return {line[0]: int(line[1]) for line in lines if len(line) == 2 and line[1].isdigit()}
+
+
+def _git(folder: Path, *arguments: str, stdin: str = "") -> bytes:
+    """Return what git says of a repository on disk: no hook, no network, no question. Raises: ImportFailure."""
+    quiet = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(
+            command, input=stdin.encode(), capture_output=True, timeout=_GIT_SECONDS, env={**os.environ, **quiet}
+        )
+    except FileNotFoundError:
+        raise ImportFailure("reading a revision needs git, which isn't installed") from None
+    except subprocess.TimeoutExpired:
+        raise ImportFailure(f"git did not answer within {_GIT_SECONDS} seconds") from None
+    if done.returncode:
+        why = done.stderr.decode(errors="replace").strip().splitlines() or ["git failed"]
+        raise ImportFailure(why[-1].removeprefix("fatal: "))
+    return done.stdout
+
+
+def split_pattern(given: str) -> tuple[Path, str]:
+    """Return the folder that a pattern begins in, and the pattern below it; the whole path where it is none.
+
+    >>> split_pattern("docs/v3.*/**")
+    (PosixPath('docs'), 'v3.*/**')
+    """
+    path = Path(given)
+    if path.exists() or not glob.has_magic(given):
+        return path, ""
+    parts = path.parts
+    fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+    return Path(*parts[:fixed]), str(Path(*parts[fixed:]))
+
+
+def below_one_another(paths: list[Path]) -> Iterator[Path]:
+    """Yield the paths that lie in no other one of them, each once: a shell's `**` names folders and their files."""
+    resolved = {path.resolve(): path for path in paths}
+    for place, path in resolved.items():
+        if not any(parent in resolved for parent in place.parents):
+            yield path

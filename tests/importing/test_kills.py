@@ -1,0 +1,85 @@
+"""An import that is killed at any instant: the next one finishes, and nothing that a person wrote is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hive_agents.importing import import_sources
+from hive_agents.workspace import Workspace
+
+KILLED = 99
+PROGRAM = f"""
+import os, sys
+from hive_agents.importing import import_sources
+from hive_agents.workspace import Workspace
+
+root, left, after = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "after"
+
+def counted(call):
+    def wrapper(*arguments, **options):
+        global left
+        left -= 1
+        if left == 0 and not after:
+            os._exit({KILLED})
+        result = call(*arguments, **options)
+        if left == 0:
+            os._exit({KILLED})
+        return result
+    return wrapper
+
+os.replace, os.unlink = counted(os.replace), counted(os.unlink)
+import_sources(Workspace(root), [], may_delete=lambda gone, everything: True)
+"""
+
+
+def prepared(folder: Path) -> Workspace:
+    """A workspace with an import behind it, and a source that changed in every way since."""
+    (folder / "workspace" / "collections").mkdir(parents=True)
+    place = Workspace(folder / "workspace")
+    source = folder / "source"
+    source.mkdir()
+    for name in ("same", "changed", "renamed", "edited", "moved", "gone"):
+        (source / f"{name}.txt").write_text(f"{name}: the first text")
+    import_sources(place, [str(source)])
+    (source / "added.txt").write_text("added")
+    (source / "changed.txt").write_text("changed: the second text")
+    (source / "renamed.txt").rename(source / "new name.txt")
+    (source / "gone.txt").unlink()
+    for name in ("edited", "moved"):
+        with (place.documents / f"{name}.md").open("a") as document:
+            document.write("a remark by hand\n")
+    (source / "edited.txt").write_text("edited: the second text")
+    (source / "moved.txt").rename(source / "away.txt")
+    return place
+
+
+def documents(place: Workspace) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(place.documents.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_next_import_finishes_what_a_killed_one_began(tmp_path: Path, moment: str) -> None:
+    whole = prepared(tmp_path / "whole")
+    import_sources(whole, [], may_delete=lambda gone, everything: True)
+    expected = documents(whole)
+    assert sorted(expected) == ["added.md", "away.md", "changed.md", "edited.md", "new-name.md", "same.md"]
+    killed = 0
+    for number in range(1, 30):
+        place = prepared(tmp_path / str(number))
+        command = [sys.executable, "-c", PROGRAM, str(place.root), str(number), moment]
+        code = subprocess.run(command, capture_output=True).returncode
+        assert code in (0, KILLED)
+        report = import_sources(place, [], may_delete=lambda gone, everything: True)
+        assert documents(place) == expected, f"killed {moment} call {number}"
+        assert report.skipped == []
+        again = import_sources(place, [], may_delete=lambda gone, everything: True)
+        assert (again.imported, again.deleted, again.renamed, again.conflicts) == ([], [], [], [])
+        if code == 0:
+            break
+        killed += 1
+    assert killed >= 8

@@ -1,0 +1,327 @@
+"""What each kind of file becomes: nothing that a reader sees is lost, nothing that nobody sees gets in."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zipfile
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from hive_agents.importing import Imported, ImportFailure, convert_bytes
+
+
+def read(name: str, content: str | bytes) -> Imported:
+    return convert_bytes(name, content if isinstance(content, bytes) else dedent(content).encode())
+
+
+def test_plain_text_holds_no_markdown() -> None:
+    text = read("a.txt", "# name: a comment\n1986. A good year\n- a\n* b\n\n> quoted, and <b> and __init__\n").markdown
+    assert "\n#" not in f"\n{text}"
+    assert "\n>" not in text
+    assert "\\# name: a comment" in text
+    assert "\\<b>" in text
+
+
+def test_a_line_of_plain_text_is_a_heading_only_where_it_is_underlined_or_numbered() -> None:
+    text = """\
+        User's guide
+        ============
+
+        Some words in a paragraph
+        that goes on.
+
+        INTRODUCTION
+
+        2.1 Installing it
+
+        Words.
+
+        Sub part
+        --------
+        Right below.
+        """
+    imported = read("a.txt", text)
+    assert imported.title == "User's guide"
+    assert imported.markdown == (
+        "# User's guide\n\nSome words in a paragraph\nthat goes on.\n\nINTRODUCTION\n\n"
+        "## 2.1 Installing it\n\nWords.\n\n"
+        "## Sub part\n\nRight below.\n"
+    )
+
+
+def test_columns_and_code_of_plain_text_keep_their_lines() -> None:
+    text = "Options:\n\n  -a        all of them\n  -v        more words\n\n    if (x) {\n        y();\n    }\n"
+    shown = read("README", text).markdown
+    assert "```\n  -a        all of them\n  -v        more words\n```" in shown
+    assert "```\n    if (x) {\n        y();\n    }\n```" in shown
+
+
+def test_a_rule_alone_is_no_text() -> None:
+    assert read("a.txt", "one\n\n-----------\n\ntwo\n").markdown == "one\n\ntwo\n"
+
+
+def test_lists_of_plain_text_are_lists() -> None:
+    shown = read("NEWS", "* one that\n  goes on\n* two\n  - inner\n\n1. first\n2. second\n").markdown
+    assert shown == "- one that\n  goes on\n- two\n  - inner\n\n1. first\n2. second\n"
+
+
+@pytest.mark.parametrize("name", ["changelog.gz", "changelog.Debian.gz", "notes.txt.gz"])
+def test_packed_text_is_unpacked(name: str) -> None:
+    assert read(name, gzip.compress(b"Words.\n")).markdown == "Words.\n"
+
+
+def test_what_unpacks_to_too_much_is_refused() -> None:
+    with pytest.raises(ImportFailure, match="unpacks to over"):
+        read("a.txt.gz", gzip.compress(b"a" * 60_000_000, 1))
+
+
+def test_text_with_few_signs_of_an_old_encoding_is_read() -> None:
+    text = "A changelog of a hundred lines, all of them ASCII.\n" * 20 + "Thanks to Jürgen.\n"
+    assert "Thanks to Jürgen." in read("changelog", text.encode("latin-1")).markdown
+
+
+def test_overstrikes_and_colours_of_a_terminal_are_left_out() -> None:
+    assert read("a.txt", b"N\x08NA\x08AM\x08ME\x08E \x1b[1mbold\x1b[0m\n").markdown == "NAME bold\n"
+
+
+@pytest.mark.parametrize(
+    ("front", "expected"),
+    [
+        ('+++\ntitle = "Keys"\nversion = 3.10\nday = 2024-01-05\n+++\n', {"version": "3.10"}),
+        ('{\n "title": "Keys",\n "version": 3.10\n}\n\n', {"version": "3.10"}),
+        ("---\ntitle: Keys\nversion: 3.10\ncode: 007\nland: NO\nat: 12:30\n---\n", {"code": "007", "land": "NO"}),
+    ],
+)
+def test_front_matter_of_any_syntax_keeps_its_values_text(front: str, expected: dict[str, str]) -> None:
+    imported = read("a.md", f"{front}Text.\n")
+    assert imported.markdown == "Text.\n"
+    assert imported.title == "Keys"
+    assert imported.metadata.items() >= {"version": "3.10", **expected}.items()
+
+
+def test_a_text_that_begins_with_a_brace_is_no_front_matter() -> None:
+    assert read("a.md", '{"open": \n').markdown == '{"open": \n'
+
+
+def test_templates_calls_stay_out_and_the_text_between_them_in() -> None:
+    text = """\
+        {{< note title="Careful" >}}
+        Keep **this**.
+        {{< /note >}}
+
+        A {{% ref "x" %}}link, `{{< code >}}`. <!-- for editors -->
+
+        ```
+        {{< figure >}}
+        ```
+        """
+    assert (
+        read("a.md", text).markdown
+        == "Careful\nKeep **this**.\n\nA link, `{{< code >}}`. \n\n```\n{{< figure >}}\n```\n"
+    )
+
+
+def test_mdx_loses_its_code_and_no_words() -> None:
+    text = """\
+        ---
+        title: Tabs
+        ---
+        import Tabs from '@theme/Tabs';
+        export const x = {a: 1};
+
+        # Install
+
+        <Tabs groupId="os" default={{a: 1}}>
+          <TabItem value="apt" label="Debian">
+
+        Run `apt install <Pkg>`.
+
+          </TabItem>
+        </Tabs>
+
+        ```jsx
+        import React from 'react';
+        <App />
+        ```
+        """
+    imported = read("a.mdx", text)
+    assert imported.metadata == {"title": "Tabs"}
+    words = imported.markdown
+    assert "theme" not in words
+    assert "groupId" not in words
+    assert "Debian" in words
+    assert "Run `apt install <Pkg>`." in words
+    assert "```jsx\nimport React from 'react';\n<App />\n```" in words
+
+
+def test_a_notebook_is_its_text_its_code_and_what_was_printed() -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Fit\n", "Words ![p](data:image/png;base64,AAAA)"]},
+        {
+            "cell_type": "code",
+            "source": "print(1)",
+            "outputs": [
+                {"output_type": "stream", "text": ["1\n"]},
+                {"output_type": "display_data", "data": {"image/png": "AAAA", "text/plain": "<Figure>"}},
+                {"output_type": "error", "ename": "ValueError", "evalue": "no", "traceback": ["long"]},
+            ],
+        },
+    ]
+    about = {"language_info": {"name": "python"}}
+    shown = read("a.ipynb", json.dumps({"cells": cells, "metadata": about, "nbformat": 4})).markdown
+    assert shown == (
+        "# Fit\nWords (Image: p)\n\n```python\nprint(1)\n```\n\n"
+        "```\n1\n```\n\n```\n<Figure>\n```\n\n```\nValueError: no\n```\n"
+    )
+    old = {"worksheets": [{"cells": [{"cell_type": "heading", "level": 2, "source": "Old"}]}]}
+    assert read("a.ipynb", json.dumps(old)).markdown == "## Old\n"
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"cells": 3}', '{"cells": [1]}', "not json"])
+def test_what_is_no_notebook_says_so(content: str) -> None:
+    with pytest.raises(ImportFailure):
+        read("a.ipynb", content)
+
+
+def test_asciidoc_keeps_its_structure() -> None:
+    text = """\
+        = The guide
+        Dana <dana@example.org>
+        :version: 3.10
+
+        == Setting up
+
+        Version {version}, see <<keys,the keys>> and https://example.org[the site].
+
+        * one
+        ** two
+
+        [source,sh]
+        ----
+        # no heading <1>
+        ----
+
+        WARNING: Hot.
+
+        [cols="1,1"]
+        |===
+        |Name |Value
+
+        |a |1
+        2+|both
+        |===
+
+        // nobody reads this
+        include::other.adoc[]
+        """
+    imported = read("a.adoc", text)
+    assert imported.title == "The guide"
+    assert "## Setting up\n\nVersion 3.10, see the keys and [the site](https://example.org)." in imported.markdown
+    assert "- one\n  - two" in imported.markdown
+    assert "```sh\n# no heading\n```" in imported.markdown
+    assert "> **Warning**: Hot." in imported.markdown
+    assert "| Name | Value |\n| --- | --- |\n| a | 1 |\n| both |  |" in imported.markdown
+    assert "nobody" not in imported.markdown
+
+
+def test_a_cell_over_rows_and_columns_shifts_no_row() -> None:
+    page = """<table><tr><th>a</th><th>b</th><th>c</th></tr>
+    <tr><td rowspan="2">x</td><td>1</td><td rowspan="3">z</td></tr><tr><td>2</td></tr>
+    <tr><td colspan="2">w</td></tr></table>"""
+    assert read("a.html", page).markdown == (
+        "| a | b | c |\n| --- | --- | --- |\n| x | 1 | z |\n| x | 2 | z |\n| w |  | z |\n"
+    )
+
+
+def test_a_table_that_only_lays_out_code_is_none() -> None:
+    page = "<table><tr><td class='linenos'><pre>1\n2</pre></td><td class='code'><pre>x\ny</pre></td></tr></table>"
+    assert read("a.html", page).markdown == "```\nx\ny\n```\n"
+
+
+def test_xhtml_is_read_by_its_own_suffix() -> None:
+    assert read("a.xhtml", '<?xml version="1.0"?><html><body><p>Words.</p></body></html>').markdown == "Words.\n"
+
+
+@pytest.mark.parametrize(("name", "separator"), [("a.csv", ","), ("b.csv", ";"), ("c.tsv", "\t")])
+def test_a_table_of_text_keeps_every_value_as_it_stands(name: str, separator: str) -> None:
+    rows = [["code", "version", "note"], ["007", "3.10", "a | b"], ["010", "2.0", '"quoted"']]
+    content = "\n".join(separator.join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows)
+    shown = read(name, content).markdown
+    assert shown.startswith("| code | version | note |\n| --- | --- | --- |\n| 007 | 3.10 | a \\| b |\n| 010 | 2.0 |")
+
+
+def test_a_workbook_shows_its_sheets_as_tables() -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    from datetime import date
+
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Prices"
+    sheet.append(["Part", "Code", "Since", "Share"])
+    sheet.append(["Rotor", 7, date(2024, 1, 5), 0.125])
+    sheet.append([None, 42, None, None])
+    sheet["B2"].number_format = "000"
+    sheet["D2"].number_format = "0.0%"
+    sheet.merge_cells("A2:A3")
+    book.create_sheet("Secret").sheet_state = "hidden"
+    book["Secret"].append(["hidden words"])
+    data = io.BytesIO()
+    book.save(data)
+    assert read("a.xlsx", data.getvalue()).markdown == (
+        "## Prices\n\n| Part | Code | Since | Share |\n| --- | --- | --- | --- |\n"
+        "| Rotor | 007 | 2024-01-05 | 12.5% |\n| Rotor | 42 |  |  |\n"
+    )
+
+
+def test_a_mail_is_who_wrote_what_when() -> None:
+    mail = (
+        "From: Dana <dana@example.org>\nTo: qa@example.org\nSubject: =?utf-8?q?Pr=C3=BCfung?=\n"
+        "Date: Fri, 05 Jan 2024 10:00:00 +0100\nMIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=x\n\n"
+        "--x\nContent-Type: text/plain; charset=utf-8\n\n# of rotors: two\n"
+        "--x\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=plan.pdf\n\n%PDF\n--x--\n"
+    )
+    imported = read("a.eml", mail)
+    assert (imported.title, imported.metadata) == ("Prüfung", {"date": "2024-01-05"})
+    assert imported.markdown.startswith("# Prüfung\n\n- From: Dana \\<dana@example.org>\n- To: qa@example.org\n")
+    assert "\n\n\\# of rotors: two\n\nAttached: plan.pdf\n" in imported.markdown
+
+
+def test_a_book_is_its_chapters_in_order() -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        archive.writestr("META-INF/container.xml", '<container><rootfile full-path="O/c.opf"/></container>')
+        archive.writestr(
+            "O/c.opf",
+            "<package><metadata><dc:title>The book</dc:title></metadata><manifest>"
+            '<item id="b" href="b%201.xhtml" media-type="application/xhtml+xml"/>'
+            '<item id="a" href="a.xhtml" media-type="application/xhtml+xml"/>'
+            '<item id="n" href="n.xhtml" properties="nav" media-type="application/xhtml+xml"/></manifest>'
+            '<spine><itemref idref="n"/><itemref idref="a"/><itemref idref="b"/></spine></package>',
+        )
+        for name in ("a", "b 1", "n"):
+            archive.writestr(f"O/{name}.xhtml", f"<html><body><h1>Chapter {name}</h1><p>Words.</p></body></html>")
+    imported = read("a.epub", data.getvalue())
+    assert imported.title == "The book"
+    assert imported.markdown == "# Chapter a\n\nWords.\n\n# Chapter b 1\n\nWords.\n"
+
+
+@pytest.mark.parametrize("content", [b"no archive", b"PK\x03\x04 broken"])
+def test_a_broken_book_or_workbook_says_so(content: bytes) -> None:
+    for name in ("a.epub", "a.xlsx"):
+        with pytest.raises(ImportFailure, match="broken"):
+            read(name, content)
+    empty = io.BytesIO()
+    zipfile.ZipFile(empty, "w").close()
+    with pytest.raises(ImportFailure):
+        read("a.epub", empty.getvalue())
+
+
+def test_a_whole_folder_of_odd_names_has_kinds(tmp_path: Path) -> None:
+    from hive_agents.importing.conversion import kind_of
+
+    assert {kind_of(name) for name in ("README.Debian", "copyright", "NEWS.gz", "TODO", "a.log")} == {"text"}
+    assert {kind_of(name) for name in ("a.py", "b.png", "c.tar.gz", "d.so", "e.js.gz")} == {None}
