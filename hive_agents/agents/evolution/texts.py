@@ -14,6 +14,10 @@ from hive_agents.files import Format
 from hive_agents.workspace import Workspace
 
 
+_LATER = frozenset({"memory"})
+"""Fields that agents had none of when the first were deployed: unset, they are no part of the hash."""
+
+
 def inlined(agent: AgentSpec, workspace: Workspace) -> AgentSpec:
     """The agent with the text of each prompt in place of its file's name: no file changes it any more.
 
@@ -53,7 +57,7 @@ def agent_hash(agent: AgentSpec) -> str:
     """The identity of an inlined agent; its number is no part of it, so a rollback serves what served before."""
     value = agent.to_json()
     del value["version"]
-    return _digest(value)
+    return _digest({name: held for name, held in value.items() if held is not None or name not in _LATER})
 
 
 def format_hash(value: Format) -> str:
