@@ -232,8 +232,8 @@ class OptimizerSession:
             found = re.fullmatch(r"v(\d+)(?:[^0-9].*)?", path.stem)
             if found:
                 taken.add(int(found.group(1)))
-            existing = _read(path)
-            if path.name != "active.json" and existing is not None and identity(existing) == wanted:
+            existing = _read(path) if path.name != "active.json" else None  # a link
+            if existing is not None and identity(existing) == wanted:
                 return str(existing.get("name", path.stem))
         name = f"v{max(taken, default=0) + 1}"
         ordered = {"name": name, "description": reason, "parent": parent}
