@@ -151,7 +151,8 @@ class AgentRun(Run):
     def checkpoints(row: RunRow) -> str:
         return row.run_id
 
-    def open(self, lease: Lease, bus: Bus) -> AgentSession:
+    def open(self, lease: Lease, bus: Bus | None) -> AgentSession:
+        assert bus is not None, "events of agents are told"
         import_module(f"graphs.{self.GRAPH}")  # in this thread: it takes a second the first time
         value = RunValue.read(self.row.value)
         principal = value.principal.principal if value.principal is not None else None
@@ -181,7 +182,7 @@ class AgentRun(Run):
             self.on_text,
         )
 
-    def compile(self, saver: BaseCheckpointSaver[str]) -> Any:
+    def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
         # No entry point: a graph for each agent is made of its spec.
         return import_module(f"graphs.{self.GRAPH}").build(self.agent).compile(checkpointer=saver)
 

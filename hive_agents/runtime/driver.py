@@ -10,7 +10,7 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,7 +20,7 @@ from hive_agents.errors import HiveError, WorkerFault
 from hive_agents.events import Event, EventBus, EventLog, EventType, Source, derived_id
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
 from hive_agents.runtime.checkpoints import async_checkpointer
-from hive_agents.store import audit, database_errors
+from hive_agents.store import audit
 from hive_agents.text import encodable
 from hive_agents.workspace import Workspace
 
@@ -54,7 +54,7 @@ class Outcome:
     """What a graph at rest comes to: the status of its run, "waiting" for a person included, and what is kept of it."""
 
     status: str
-    result: dict[str, Any]
+    result: dict[str, Any] | None
     stopped_by: str | None = None
     error: dict[str, str] | None = None
 
@@ -73,8 +73,8 @@ class Run(ABC):
     """The namespace of its events' ids."""
     CUT: ClassVar[bool] = True
     """Whether a step is cut off `GRACE` seconds after somebody asked to stop; else it always ends first."""
-    QUEUED_AGAIN: ClassVar[bool] = False
-    """Whether a run that breaks off goes into the queue also where nobody hosts it."""
+    BROKEN_OFF: ClassVar[str] = "stopped"
+    """What becomes of a run that breaks off where nobody hosts it."""
 
     workspace: Workspace
     row: RunRow
@@ -100,12 +100,16 @@ class Run(ABC):
         """Return the thread that its graph's checkpoints are kept under."""
         return row.thread_id
 
+    def checkpointer(self, lease: Lease) -> AbstractAsyncContextManager[BaseCheckpointSaver[str] | None]:
+        """Open what keeps the graph's checkpoints; None where it keeps none and begins anew each time."""
+        return async_checkpointer(self.workspace, lease)
+
     @abstractmethod
-    def open(self, lease: Lease, bus: Bus) -> Any:
+    def open(self, lease: Lease, bus: Bus | None) -> Any:
         """Return what the nodes of its graph are given."""
 
     @abstractmethod
-    def compile(self, saver: BaseCheckpointSaver[str]) -> Any:
+    def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
         """Return its graph."""
 
     @abstractmethod
@@ -124,9 +128,14 @@ class Run(ABC):
         """Return what `work` gives for a run that was at rest already when it was taken."""
         return self.result_of(self.row)
 
-    async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> None:
-        """Run the graph until it rests."""
-        await graph.ainvoke(value, **how)
+    async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> Any:
+        """Run the graph until it rests; return its state where no checkpoint has it."""
+        return await graph.ainvoke(value, **how)
+
+    @property
+    def tells(self) -> bool:
+        """Whether events tell how it stands."""
+        return True
 
     @property
     def run_id(self) -> str:
@@ -235,7 +244,10 @@ class Run(ABC):
         return not asked or any(store.get(id).decided for id in asked)
 
     @asynccontextmanager
-    async def _listened(self) -> AsyncIterator[Bus]:
+    async def _listened(self) -> AsyncIterator[Bus | None]:
+        if not self.tells:
+            yield None
+            return
         async with AsyncExitStack() as stack:
             bus = self.bus or EventBus(EventLog(self.workspace))
             if isinstance(bus, EventBus) and bus is not self.bus:
@@ -259,6 +271,7 @@ class Attempt:
         self._run, self._lease, self._worker, self._store = run, lease, worker, run.store
         self._control = RunControl()
         self._working = False
+        self._tells = run.tells
         self._context: Any = None
         self._last: StateSnapshot | None = None
         """The graph where it was left before its end."""
@@ -274,7 +287,7 @@ class Attempt:
         elif asked == "stop" and self._run.CUT:
             asyncio.get_running_loop().call_later(GRACE, self._cut)
 
-    async def go(self, bus: Bus) -> None:
+    async def go(self, bus: Bus | None) -> None:
         """Drive the graph as far as it goes. Raises: LeaseLost (HIVE-425), and what the graph stands on fails with."""
         from langgraph.errors import GraphDrained
 
@@ -328,28 +341,31 @@ class Attempt:
 
         run = self._run
         config: Any = {"configurable": {"thread_id": run.checkpoints(run.row)}, "recursion_limit": STEPS}
-        how = {"config": config, "context": self._context, "durability": "sync", "control": self._control}
-        async with async_checkpointer(run.workspace, self._lease) as saver:
+        how = {"config": config, "context": self._context, "control": self._control}
+        async with run.checkpointer(self._lease) as saver:
             graph = await asyncio.to_thread(run.compile, saver)
-            with database_errors(run.workspace.state / "checkpoints.db"):
+            if saver is None:
+                begun = await self._begun(again=False)
+                return (await run.advance(graph, run.begin(self._context), how), []) if begun else None
+            how["durability"] = "sync"
+            now = await graph.aget_state(config)
+            if not await self._begun(again=bool(now.values)):
+                return None
+            while True:
+                answer, pending = await asyncio.to_thread(self._answer, now)
+                if now.values and (not now.tasks or (now.interrupts and answer is None)):
+                    return dict(now.values), pending
+                # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
+                value = answer
+                if answer is None and not now.tasks:
+                    value = await asyncio.to_thread(run.begin, self._context)
+                try:
+                    await run.advance(graph, value, how)
+                except (GraphDrained, asyncio.CancelledError):
+                    with suppress(Exception):  # it only says how far the graph came
+                        self._last = await graph.aget_state(config)
+                    raise
                 now = await graph.aget_state(config)
-                if not await self._begun(again=bool(now.values)):
-                    return None
-                while True:
-                    answer, pending = await asyncio.to_thread(self._answer, now)
-                    if now.values and (not now.tasks or (now.interrupts and answer is None)):
-                        return dict(now.values), pending
-                    # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
-                    value = answer
-                    if answer is None and not now.tasks:
-                        value = await asyncio.to_thread(run.begin, self._context)
-                    try:
-                        await run.advance(graph, value, how)
-                    except (GraphDrained, asyncio.CancelledError):
-                        with suppress(Exception):  # it only says how far the graph came
-                            self._last = await graph.aget_state(config)
-                        raise
-                    now = await graph.aget_state(config)
 
     def _answer(self, known: StateSnapshot) -> tuple[Any, list[str]]:
         """What wakes the branches whose requests were all answered, None where there are none; and the other requests.
@@ -368,6 +384,7 @@ class Attempt:
         self._working = False  # what is left is to record how it ended
         end = await asyncio.to_thread(self._run.outcome, self._context, state, asked)
         now = await self._row()
+        self._tells = self._tells or now.status != "running"  # somebody told that it was given up
         status, by = end.status, end.stopped_by
         if status == "waiting" and now.control is not None:
             status, by = _RESTS[now.control], now.control_by
@@ -403,7 +420,7 @@ class Attempt:
         """
         self._working = False
         why = _told(error)
-        status = "queued" if self._run.hosted or self._run.QUEUED_AGAIN else "stopped"
+        status = "queued" if self._run.hosted else self._run.BROKEN_OFF
         stopped_by = None if status == "queued" else why["code"] if isinstance(error, HiveError) else "fault"
         how: dict[str, Any] = {"result": self._run.kept(self._context, {}, "queued"), "stopped_by": stopped_by}
         how |= {"error": why, "unasked": True, "among": ("running", self._run.row.status)}
@@ -413,11 +430,12 @@ class Attempt:
 
     async def _record(self, kind: EventType, at: str, status: str, told: dict[str, Any], **how: Any) -> bool:
         """How the run stands and that it is told of, in one transaction; then those who listen hear of it."""
-        row, id = self._run.row, derived_id(self._run.SOURCE, self._run.run_id, at, kind)
-        event = _event(row, kind, id, **told)
+        row, event = self._run.row, None
+        if self._tells:
+            event = _event(row, kind, derived_id(self._run.SOURCE, row.run_id, at, kind), **told)
         update = partial(self._store.update, row.run_id, status, **how, lease=self._lease, told=event)
         done = await asyncio.to_thread(update)
-        if done:
+        if done and event is not None and self._bus is not None:
             with suppress(HiveError):  # it is in the log
                 await self._bus.announce(event)
         return done

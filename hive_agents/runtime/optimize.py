@@ -37,7 +37,7 @@ class OptimizeRun(Run):
     GRAPH = OPTIMIZER_GRAPH
     SOURCE = "optimizer_run"
     CUT = False
-    QUEUED_AGAIN = True
+    BROKEN_OFF = "queued"
 
     on_update: Callable[[dict[str, Any]], None] | None = None
 
@@ -72,11 +72,11 @@ class OptimizeRun(Run):
             raise HiveError.of("HIVE-402", told, path=self.run_id, fix=fix)
         return super().overtaken()
 
-    def open(self, lease: Lease, bus: Bus) -> HiveContext:
+    def open(self, lease: Lease, bus: Bus | None) -> HiveContext:
         value = self.row.value
         return HiveContext(str(self.workspace.root), value["golden"], {"optimizer": value["settings"]})
 
-    def compile(self, saver: BaseCheckpointSaver[str]) -> Any:
+    def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
         return load_graph(self.GRAPH, saver)
 
     def begin(self, context: HiveContext) -> dict[str, Any]:
