@@ -165,8 +165,8 @@ class Run(ABC):
         """
         loop, worker = asyncio.get_running_loop(), asyncio.current_task()
         assert worker is not None
-        lease = await taken(lambda: self._leased(wait))
-        assert lease is not None
+        begun_with = self._lease
+        lease = await self._leased(wait)
         attempt = Attempt(self, lease, worker)
 
         def ask(asked: str) -> None:
@@ -175,15 +175,18 @@ class Run(ABC):
         self._ask = ask
         async with Hold(lease, ask):
             try:
-                if await asyncio.to_thread(self._rests):
+                # With the lease that it was started with the row is as it was then, but for what `begun` finds.
+                if lease is not begun_with and await asyncio.to_thread(self._rests):
                     return self.overtaken()
                 if self._drained:
                     attempt.ask("drain")
                 async with self._listened() as bus:
                     await attempt.go(bus)
+            except BaseException:
+                self.row = await asyncio.to_thread(self.store.get, self.run_id)
+                raise
             finally:
                 self._ask = None
-                self.row = await asyncio.to_thread(self.store.get, self.run_id)
         return self.result_of(self.row)
 
     def drain(self) -> None:
@@ -222,11 +225,13 @@ class Run(ABC):
             with suppress(HiveError):
                 await asyncio.to_thread(lease.release)
 
-    def _leased(self, wait: float) -> Lease:
+    async def _leased(self, wait: float) -> Lease:
         lease, self._lease = self._lease, None
-        if lease is not None and lease.renew():
+        if lease is not None and (lease.lasts or await asyncio.to_thread(lease.renew)):
             return lease
-        return take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait)
+        found = await taken(lambda: take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait))
+        assert found is not None
+        return found
 
     def _rests(self) -> bool:
         """Whether there is nothing to do as the row stands now: it has ended, or nobody has answered what it asked."""
@@ -269,6 +274,8 @@ class Attempt:
 
         self.asked: str | None = None
         self._run, self._lease, self._worker, self._store = run, lease, worker, run.store
+        self._taken = run.row
+        """The row as it was when the worker began."""
         self._control = RunControl()
         self._working = False
         self._tells = run.tells
@@ -291,13 +298,11 @@ class Attempt:
         """Drive the graph as far as it goes. Raises: LeaseLost (HIVE-425), and what the graph stands on fails with."""
         from langgraph.errors import GraphDrained
 
-        self._bus, self._working = bus, True
-        row = self._run.row
+        self._bus, self._working, self._taken = bus, True, self._run.row
         try:
-            self._context = await asyncio.to_thread(self._run.open, self._lease, bus)
             # What a worker that died was asked holds for the next one.
-            if row.control is not None:
-                self.ask(row.control)
+            if self._taken.control is not None:
+                self.ask(self._taken.control)
             if self.asked is not None and self.asked != LOST:
                 return await self._rested(_RESTS[self.asked])
             if (rest := await self._graph()) is not None:
@@ -326,14 +331,14 @@ class Attempt:
         if self._working:
             self._worker.cancel()
 
-    async def _row(self) -> RunRow:
-        return await asyncio.to_thread(self._store.get, self._run.run_id)
-
     async def _begun(self, again: bool) -> bool:
-        row = self._run.row
+        row = self._taken
+        if row.status == "running" and not self._tells:
+            return True  # as it was written down
         kind, at = (EventType.RUN_RESUMED, f"run/{audit.now()}") if again else (EventType.RUN_STARTED, "run")
         result = self._run.kept(self._context, {}, "running")
-        return await self._record(kind, at, "running", {"agent": row.agent}, result=result, among=[row.status])
+        told = {"agent": row.agent}
+        return await self._record(kind, at, "running", told, result=result, among=[row.status])
 
     async def _graph(self) -> tuple[dict[str, Any], list[str]] | None:
         """The graph's state at rest, and the requests that it waits for; None where somebody was quicker to stop it."""
@@ -341,9 +346,11 @@ class Attempt:
 
         run = self._run
         config: Any = {"configurable": {"thread_id": run.checkpoints(run.row)}, "recursion_limit": STEPS}
-        how = {"config": config, "context": self._context, "control": self._control}
         async with run.checkpointer(self._lease) as saver:
-            graph = await asyncio.to_thread(run.compile, saver)
+            self._context, graph = await asyncio.to_thread(
+                lambda: (run.open(self._lease, self._bus), run.compile(saver))
+            )
+            how = {"config": config, "context": self._context, "control": self._control}
             if saver is None:
                 begun = await self._begun(again=False)
                 return (await run.advance(graph, run.begin(self._context), how), []) if begun else None
@@ -382,16 +389,19 @@ class Attempt:
 
     async def _ended(self, state: Mapping[str, Any], asked: list[str]) -> None:
         self._working = False  # what is left is to record how it ended
-        end = await asyncio.to_thread(self._run.outcome, self._context, state, asked)
-        now = await self._row()
+
+        def look() -> tuple[Outcome, RunRow]:
+            return self._run.outcome(self._context, state, asked), self._store.get(self._run.run_id)
+
+        found, now = await asyncio.to_thread(look)
         self._tells = self._tells or now.status != "running"  # somebody told that it was given up
-        status, by = end.status, end.stopped_by
+        status, by = found.status, found.stopped_by
         if status == "waiting" and now.control is not None:
             status, by = _RESTS[now.control], now.control_by
         at = f"end/{','.join(asked)}" if status not in _RESTS.values() else f"run/{audit.now()}"
-        told = {"approval_ids": asked, "error": end.error}
-        how = {"result": end.result, "stopped_by": by, "error": end.error, "seen": None if status in ENDED else now}
-        if not await self._record(_EVENTS[status], at, status, told, **how):
+        told = {"approval_ids": asked, "error": found.error}
+        how = {"result": found.result, "stopped_by": by, "error": found.error}
+        if not await self._record(_EVENTS[status], at, status, told, **how, seen=None if status in ENDED else now):
             await self._rested("queued")  # somebody asked it to rest in that moment
 
     async def _rested(self, status: str) -> None:
@@ -401,10 +411,11 @@ class Attempt:
         if state and self._last is not None and not self._last.tasks:
             return await self._ended(state, [])  # its last step was done before it could be cut off
         while True:
-            row = await self._row()
+            row = await asyncio.to_thread(self._store.get, self._run.run_id)
             to = _RESTS[row.control] if row.control is not None else status
             # Somebody was quicker, before this worker began.
-            if to == row.status or row.status not in ("running", self._run.row.status):
+            if to == row.status or row.status not in ("running", self._taken.status):
+                self._run.row = row
                 return None
             result = await asyncio.to_thread(self._run.kept, self._context, state, to)
             stopped_by = (row.control_by or "interrupted") if to == "stopped" else None
@@ -423,7 +434,7 @@ class Attempt:
         status = "queued" if self._run.hosted else self._run.BROKEN_OFF
         stopped_by = None if status == "queued" else why["code"] if isinstance(error, HiveError) else "fault"
         how: dict[str, Any] = {"result": self._run.kept(self._context, {}, "queued"), "stopped_by": stopped_by}
-        how |= {"error": why, "unasked": True, "among": ("running", self._run.row.status)}
+        how |= {"error": why, "unasked": True, "among": ("running", self._taken.status)}
         with suppress(HiveError):
             if not await self._record(_EVENTS[status], f"run/{audit.now()}", status, {"error": why}, **how):
                 await self._rested(status)
@@ -433,8 +444,14 @@ class Attempt:
         row, event = self._run.row, None
         if self._tells:
             event = _event(row, kind, derived_id(self._run.SOURCE, row.run_id, at, kind), **told)
-        update = partial(self._store.update, row.run_id, status, **how, lease=self._lease, told=event)
-        done = await asyncio.to_thread(update)
+        done = False
+
+        def write() -> None:
+            nonlocal done
+            done = self._store.update(row.run_id, status, **how, lease=self._lease, told=event)
+            self._run.row = self._store.get(row.run_id)
+
+        await asyncio.to_thread(write)
         if done and event is not None and self._bus is not None:
             with suppress(HiveError):  # it is in the log
                 await self._bus.announce(event)

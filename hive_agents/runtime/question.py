@@ -14,10 +14,10 @@ from hive_agents.copilot import Request, SearchStrategy, ThreadStore, Turn, Turn
 from hive_agents.errors import HiveError
 from hive_agents.llm import Script
 from hive_agents.retrieval import SearchEngine, StaleIndex
-from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore
+from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
 from hive_agents.runtime.agent_input import Owner
 from hive_agents.runtime.context import HiveContext
-from hive_agents.runtime.driver import Outcome, Run
+from hive_agents.runtime.driver import Outcome, Run, leases_of
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.runtime.runtime import Runtime
 
@@ -52,8 +52,13 @@ class Question(Run):
         cls, workspace: Workspace, reader: Principal, request: Request, thread_id: str, engine: SearchEngine, **how: Any
     ) -> Question:
         value = {"request": request.model_dump(mode="json"), "reader": reader.to_json()}
-        row, _ = RunStore(workspace).insert(cls.GRAPH, value, owner=reader, thread_id=thread_id, status="running")
-        return cls(workspace, row, reader, request, engine, **how)
+        run_id = new_run_id()
+        # Another question of the thread may have it: then this one waits.
+        lease = leases_of(workspace).acquire(thread_id, run_id)
+        row, _ = RunStore(workspace).insert(
+            cls.GRAPH, value, owner=reader, thread_id=thread_id, run_id=run_id, status="running"
+        )
+        return cls(workspace, row, reader, request, engine, **how, _lease=lease)
 
     @classmethod
     def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> Question:

@@ -7,7 +7,6 @@ import datetime as dt
 import json
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,12 @@ from hive_agents.runtime.host import Host
 from hive_agents.runtime.kinds import KINDS
 from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.runtime.question import Question
-from tests.copilot.chats import copied_knowledge_base
+from tests.copilot.chats import copied_knowledge_base, use_models
 from tests.graphs.optimizing import OPTIMIZE, small, started_runs
 from tests.sample import copied_sample, hive
 
 ASKED = "how do I rotate a key?"
+PLAN = {"rewritten_query": "rotate a key", "strategy": "ContentOnly", "search_value": "rotate a key"}
 
 
 @pytest.fixture
@@ -50,21 +50,10 @@ def left(place: Workspace) -> Question:
     """A question whose process died."""
     dana = known_principal(place, "dana")
     thread = ThreadStore(place, dana).create(ASKED)
-    return Question.start(place, dana, Request(text=ASKED), thread, SearchEngine(place))
-
-
-class Stopping(SearchEngine):
-    """An engine during whose search the run is stopped, which its worker hears of before the search is over."""
-
-    def __init__(self, place: Workspace, ask: Any) -> None:
-        super().__init__(place)
-        self._ask = ask
-
-    def retrieve(self, *args: Any, **more: Any) -> Any:
-        (row,) = RunStore(self.workspace).list(status="running")
-        self._ask(self.workspace, row.run_id, "user:kim")
-        time.sleep(0.3)
-        return super().retrieve(*args, **more)
+    run = Question.start(place, dana, Request(text=ASKED), thread, SearchEngine(place))
+    assert run._lease is not None
+    run._lease.release()
+    return run
 
 
 def test_each_graph_that_runs_are_started_of_has_a_kind() -> None:
@@ -77,9 +66,16 @@ async def test_a_question_at_work_is_steered_and_a_host_answers_it_later(
     base: Workspace, monkeypatch: pytest.MonkeyPatch, steer: Any, then: str
 ) -> None:
     monkeypatch.setattr("hive_agents.runs.holding.BEAT", 0.01)
-    chat = Chat(base, known_principal(base, "dana"), engine=Stopping(base, steer))
+    use_models(base, planner=[{"structured": {"steps": [PLAN]}, "delay_seconds": 0.3}])
+    chat = Chat(base, known_principal(base, "dana"))
+
+    def ask(node: str) -> None:
+        (row,) = RunStore(base).list()
+        if node == "rewrite":
+            steer(base, row.run_id, "user:kim")
+
     with pytest.raises(HiveError, match=f"{then} this question"):
-        await chat.ask(Request(text=ASKED))
+        await chat.ask(Request(text=ASKED), ask)
     (row,) = RunStore(base).list()
     assert (row.status, row.summary["stopped_by"]) == (then, "user:kim" if then == "stopped" else None)
     assert chat.transcript() == []
