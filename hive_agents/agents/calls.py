@@ -10,7 +10,7 @@ from hive_agents.agents import asking, synthetic
 from hive_agents.agents.asking import Pending
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import fingerprint
-from hive_agents.agents.sub_agents import Loop, delegated, report
+from hive_agents.agents.sub_agents import NodeLoop, delegated, report
 from hive_agents.agents.tool import SideEffect, ToolContext
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.work import NodeWork
@@ -30,7 +30,7 @@ def counted(work: NodeWork, call: ToolCall) -> bool:
     return call.name in work.node.tools or call.name == synthetic.DELEGATE
 
 
-async def answer(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> Delivery:
+async def answer(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop) -> Delivery:
     """Return what the conversation gets of a call; a sub-agent works by `loop`.
 
     Raises: Pending where a person has to answer first; BudgetExhausted.
@@ -47,7 +47,7 @@ async def answer(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> Delive
     return Delivery(found["content"], found["is_error"], found["pointer"])
 
 
-async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> Any:
+async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop) -> Any:
     name, arguments = call.name, dict(call.args)
     own = name in FILE_TOOLS or name in (synthetic.SET, synthetic.ASK, synthetic.DELEGATE, synthetic.REPORT)
     if not own:
@@ -153,7 +153,7 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
     return await work.session.effects.once(key, "tool", name, do, node=work.node.id, tool_calls=1)
 
 
-async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any], loop: Loop) -> Any:
+async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any], loop: NodeLoop) -> Any:
     # Not one effect with its own start and end: a sub-agent's own steps are in the ledger, and it may wait for days.
     async with work.session.delegations:
         inputs = arguments.get("inputs") or {}

@@ -20,12 +20,12 @@ from hive_agents.memory import DataBuffer
 
 SECONDS = 3_600.0
 
-Loop = Callable[[NodeWork], Awaitable[tuple[End, int]]]
+NodeLoop = Callable[[NodeWork], Awaitable[tuple[End, int]]]
 """Does the whole work of a node, without a graph; returns its end, and how many iterations it took."""
 
 
 async def delegated(
-    work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any], loop: Loop
+    work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any], loop: NodeLoop
 ) -> dict[str, Any]:
     """{agent, status, outputs, error, iterations} of a sub-agent's work; whatever goes wrong with it is a failure.
 
@@ -73,7 +73,7 @@ async def report(work: NodeWork, key: str, message: str, data: Any, *, complete:
 
 
 async def _worked(
-    work: NodeWork, key: str, agent: AgentSpec, task: str, inputs: Mapping[str, Any], loop: Loop
+    work: NodeWork, key: str, agent: AgentSpec, task: str, inputs: Mapping[str, Any], loop: NodeLoop
 ) -> dict[str, Any]:
     buffer = await _snapshot(work, key, inputs)
     ends: list[End] = []

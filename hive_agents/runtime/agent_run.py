@@ -15,7 +15,7 @@ from hive_agents.goals import Goal, load_goal
 from hive_agents.llm import Chain, Role
 from hive_agents.runs import AGENT_GRAPH, Lease, RunRow, RunStore, new_run_id, say
 from hive_agents.runtime.agent_input import RunValue, accepted_input, read_agent
-from hive_agents.runtime.driver import Outcome, Run, leases_of
+from hive_agents.runtime.driver import Run, RunOutcome, leases_of
 from hive_agents.runtime.run_models import RunModels
 from hive_agents.runtime.runtime import Runtime
 from hive_agents.workspace import Workspace
@@ -191,7 +191,7 @@ class AgentRun(Run):
             context.buffer.write(key, value)
         return {"run_id": self.run_id}
 
-    def outcome(self, context: AgentSession, state: Mapping[str, Any], asked: list[str]) -> Outcome:
+    def outcome(self, context: AgentSession, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
         end = state.get("outcome") or {"status": "waiting", "error": None}
         fault = end["error"]
         verdicts = len(state.get("verdicts", [])) + 1
@@ -207,7 +207,7 @@ class AgentRun(Run):
             "stopped_by": stopped_by,
             "error": error,
         }
-        return Outcome(end["status"], result, stopped_by, error)
+        return RunOutcome(end["status"], result, stopped_by, error)
 
     def say(self, text: str) -> None:
         """Tell the agent something; see `runs.say`."""

@@ -28,7 +28,7 @@ from hive_agents.copilot import (
 from hive_agents.errors import HiveError
 from hive_agents.llm import Script
 from hive_agents.retrieval import ScopedIndex, SearchEngine, active_config, parse_filters
-from hive_agents.runtime.question import Question
+from hive_agents.runtime.question import QuestionRun
 from hive_agents.workspace import Workspace
 
 OnNode = Callable[[str], None]
@@ -92,7 +92,7 @@ class Chat:
             raise HiveError.of("HIVE-409", "the document has no name", fix="name it, or leave it out", exit_code=2)
         if self.thread_id is None:
             self.thread_id = self._threads.create(request.text)
-        run = Question.start(
+        run = QuestionRun.start(
             self.workspace,
             self.reader,
             request,

@@ -50,7 +50,7 @@ def leases_of(workspace: Workspace) -> Leases:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What a graph at rest comes to: the status of its run, "waiting" for a person included, and what is kept of it."""
 
     status: str
@@ -117,7 +117,7 @@ class Run(ABC):
         """Return the graph's input."""
 
     @abstractmethod
-    def outcome(self, context: Any, state: Mapping[str, Any], asked: list[str]) -> Outcome:
+    def outcome(self, context: Any, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
         """Return what its graph at rest comes to; `asked` are the requests that it waits for."""
 
     def kept(self, context: Any, state: Mapping[str, Any], status: str) -> dict[str, Any] | None:
@@ -390,7 +390,7 @@ class Attempt:
     async def _ended(self, state: Mapping[str, Any], asked: list[str]) -> None:
         self._working = False  # what is left is to record how it ended
 
-        def look() -> tuple[Outcome, RunRow]:
+        def look() -> tuple[RunOutcome, RunRow]:
             return self._run.outcome(self._context, state, asked), self._store.get(self._run.run_id)
 
         found, now = await asyncio.to_thread(look)

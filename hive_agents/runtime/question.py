@@ -17,7 +17,7 @@ from hive_agents.retrieval import SearchEngine, StaleIndex
 from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
 from hive_agents.runtime.agent_input import Owner
 from hive_agents.runtime.context import HiveContext
-from hive_agents.runtime.driver import Outcome, Run, leases_of
+from hive_agents.runtime.driver import Run, RunOutcome, leases_of
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.runtime.runtime import Runtime
 
@@ -29,7 +29,7 @@ TRIES = 5
 
 
 @dataclass
-class Question(Run):
+class QuestionRun(Run):
     """One question of a reader; `on_node` is told of each node that begins.
 
     It keeps no checkpoints: nothing has happened before its turn is in the thread, so one that was left is asked again.
@@ -50,7 +50,7 @@ class Question(Run):
     @classmethod
     def start(
         cls, workspace: Workspace, reader: Principal, request: Request, thread_id: str, engine: SearchEngine, **how: Any
-    ) -> Question:
+    ) -> QuestionRun:
         value = {"request": request.model_dump(mode="json"), "reader": reader.to_json()}
         run_id = new_run_id()
         # Another question of the thread may have it: then this one waits.
@@ -61,7 +61,7 @@ class Question(Run):
         return cls(workspace, row, reader, request, engine, **how, _lease=lease)
 
     @classmethod
-    def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> Question:
+    def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> QuestionRun:
         """Raises: HIVE-409 for an unknown run, HIVE-407 for one that doesn't say what was asked and by whom."""
         row = RunStore(workspace).get(run_id)
         try:
@@ -115,7 +115,7 @@ class Question(Run):
             turns.clear()
         raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")
 
-    def outcome(self, context: HiveContext, state: Mapping[str, Any], asked: list[str]) -> Outcome:
+    def outcome(self, context: HiveContext, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
         """Raises: HIVE-409 for a cursor of a question that has no pages."""
         session = self.session
         assert session is not None
@@ -128,7 +128,7 @@ class Question(Run):
         written = session.conclusion.model_answer
         thread_id = self.row.thread_id
         self.turn = threads.add(thread_id, self.run_id, self.request.text, found, session.trace, written)
-        return Outcome("done", None)
+        return RunOutcome("done", None)
 
     def _judged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:
         """Log what the judge decided and ask a person where it escalated: ids and numbers, no text of a document."""

@@ -22,7 +22,7 @@ from hive_agents.runtime.driver import Run
 from hive_agents.runtime.host import Host
 from hive_agents.runtime.kinds import KINDS
 from hive_agents.runtime.optimize import OptimizeRun
-from hive_agents.runtime.question import Question
+from hive_agents.runtime.question import QuestionRun
 from tests.copilot.chats import copied_knowledge_base, use_models
 from tests.graphs.optimizing import OPTIMIZE, small, started_runs
 from tests.sample import copied_sample, hive
@@ -46,11 +46,11 @@ async def ended(place: Workspace, run: str) -> None:
             await asyncio.sleep(0.02)
 
 
-def left(place: Workspace) -> Question:
+def left(place: Workspace) -> QuestionRun:
     """A question whose process died."""
     dana = known_principal(place, "dana")
     thread = ThreadStore(place, dana).create(ASKED)
-    run = Question.start(place, dana, Request(text=ASKED), thread, SearchEngine(place))
+    run = QuestionRun.start(place, dana, Request(text=ASKED), thread, SearchEngine(place))
     assert run._lease is not None
     run._lease.release()
     return run
