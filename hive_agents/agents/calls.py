@@ -6,14 +6,14 @@ import asyncio
 import json
 from typing import Any
 
-from hive_agents.agents import asking, synthetic
-from hive_agents.agents.asking import Pending
+from hive_agents.agents import node_requests, synthetic
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import fingerprint
+from hive_agents.agents.node_requests import Pending
+from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.sub_agents import NodeLoop, delegated, report
 from hive_agents.agents.tool import SideEffect, ToolContext
 from hive_agents.agents.verify import FILE_TOOLS
-from hive_agents.agents.work import NodeWork
 from hive_agents.approvals import Filing
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
@@ -58,13 +58,13 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
     if wrong:
         return await _recorded(work, key, name, ToolResult(f"{name} did not run: {'; '.join(wrong[:5])}", True))
     if name == synthetic.ASK:
-        filing = asking.question(work, key, arguments["question"], arguments.get("options") or [])
+        filing = node_requests.question(work, key, arguments["question"], arguments.get("options") or [])
         request = await work.session.ask(filing)
         if not request.decided:
             raise Pending([request.id])
         refused = request.status != "responded"
         return await _recorded(
-            work, key, name, ToolResult(_ANSWERS.get(request.status) or asking.words_of(request), refused)
+            work, key, name, ToolResult(_ANSWERS.get(request.status) or node_requests.words_of(request), refused)
         )
     if name == synthetic.DELEGATE:
         return await _delegation(work, key, arguments, loop)
@@ -73,7 +73,7 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
     if name in FILE_TOOLS and synthetic.decision(work, name) == "ask":
         effect: SideEffect = "write" if name in synthetic.WRITING else "read"
         parameters = synthetic.file_parameters(name)
-        permitted = await _permitted(work, asking.tool_call(work, key, name, arguments, parameters, effect))
+        permitted = await _permitted(work, node_requests.tool_call(work, key, name, arguments, parameters, effect))
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
         arguments = permitted
@@ -86,7 +86,7 @@ async def _permitted(work: NodeWork, filing: Filing) -> dict[str, Any] | str:
     if not request.decided:
         raise Pending([request.id])
     if request.status not in ("approved", "edited"):
-        return _ANSWERS.get(request.status) or f"a person refused it: {asking.words_of(request)}"
+        return _ANSWERS.get(request.status) or f"a person refused it: {node_requests.words_of(request)}"
     return dict(request.context["args"])
 
 
@@ -126,7 +126,7 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
     approved = False
     if not work.tools.check(name, arguments) and work.tools.decide(name) == "ask":
         tool = work.tools[name]
-        filing = asking.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect)
+        filing = node_requests.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect)
         permitted = await _permitted(work, filing)
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
@@ -170,10 +170,10 @@ async def _reported(work: NodeWork, key: str, arguments: dict[str, Any]) -> Tool
     await report(work, key, message, arguments.get("data"), complete=bool(arguments.get("mark_complete")))
     if not arguments.get("wait_for_response"):
         return ToolResult("Reported.")
-    request = await work.session.ask(asking.question(work, key, message, []))
+    request = await work.session.ask(node_requests.question(work, key, message, []))
     if not request.decided:
         raise Pending([request.id])
-    return ToolResult(_ANSWERS.get(request.status) or asking.words_of(request), request.status != "responded")
+    return ToolResult(_ANSWERS.get(request.status) or node_requests.words_of(request), request.status != "responded")
 
 
 async def _recorded(work: NodeWork, key: str, name: str, result: ToolResult, keep: bool = False) -> Any:

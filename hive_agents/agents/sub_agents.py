@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from hive_agents.agents.asking import Pending
 from hive_agents.agents.deployed import find_sub_agent
 from hive_agents.agents.effects import Done
-from hive_agents.agents.ends import End, spent, visits
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.guards.budget import Measure
+from hive_agents.agents.node_end import End, spent, visits
+from hive_agents.agents.node_requests import Pending
+from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.spec import AgentSpec
-from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
 from hive_agents.memory import DataBuffer
