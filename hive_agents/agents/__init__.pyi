@@ -17,12 +17,6 @@ from .deployed import (
 from .effects import (
     Effects as Effects,
 )
-from .ends import (
-    End as End,
-    Update as Update,
-    Verdict as Verdict,
-    joined as joined,
-)
 from .goal_judge import (
     conclude as conclude,
     results as results,
@@ -32,8 +26,17 @@ from .judges import (
     NodeVerdict as NodeVerdict,
     register_judge as register_judge,
 )
+from .node_end import (
+    End as End,
+    Update as Update,
+    Verdict as Verdict,
+    joined as joined,
+)
 from .node_loop import (
     STEPS as STEPS,
+)
+from .node_work import (
+    NodeWork as NodeWork,
 )
 from .session import (
     AgentSession as AgentSession,
@@ -67,7 +70,4 @@ from .verify import (
 )
 from .viewing import (
     RunView as RunView,
-)
-from .work import (
-    NodeWork as NodeWork,
 )

@@ -6,14 +6,14 @@ import asyncio
 import json
 from typing import Any
 
-from hive_agents.agents import asking, synthetic
-from hive_agents.agents.asking import Pending
+from hive_agents.agents import node_requests, synthetic
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import fingerprint
-from hive_agents.agents.sub_agents import Loop, delegated, report
+from hive_agents.agents.node_requests import Pending
+from hive_agents.agents.node_work import NodeWork
+from hive_agents.agents.sub_agents import NodeLoop, delegated, report
 from hive_agents.agents.tool import SideEffect, ToolContext
 from hive_agents.agents.verify import FILE_TOOLS
-from hive_agents.agents.work import NodeWork
 from hive_agents.approvals import WITHHELD, Filing
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
@@ -30,7 +30,7 @@ def counted(work: NodeWork, call: ToolCall) -> bool:
     return call.name in work.node.tools or call.name == synthetic.DELEGATE
 
 
-async def answer(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> Delivery:
+async def answer(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop) -> Delivery:
     """Return what the conversation gets of a call; a sub-agent works by `loop`.
 
     Raises: Pending where a person has to answer first; BudgetExhausted.
@@ -47,7 +47,7 @@ async def answer(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> Delive
     return Delivery(found["content"], found["is_error"], found["pointer"])
 
 
-async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> Any:
+async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop) -> Any:
     name, arguments = call.name, dict(call.args)
     own = name in FILE_TOOLS or name in (synthetic.SET, synthetic.ASK, synthetic.DELEGATE, synthetic.REPORT)
     if not own:
@@ -58,13 +58,13 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> 
     if wrong:
         return await _recorded(work, key, name, ToolResult(f"{name} did not run: {'; '.join(wrong[:5])}", True))
     if name == synthetic.ASK:
-        filing = asking.question(work, key, arguments["question"], arguments.get("options") or [])
+        filing = node_requests.question(work, key, arguments["question"], arguments.get("options") or [])
         request = await work.session.ask(filing)
         if not request.decided:
             raise Pending([request.id])
         refused = request.status != "responded"
         return await _recorded(
-            work, key, name, ToolResult(_ANSWERS.get(request.status) or asking.words_of(request), refused)
+            work, key, name, ToolResult(_ANSWERS.get(request.status) or node_requests.words_of(request), refused)
         )
     if name == synthetic.DELEGATE:
         return await _delegation(work, key, arguments, loop)
@@ -73,7 +73,7 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> 
     if name in FILE_TOOLS and synthetic.decision(work, name) == "ask":
         effect: SideEffect = "write" if name in synthetic.WRITING else "read"
         parameters = synthetic.file_parameters(name)
-        permitted = await _permitted(work, asking.tool_call(work, key, name, arguments, parameters, effect))
+        permitted = await _permitted(work, node_requests.tool_call(work, key, name, arguments, parameters, effect))
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
         arguments = permitted
@@ -86,7 +86,7 @@ async def _permitted(work: NodeWork, filing: Filing) -> dict[str, Any] | str:
     if not request.decided:
         raise Pending([request.id])
     if request.status not in ("approved", "edited"):
-        return _ANSWERS.get(request.status) or f"a person refused it: {asking.words_of(request)}"
+        return _ANSWERS.get(request.status) or f"a person refused it: {node_requests.words_of(request)}"
     return dict(request.context["args"])
 
 
@@ -128,7 +128,7 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
     approved = False
     if not work.tools.check(name, arguments) and work.tools.decide(name) == "ask":
         tool = work.tools[name]
-        filing = asking.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect)
+        filing = node_requests.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect)
         permitted = await _permitted(work, filing)
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
@@ -158,7 +158,7 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
     return await work.session.effects.once(key, "tool", name, do, node=work.node.id, tool_calls=1)
 
 
-async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any], loop: Loop) -> Any:
+async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any], loop: NodeLoop) -> Any:
     # Not one effect with its own start and end: a sub-agent's own steps are in the ledger, and it may wait for days.
     async with work.session.delegations:
         inputs = arguments.get("inputs") or {}
@@ -175,10 +175,10 @@ async def _reported(work: NodeWork, key: str, arguments: dict[str, Any]) -> Tool
     await report(work, key, message, arguments.get("data"), complete=bool(arguments.get("mark_complete")))
     if not arguments.get("wait_for_response"):
         return ToolResult("Reported.")
-    request = await work.session.ask(asking.question(work, key, message, []))
+    request = await work.session.ask(node_requests.question(work, key, message, []))
     if not request.decided:
         raise Pending([request.id])
-    return ToolResult(_ANSWERS.get(request.status) or asking.words_of(request), request.status != "responded")
+    return ToolResult(_ANSWERS.get(request.status) or node_requests.words_of(request), request.status != "responded")
 
 
 async def _recorded(work: NodeWork, key: str, name: str, result: ToolResult, keep: bool = False) -> Any:

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from hive_agents.agents.asking import words_of
 from hive_agents.agents.effects import Done
-from hive_agents.agents.ends import End, Update, Verdict, fault, spent
 from hive_agents.agents.guards import BudgetExhausted
+from hive_agents.agents.node_end import End, Update, Verdict, fault, spent
+from hive_agents.agents.node_requests import words_of
 from hive_agents.agents.session import AgentSession
 from hive_agents.events import EventType
 from hive_agents.goals import Goal

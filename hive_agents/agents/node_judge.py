@@ -11,8 +11,8 @@ from hive_agents import prompts
 from hive_agents.agents.effects import Done
 from hive_agents.agents.judges import NodeContext, node_verdict
 from hive_agents.agents.models import complete
+from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.subagent_judge import SubagentJudge
-from hive_agents.agents.work import NodeWork
 from hive_agents.judging import EscalationReason, Judgment, JudgmentAction, Signal
 from hive_agents.llm import Message, ModelError, ToolCall, Usage
 from hive_agents.memory import Entry

@@ -11,19 +11,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from hive_agents.agents import asking, calls
-from hive_agents.agents.asking import Pending
-from hive_agents.agents.beginning import why_here
+from hive_agents.agents import calls, node_requests
 from hive_agents.agents.effects import Done
-from hive_agents.agents.ends import EXHAUSTED, End, Update, fault, spent
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.models import streamed
+from hive_agents.agents.node_end import EXHAUSTED, End, Update, fault, spent
 from hive_agents.agents.node_judge import Found, judgment_of, recorded, verdict
+from hive_agents.agents.node_messages import hear, missed, turn_messages, why_here
+from hive_agents.agents.node_requests import Pending
+from hive_agents.agents.node_work import NodeWork
+from hive_agents.agents.progress import stuck
 from hive_agents.agents.routing import NoWay, targets
-from hive_agents.agents.stuck import stuck
 from hive_agents.agents.synthetic import synthetic_tools
-from hive_agents.agents.telling import hear, missed, turn_messages
-from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError, NoModel
 from hive_agents.events import EventType
 from hive_agents.llm import Message, ModelError, ToolCall
@@ -39,12 +38,12 @@ async def enter(work: NodeWork, _: State) -> Update:
     session, node = work.session, work.node
     advice = None
     if node.requires_approval or node.pause_before or node.id in work.agent.pause_nodes:
-        request = await session.ask(asking.permission(work))
+        request = await session.ask(node_requests.permission(work))
         if not request.decided:
             return _wait([request.id], "enter")
         if request.status not in ("approved", "responded"):
-            return _fail("rejected", f"{node.id} may not begin: {asking.words_of(request)}")
-        advice = asking.words_of(request) if request.status == "responded" else None
+            return _fail("rejected", f"{node.id} may not begin: {node_requests.words_of(request)}")
+        advice = node_requests.words_of(request) if request.status == "responded" else None
     await session.emit(EventType.NODE_STARTED, work.key, node.id, visit=work.visit)
     if work.memory is not None:
         work.memory.seed(work.identity, notes=session.accepted_notes())
@@ -272,8 +271,8 @@ async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Upda
     if request.status == "approved":
         return {"next": "leave", "error": None}
     if request.status == "responded":
-        return asking.words_of(request)
-    return _fail("rejected", f"{node.id} was not accepted: {asking.words_of(request)}")
+        return node_requests.words_of(request)
+    return _fail("rejected", f"{node.id} was not accepted: {node_requests.words_of(request)}")
 
 
 def _listen(work: NodeWork, text: str) -> None:

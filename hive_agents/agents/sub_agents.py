@@ -6,26 +6,26 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast
 
-from hive_agents.agents.asking import Pending
 from hive_agents.agents.deployed import find_sub_agent
 from hive_agents.agents.effects import Done
-from hive_agents.agents.ends import End, spent, visits
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.guards.budget import Measure
+from hive_agents.agents.node_end import End, spent, visits
+from hive_agents.agents.node_requests import Pending
+from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.spec import AgentSpec
-from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
 from hive_agents.memory import DataBuffer
 
 SECONDS = 3_600.0
 
-Loop = Callable[[NodeWork], Awaitable[tuple[End, int]]]
+NodeLoop = Callable[[NodeWork], Awaitable[tuple[End, int]]]
 """Does the whole work of a node, without a graph; returns its end, and how many iterations it took."""
 
 
 async def delegated(
-    work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any], loop: Loop
+    work: NodeWork, key: str, name: str, task: str, inputs: Mapping[str, Any], loop: NodeLoop
 ) -> dict[str, Any]:
     """{agent, status, outputs, error, iterations} of a sub-agent's work; whatever goes wrong with it is a failure.
 
@@ -73,7 +73,7 @@ async def report(work: NodeWork, key: str, message: str, data: Any, *, complete:
 
 
 async def _worked(
-    work: NodeWork, key: str, agent: AgentSpec, task: str, inputs: Mapping[str, Any], loop: Loop
+    work: NodeWork, key: str, agent: AgentSpec, task: str, inputs: Mapping[str, Any], loop: NodeLoop
 ) -> dict[str, Any]:
     buffer = await _snapshot(work, key, inputs)
     ends: list[End] = []

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hive_agents import llm
+from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.tool import Decision
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
-from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError
 from hive_agents.llm import faults
 from hive_agents.memory import ToolResult, replace_once

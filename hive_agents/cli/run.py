@@ -103,9 +103,10 @@ def parts(result: dict[str, Any]) -> list[str]:
     from json import dumps
 
     from hive_agents.cli.runs_control import next_step
+    from hive_agents.runs import AGENT_GRAPH
 
     run_id, status, by = result["run_id"], result["status"], result["stopped_by"]
-    told = next_step(run_id) if status == "queued" else status
+    told = next_step(run_id, AGENT_GRAPH) if status == "queued" else status
     lines = [safe_line(f"{run_id} is {told}" + (f" by {by}" if by and status == "stopped" else ""))]
     if status in ("paused", "stopped"):
         lines.append(f"  go on with it: hive run --resume {run_id}, or leave it to a host: hive runs resume {run_id}")

@@ -42,7 +42,7 @@ def list_(
 
 def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) -> None:
     from hive_agents.errors import HiveError
-    from hive_agents.runs import RunStore, Scope
+    from hive_agents.runs import Scope
 
     wanted = status.lower() if status is not None else None
     if wanted is not None and wanted not in STATUSES:
@@ -51,8 +51,7 @@ def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) 
         )
     place = surface.workspace
     scope = Scope(surface.asker.caller().principal)
-    every = RunStore(place).list(status=wanted, tenant=tenant or scope.tenant, user=scope.user, limit=limit)
-    found = [row for row in every if scope.sees(row)]
+    found = scope.runs(place, wanted, tenant, limit)
     surface.show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
 
 

@@ -66,8 +66,12 @@ def say(
     _each(surface, [run], said)
 
 
-def next_step(run_id: str) -> str:
-    return f"queued; `hive serve --headless` takes it, or `hive run --resume {run_id}` here"
+def next_step(run_id: str, graph: str) -> str:
+    here = {
+        "event_loop": f", or `hive run --resume {run_id}` here",
+        "optimizer": f", or `hive optimize --resume {run_id}` here",
+    }
+    return f"queued; `hive serve --headless` takes it{here.get(graph, '')}"
 
 
 def _stopped(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
@@ -92,7 +96,7 @@ def _resumed(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
     from hive_agents import runs
 
     row = runs.resume(place, row.run_id, by)
-    return row, next_step(row.run_id) if row.status == "queued" else f"{row.status} already"
+    return row, next_step(row.run_id, row.graph) if row.status == "queued" else f"{row.status} already"
 
 
 def _deleted(place: Workspace, row: RunRow, _: str) -> tuple[RunRow, str]:

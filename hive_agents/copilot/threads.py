@@ -13,7 +13,6 @@ from hive_agents.copilot.outcome import Trace, TurnOutcome
 from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import HiveError
-from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.judging import DecisionLog
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
@@ -110,13 +109,9 @@ class ThreadStore:
         trace: Trace,
         answer: ModelAnswer | None = None,
     ) -> Turn:
-        """Append a turn, and end its run; the same run again changes nothing. Raises: HIVE-409.
-
-        A run that took so long that a host gave it up is done all the same, and an event says so: it has no lease that
-        a host could ask.
-        """
+        """Append a turn; the same run again changes nothing. Raises: HIVE-409."""
         traced = json.dumps(trace.to_json(), ensure_ascii=False)
-        now, done = audit.now(), "UPDATE runs SET status = 'done', stopped_by = NULL, ended_at = ? WHERE run_id = ?"
+        now = audit.now()
         with connected(self.workspace.database) as connection, transaction(connection):
             self._require(connection, thread_id)
             key = (*self._owner, thread_id)
@@ -131,10 +126,6 @@ class ThreadStore:
                     (run_id, answer.text, json.dumps(answer.documents)),
                 )
             connection.execute(f"UPDATE threads SET updated_at = ? {_MINE}", (now, *key))
-            if not connection.execute(f"{done} AND status = 'running'", (now, run_id)).rowcount:
-                given_up = connection.execute(f"{done} AND status = 'stopped'", (now, run_id)).rowcount
-                if given_up:
-                    EventLog.record(connection, [self._late(thread_id, run_id)])
         if added is None:
             return self.turn(run_id)
         return Turn(run_id, thread_id, added[0], now, text, outcome, json.loads(traced))
@@ -171,11 +162,6 @@ class ThreadStore:
             connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {_MINE})", key)
             for table in ("runs", "turns", "threads"):
                 connection.execute(f"DELETE FROM {table} {_MINE}", key)
-
-    def _late(self, thread_id: str, run_id: str) -> Event:
-        payload: dict[str, Any] = {"agent": None, "by": None, "approval_ids": [], "error": None}
-        id = derived_id("chat", run_id)
-        return Event(EventType.RUN_COMPLETED, run_id, thread_id, None, thread_id, self.reader.tenant, payload, id=id)
 
     def _require(self, connection: sqlite3.Connection, thread_id: str) -> None:
         if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, thread_id)).fetchone() is None:

@@ -10,7 +10,7 @@ from hive_agents.errors import HiveError
 from hive_agents.llm import Message
 from hive_agents.memory import ConversationStore
 from hive_agents.runs.leases import Leases
-from hive_agents.runs.row import AGENT_GRAPH, CHAT_GRAPH, ENDED, RunRow
+from hive_agents.runs.row import AGENT_GRAPH, ENDED, RunRow
 from hive_agents.runs.store import RunStore
 
 if TYPE_CHECKING:
@@ -42,13 +42,17 @@ def stop(workspace: Workspace, run_id: str, by: str) -> RunRow:
 def resume(workspace: Workspace, run_id: str, by: str) -> RunRow:
     """Put a run that was paused or stopped back into the queue.
 
-    Raises: HIVE-409 (exit code 2) for a run that is unknown, over, or of a graph that nothing takes from the queue;
-    HIVE-402 for one that was asked to rest and doesn't yet.
+    So does a run whose worker died.
+
+    Raises: HIVE-409 (exit code 2) for a run that is unknown or over; HIVE-402 for one that was asked to rest and
+    doesn't yet.
     """
-    row = RunStore(workspace).get(run_id)
-    if row.graph != AGENT_GRAPH:
-        fix = f"hive optimize --resume {run_id}" if row.graph == "optimizer" else "ask again"
-        raise HiveError.of("HIVE-409", f"{run_id} is a run of {row.graph}", fix=fix, exit_code=2)
+    store = RunStore(workspace)
+    row = store.get(run_id)
+    if row.status == "running" and row.control is None and not Leases(workspace).is_held(row.thread_id):
+        row, done = store.move(run_id, "running", by, to="queued")
+        if done:
+            return row
     return _moved(workspace, run_id, by, "queued", ("paused", "stopped"), None, ("queued", "running", "waiting"))
 
 
@@ -78,9 +82,6 @@ def _moved(
     store = RunStore(workspace)
     for _ in range(TRIES):  # a run that is worked on changes its status meanwhile
         row = store.get(run_id)
-        if row.graph == CHAT_GRAPH:
-            told = f"{run_id} is a question to the copilot, which ends by itself"
-            raise HiveError.of("HIVE-409", told, fix=f"see `hive runs show {run_id}`", exit_code=2)
         if row.status == "running" and control is None and row.control is not None:
             fix = "try again when it is"
             raise HiveError.of("HIVE-402", f"run {run_id} is not at rest yet", fix=fix, exit_code=3)

@@ -58,7 +58,7 @@ async def taken(acquire: Callable[[], Lease | None]) -> Lease | None:
 
 
 class Hold:
-    """Holds a lease while a `with` or `async with` block lasts, whatever the block computes.
+    """Holds a lease while an `async with` block lasts, whatever the block computes.
 
     `on_asked` is called, from another thread, with "pause" or "stop" when somebody asks for that, and with "lost"
     when another worker has the lease.
@@ -66,35 +66,29 @@ class Hold:
 
     def __init__(self, lease: Lease, on_asked: Callable[[str], object]) -> None:
         self.lease, self._on_asked = lease, on_asked
-        self._over = threading.Event()
+        self._over, self._pause = threading.Event(), min(BEAT, lease.leases.seconds / 3)
         self._thread = threading.Thread(target=self._beat, name=f"hold {lease.run_id}", daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._let_go()
-
     async def __aenter__(self) -> Self:
-        return self.__enter__()
+        # Most blocks are shorter than a beat, and need no thread.
+        self._start = asyncio.get_running_loop().call_later(self._pause, self._thread.start)
+        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._start.cancel()
         await asyncio.to_thread(self._let_go)
 
     def _let_go(self) -> None:
         self._over.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         _release(self.lease)
 
     def _beat(self) -> None:
         store, told = RunStore(self.lease.leases.workspace), None
-        pause = min(BEAT, self.lease.leases.seconds / 3)
-        while not self._over.wait(pause):
+        while not self._over.is_set():
             # A database that is locked for a while costs the lease only when it has run out.
             with suppress(HiveError):
                 if not self.lease.renew():
@@ -104,6 +98,7 @@ class Hold:
                 if asked is not None and asked != told:
                     told = asked
                     self._on_asked(asked)
+            self._over.wait(self._pause)
 
 
 def _release(lease: Lease | None) -> None:

@@ -29,7 +29,14 @@ class Lease:
     run_id: str
     fence: int
     holder: str
+    until: float
+    """When it ends unless it is renewed, as far as this worker knows."""
     _released: bool = field(default=False, init=False)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether at least half of its time is left, so that nobody can have taken it."""
+        return self.leases.clock() < self.until - self.leases.seconds / 2
 
     def renew(self) -> bool:
         """Hold it for the full time again; False where another worker has it."""
@@ -80,7 +87,7 @@ class Leases:
         finally:
             if fence is None:
                 leave(self.workspace, me)
-        return None if fence is None else Lease(self, thread_id, run_id, fence, me)
+        return None if fence is None else Lease(self, thread_id, run_id, fence, me, self.clock() + self.seconds)
 
     def _taken(self, thread_id: str, run_id: str, me: str) -> int | None:
         with connected(self.workspace.database) as connection, transaction(connection):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -64,6 +64,12 @@ class RunRow:
     @property
     def tenant(self) -> str:
         return str(self.summary["tenant"])
+
+    @property
+    def left(self) -> RunRow:
+        """The run as it stands where its worker died: it waits for another one, a question for being resumed."""
+        to = {"status": "stopped", "stopped_by": "interrupted"} if self.graph == CHAT_GRAPH else {"status": "queued"}
+        return replace(self, status=to["status"], summary=self.summary | to)
 
     @property
     def broke_off(self) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hive_agents.access import LOCAL_TENANT, Principal
 from hive_agents.errors import NotFound
+from hive_agents.runs.leases import Leases
+from hive_agents.runs.row import STATUSES, RunRow
+from hive_agents.runs.store import RunStore
 
 if TYPE_CHECKING:
-    from hive_agents.runs.row import RunRow
     from hive_agents.workspace import Workspace
 
+MOST_RUNNING = 1_000
 OPERATORS = frozenset({"operator", "admin"})
 
 
@@ -54,10 +58,30 @@ class Scope:
         """The only user whose runs they see; None for all of the tenant."""
         return None if self.operates or self.principal is None else self.principal.user
 
-    def run(self, workspace: Workspace, run_id: str) -> RunRow:
-        """The run of that id. Raises: HIVE-409 where there is none, and in the same words for one out of reach."""
-        from hive_agents.runs.store import RunStore
+    def runs(
+        self,
+        workspace: Workspace,
+        status: str | Sequence[str] | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+    ) -> list[RunRow]:
+        """Return their runs, newest first, each as it stands: one whose worker died isn't running."""
+        wanted = {status} if isinstance(status, str) else set(status or STATUSES)
+        more = 0 if wanted >= set(STATUSES) else MOST_RUNNING  # some of which don't run any more
+        rows = RunStore(workspace).list(
+            status=sorted(wanted | {"running"}),
+            tenant=tenant or self.tenant,
+            user=self.user,
+            limit=limit + more,
+        )
+        found = [row for row in _standing(workspace, rows) if row.status in wanted and self.sees(row)]
+        return found[:limit]
 
+    def run(self, workspace: Workspace, run_id: str) -> RunRow:
+        """Return the run of that id, as it stands.
+
+        Raises: HIVE-409 where there is none, and in the same words for one out of reach.
+        """
         try:
             row = RunStore(workspace).get(run_id)
         except NotFound:
@@ -66,7 +90,14 @@ class Scope:
             row = None  # what it suggests may be somebody else's run
         if row is None or not self.sees(row):
             raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix="`hive runs` lists the runs")
-        return row
+        return _standing(workspace, [row])[0]
 
     def sees(self, row: RunRow) -> bool:
         return self.tenant in (None, row.tenant) and self.user in (None, row.user)
+
+
+def _standing(workspace: Workspace, rows: list[RunRow]) -> list[RunRow]:
+    if all(row.status != "running" for row in rows):
+        return rows
+    held = Leases(workspace).held()
+    return [row.left if row.status == "running" and row.thread_id not in held else row for row in rows]

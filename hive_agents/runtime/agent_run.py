@@ -15,7 +15,7 @@ from hive_agents.goals import Goal, load_goal
 from hive_agents.llm import Chain, Role
 from hive_agents.runs import AGENT_GRAPH, Lease, RunRow, RunStore, new_run_id, say
 from hive_agents.runtime.agent_input import RunValue, accepted_input, read_agent
-from hive_agents.runtime.driver import Outcome, Run, leases_of
+from hive_agents.runtime.driver import Run, RunOutcome, leases_of
 from hive_agents.runtime.run_models import RunModels
 from hive_agents.runtime.runtime import Runtime
 from hive_agents.workspace import Workspace
@@ -152,7 +152,8 @@ class AgentRun(Run):
     def checkpoints(row: RunRow) -> str:
         return row.run_id
 
-    def open(self, lease: Lease, bus: Bus) -> AgentSession:
+    def open(self, lease: Lease, bus: Bus | None) -> AgentSession:
+        assert bus is not None, "events of agents are told"
         import_module(f"graphs.{self.GRAPH}")  # in this thread: it takes a second the first time
         value = RunValue.read(self.row.value)
         models = self.models if isinstance(self.models, RunModels) else None
@@ -182,7 +183,7 @@ class AgentRun(Run):
             self.on_text,
         )
 
-    def compile(self, saver: BaseCheckpointSaver[str]) -> Any:
+    def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
         # No entry point: a graph for each agent is made of its spec.
         return import_module(f"graphs.{self.GRAPH}").build(self.agent).compile(checkpointer=saver)
 
@@ -191,7 +192,7 @@ class AgentRun(Run):
             context.buffer.write(key, value)
         return {"run_id": self.run_id}
 
-    def outcome(self, context: AgentSession, state: Mapping[str, Any], asked: list[str]) -> Outcome:
+    def outcome(self, context: AgentSession, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
         end = state.get("outcome") or {"status": "waiting", "error": None}
         fault = end["error"]
         verdicts = len(state.get("verdicts", [])) + 1
@@ -207,7 +208,7 @@ class AgentRun(Run):
             "stopped_by": stopped_by,
             "error": error,
         }
-        return Outcome(end["status"], result, stopped_by, error)
+        return RunOutcome(end["status"], result, stopped_by, error)
 
     def say(self, text: str) -> None:
         """Tell the agent something; see `runs.say`."""

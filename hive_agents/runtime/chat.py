@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,6 @@ from hive_agents.copilot import (
     SearchStrategy,
     ThreadStore,
     Turn,
-    TurnOutcome,
-    TurnSession,
     certain_scope,
     declared,
     document_filters,
@@ -31,16 +27,12 @@ from hive_agents.copilot import (
 )
 from hive_agents.errors import HiveError
 from hive_agents.llm import Script
-from hive_agents.retrieval import ScopedIndex, SearchEngine, StaleIndex, active_config, parse_filters
-from hive_agents.runs import RunRow, RunStore
-from hive_agents.runtime.context import HiveContext
-from hive_agents.runtime.graphs import load_graph
-from hive_agents.runtime.runtime import Runtime
+from hive_agents.retrieval import ScopedIndex, SearchEngine, active_config, parse_filters
+from hive_agents.runtime.question import QuestionRun
 from hive_agents.workspace import Workspace
 
 OnNode = Callable[[str], None]
 OPERATORS = frozenset({"operator", "admin"})
-TRIES = 5
 
 
 class Chat:
@@ -101,69 +93,31 @@ class Chat:
             raise HiveError.of("HIVE-409", "the document has no name", fix="name it, or leave it out", exit_code=2)
         if self.thread_id is None:
             self.thread_id = self._threads.create(request.text)
-        runs, value = RunStore(self.workspace), request.model_dump(mode="json")
-        run, _ = runs.insert("worker", value, owner=self.reader, thread_id=self.thread_id, status="running")
+        run = QuestionRun.start(
+            self.workspace,
+            self.reader,
+            request,
+            self.thread_id,
+            self.engine,
+            scripts=self._scripts,
+            on_node=on_node,
+        )
         try:
-            outcome, session = await self._run(run, request, on_node)
-            if request.cursor is not None and outcome.decision.strategy is not SearchStrategy.METADATA_ONLY:
-                fix = "leave the cursor out: only a list by filters has pages"
-                raise HiveError.of("HIVE-409", "this question has no next page", fix=fix, exit_code=2)
+            stands = await run.work()
         except BaseException:
-            runs.update(run.run_id, "failed", among=["running"])  # else a host has given it up, and told so
+            run.store.update(run.run_id, "failed", among=["running"])  # nobody had begun with it
             raise
-        outcome = self._logged(outcome, session)
+        turn, session = run.turn, run.session
+        if turn is None or session is None:
+            why = f"somebody {stands['status']} this question: run {run.run_id}"
+            fix = f"hive runs resume {run.run_id}, and a host answers it; or ask again"
+            raise HiveError.of("HIVE-409", why, fix=fix, exit_code=1)
         concluded = session.conclusion
         written = concluded.model_answer
-        turn = self._threads.add(self.thread_id, run.run_id, request.text, outcome, session.trace, written)
         if session.meter.calls:  # models take seconds, in which a token or a permission can end
             self._recognise()
             return render_reply(session.index, self.gate, turn, written, session.vocabulary)
         return fresh_reply(session.index, turn, concluded.answer.text if concluded.answer else None, concluded.rows)
-
-    async def _run(self, run: RunRow, request: Request, on_node: OnNode | None) -> tuple[TurnOutcome, TurnSession]:
-        graph = load_graph("worker")
-        value = {"run_id": run.run_id, "request": request.model_dump(mode="json")}
-        for _ in range(TRIES):
-            context = HiveContext(
-                str(self.workspace.root),
-                principal=self.reader,
-                thread_id=self.thread_id,
-                engine=self.engine,
-                scripts=self._scripts,
-            )
-            outcome: dict[str, Any] = {}
-            with suppress(StaleIndex):  # documents changed meanwhile: nothing has happened yet, so ask again
-                config = {"recursion_limit": 100}
-                async for task in graph.astream(value, config, context=context, stream_mode="tasks"):
-                    if "result" in task:
-                        outcome = task["result"].get("outcome", outcome)
-                    elif on_node is not None:
-                        on_node(task["name"])
-                return TurnOutcome.model_validate_json(json.dumps(outcome)), context.turns[run.run_id]
-        raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")
-
-    def _logged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:
-        """Log what the judge decided and ask a person where it escalated: ids and numbers, no text of a document."""
-        judged = session.conclusion.judged
-        if judged is None:
-            return outcome
-        judgment = judged.judgment
-        runtime = Runtime(self.workspace, tenant=self.reader.tenant, run_id=session.run_id)
-        silent = [signal.model_copy(update={"detail": ""}) for signal in judgment.signals]
-        judgment = judgment.model_copy(update={"reasoning": "", "feedback": None, "signals": silent})
-        result = {
-            "question": session.request.text,
-            "answer_source": outcome.answer_source,
-            "documents": outcome.documents,
-            "thread_id": self.thread_id,
-        }
-        number = runtime.log_decision(judged.goal, result, judgment, judge=judged.judge)
-        if not judgment.escalated:
-            return outcome
-        title = "check an answer of the copilot"
-        return outcome.model_copy(
-            update={"approval_id": runtime.file_judgment(number, title=title, thread_id=self.thread_id)}
-        )
 
     def transcript(self) -> list[dict[str, Any]]:
         """Return the replies of the thread, rendered as they may be seen now, each with `text`, the reader's words."""

@@ -23,28 +23,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def checkpointer(workspace: Workspace, lease: Lease | None = None) -> Iterator[SqliteSaver]:
-    """A saver whose stored bytes are plain data, whoever wrote them.
-
-    With a lease its writes raise LeaseLost (HIVE-425) as soon as another worker has it.
-    """
+def checkpointer(workspace: Workspace) -> Iterator[SqliteSaver]:
+    """A saver whose stored bytes are plain data, whoever wrote them; for looking at threads that nobody works on."""
     from langgraph.checkpoint.sqlite import SqliteSaver
-
-    class Fenced(SqliteSaver):
-        def put(self, *what: Any, **named: Any) -> Any:
-            _require(lease)
-            return super().put(*what, **named)
-
-        def put_writes(self, *what: Any, **named: Any) -> None:
-            _require(lease)
-            super().put_writes(*what, **named)
 
     path = unlinked(workspace.state / "checkpoints.db")
     with database_errors(path):
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             path.chmod(0o600)
-            saver = Fenced(connection, serde=_serializer())
+            saver = SqliteSaver(connection, serde=_serializer())
             saver.setup()
             yield saver
         finally:
@@ -53,7 +41,10 @@ def checkpointer(workspace: Workspace, lease: Lease | None = None) -> Iterator[S
 
 @asynccontextmanager
 async def async_checkpointer(workspace: Workspace, lease: Lease | None = None) -> AsyncIterator[AsyncSqliteSaver]:
-    """The same for graphs whose nodes await."""
+    """The same for a worker on a thread.
+
+    With a lease its writes raise LeaseLost (HIVE-425) as soon as another worker has it.
+    """
     import aiosqlite
     from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 

@@ -30,9 +30,7 @@ DEATHS = 20
 POLL_SECONDS = 1.0
 LONGEST_PAUSE = 60.0
 ASIDE = dt.timedelta(seconds=10)
-"""An optimizer run is in the store a moment before its own process has the lease."""
-CHAT_LIMIT = dt.timedelta(minutes=5)
-"""Whoever asked the copilot that long ago, and has no answer, waits for none."""
+"""A run that its own process begins with is in the store a moment before that has the lease."""
 _WAKE = (EventType.RUN_QUEUED, EventType.TRIGGER_FIRED)
 _PASSES = (Busy, Unwritable, Damaged, AuditFault, LeaseLost)
 """What isn't the run's fault and may be over in a while."""
@@ -147,10 +145,13 @@ class Dispatcher:
         left = self._left.get(due.run_id)
         if left is not None and left.until > asyncio.get_running_loop().time():
             return
-        if due.graph in KINDS and (due.graph == AGENT_GRAPH or due.status != "running" or _age(due) > ASIDE):
+        just_begun = due.status == "running" and due.graph != AGENT_GRAPH and _age(due) <= ASIDE
+        if due.graph not in KINDS or just_begun:
+            return
+        if due.graph != CHAT_GRAPH or due.status != "running":
             task = asyncio.create_task(self._work(due), name=f"run {due.run_id}")
             self._workers[due.run_id] = _Worker(due, task)
-        elif due.graph == CHAT_GRAPH and _age(due) > CHAT_LIMIT:
+        else:  # whoever asked has gone
             move = RunStore(self.workspace).move
             await asyncio.to_thread(move, due.run_id, due.status, "interrupted", to="stopped")
 

@@ -10,7 +10,7 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,7 +20,7 @@ from hive_agents.errors import HiveError, RightsWithdrawn, WorkerFault
 from hive_agents.events import Event, EventBus, EventLog, EventType, Source, derived_id
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
 from hive_agents.runtime.checkpoints import async_checkpointer
-from hive_agents.store import audit, database_errors
+from hive_agents.store import audit
 from hive_agents.text import encodable
 from hive_agents.workspace import Workspace
 
@@ -50,11 +50,11 @@ def leases_of(workspace: Workspace) -> Leases:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What a graph at rest comes to: the status of its run, "waiting" for a person included, and what is kept of it."""
 
     status: str
-    result: dict[str, Any]
+    result: dict[str, Any] | None
     stopped_by: str | None = None
     error: dict[str, str] | None = None
 
@@ -73,8 +73,8 @@ class Run(ABC):
     """The namespace of its events' ids."""
     CUT: ClassVar[bool] = True
     """Whether a step is cut off `GRACE` seconds after somebody asked to stop; else it always ends first."""
-    QUEUED_AGAIN: ClassVar[bool] = False
-    """Whether a run that breaks off goes into the queue also where nobody hosts it."""
+    BROKEN_OFF: ClassVar[str] = "stopped"
+    """What becomes of a run that breaks off where nobody hosts it."""
 
     workspace: Workspace
     row: RunRow
@@ -100,12 +100,16 @@ class Run(ABC):
         """Return the thread that its graph's checkpoints are kept under."""
         return row.thread_id
 
+    def checkpointer(self, lease: Lease) -> AbstractAsyncContextManager[BaseCheckpointSaver[str] | None]:
+        """Open what keeps the graph's checkpoints; None where it keeps none and begins anew each time."""
+        return async_checkpointer(self.workspace, lease)
+
     @abstractmethod
-    def open(self, lease: Lease, bus: Bus) -> Any:
+    def open(self, lease: Lease, bus: Bus | None) -> Any:
         """Return what the nodes of its graph are given."""
 
     @abstractmethod
-    def compile(self, saver: BaseCheckpointSaver[str]) -> Any:
+    def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
         """Return its graph."""
 
     @abstractmethod
@@ -113,7 +117,7 @@ class Run(ABC):
         """Return the graph's input."""
 
     @abstractmethod
-    def outcome(self, context: Any, state: Mapping[str, Any], asked: list[str]) -> Outcome:
+    def outcome(self, context: Any, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
         """Return what its graph at rest comes to; `asked` are the requests that it waits for."""
 
     def kept(self, context: Any, state: Mapping[str, Any], status: str) -> dict[str, Any] | None:
@@ -124,9 +128,14 @@ class Run(ABC):
         """Return what `work` gives for a run that was at rest already when it was taken."""
         return self.result_of(self.row)
 
-    async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> None:
-        """Run the graph until it rests."""
-        await graph.ainvoke(value, **how)
+    async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> Any:
+        """Run the graph until it rests; return its state where no checkpoint has it."""
+        return await graph.ainvoke(value, **how)
+
+    @property
+    def tells(self) -> bool:
+        """Whether events tell how it stands."""
+        return True
 
     @property
     def run_id(self) -> str:
@@ -156,8 +165,8 @@ class Run(ABC):
         """
         loop, worker = asyncio.get_running_loop(), asyncio.current_task()
         assert worker is not None
-        lease = await taken(lambda: self._leased(wait))
-        assert lease is not None
+        begun_with = self._lease
+        lease = await self._leased(wait)
         attempt = Attempt(self, lease, worker)
 
         def ask(asked: str) -> None:
@@ -166,15 +175,18 @@ class Run(ABC):
         self._ask = ask
         async with Hold(lease, ask):
             try:
-                if await asyncio.to_thread(self._rests):
+                # With the lease that it was started with the row is as it was then, but for what `begun` finds.
+                if lease is not begun_with and await asyncio.to_thread(self._rests):
                     return self.overtaken()
                 if self._drained:
                     attempt.ask("drain")
                 async with self._listened() as bus:
                     await attempt.go(bus)
+            except BaseException:
+                self.row = await asyncio.to_thread(self.store.get, self.run_id)
+                raise
             finally:
                 self._ask = None
-                self.row = await asyncio.to_thread(self.store.get, self.run_id)
         return self.result_of(self.row)
 
     def drain(self) -> None:
@@ -213,11 +225,13 @@ class Run(ABC):
             with suppress(HiveError):
                 await asyncio.to_thread(lease.release)
 
-    def _leased(self, wait: float) -> Lease:
+    async def _leased(self, wait: float) -> Lease:
         lease, self._lease = self._lease, None
-        if lease is not None and lease.renew():
+        if lease is not None and (lease.lasts or await asyncio.to_thread(lease.renew)):
             return lease
-        return take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait)
+        found = await taken(lambda: take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait))
+        assert found is not None
+        return found
 
     def _rests(self) -> bool:
         """Whether there is nothing to do as the row stands now: it has ended, or nobody has answered what it asked."""
@@ -235,7 +249,10 @@ class Run(ABC):
         return not asked or any(store.get(id).decided for id in asked)
 
     @asynccontextmanager
-    async def _listened(self) -> AsyncIterator[Bus]:
+    async def _listened(self) -> AsyncIterator[Bus | None]:
+        if not self.tells:
+            yield None
+            return
         async with AsyncExitStack() as stack:
             bus = self.bus or EventBus(EventLog(self.workspace))
             if isinstance(bus, EventBus) and bus is not self.bus:
@@ -257,8 +274,11 @@ class Attempt:
 
         self.asked: str | None = None
         self._run, self._lease, self._worker, self._store = run, lease, worker, run.store
+        self._taken = run.row
+        """The row as it was when the worker began."""
         self._control = RunControl()
         self._working = False
+        self._tells = run.tells
         self._context: Any = None
         self._last: StateSnapshot | None = None
         """The graph where it was left before its end."""
@@ -274,17 +294,15 @@ class Attempt:
         elif asked == "stop" and self._run.CUT:
             asyncio.get_running_loop().call_later(GRACE, self._cut)
 
-    async def go(self, bus: Bus) -> None:
+    async def go(self, bus: Bus | None) -> None:
         """Drive the graph as far as it goes. Raises: LeaseLost (HIVE-425), and what the graph stands on fails with."""
         from langgraph.errors import GraphDrained
 
-        self._bus, self._working = bus, True
-        row = self._run.row
+        self._bus, self._working, self._taken = bus, True, self._run.row
         try:
-            self._context = await asyncio.to_thread(self._run.open, self._lease, bus)
             # What a worker that died was asked holds for the next one.
-            if row.control is not None:
-                self.ask(row.control)
+            if self._taken.control is not None:
+                self.ask(self._taken.control)
             if self.asked is not None and self.asked != LOST:
                 return await self._rested(_RESTS[self.asked])
             if (rest := await self._graph()) is not None:
@@ -313,14 +331,14 @@ class Attempt:
         if self._working:
             self._worker.cancel()
 
-    async def _row(self) -> RunRow:
-        return await asyncio.to_thread(self._store.get, self._run.run_id)
-
     async def _begun(self, again: bool) -> bool:
-        row = self._run.row
+        row = self._taken
+        if row.status == "running" and not self._tells:
+            return True  # as it was written down
         kind, at = (EventType.RUN_RESUMED, f"run/{audit.now()}") if again else (EventType.RUN_STARTED, "run")
         result = self._run.kept(self._context, {}, "running")
-        return await self._record(kind, at, "running", {"agent": row.agent}, result=result, among=[row.status])
+        told = {"agent": row.agent}
+        return await self._record(kind, at, "running", told, result=result, among=[row.status])
 
     async def _graph(self) -> tuple[dict[str, Any], list[str]] | None:
         """The graph's state at rest, and the requests that it waits for; None where somebody was quicker to stop it."""
@@ -328,28 +346,33 @@ class Attempt:
 
         run = self._run
         config: Any = {"configurable": {"thread_id": run.checkpoints(run.row)}, "recursion_limit": STEPS}
-        how = {"config": config, "context": self._context, "durability": "sync", "control": self._control}
-        async with async_checkpointer(run.workspace, self._lease) as saver:
-            graph = await asyncio.to_thread(run.compile, saver)
-            with database_errors(run.workspace.state / "checkpoints.db"):
+        async with run.checkpointer(self._lease) as saver:
+            self._context, graph = await asyncio.to_thread(
+                lambda: (run.open(self._lease, self._bus), run.compile(saver))
+            )
+            how = {"config": config, "context": self._context, "control": self._control}
+            if saver is None:
+                begun = await self._begun(again=False)
+                return (await run.advance(graph, run.begin(self._context), how), []) if begun else None
+            how["durability"] = "sync"
+            now = await graph.aget_state(config)
+            if not await self._begun(again=bool(now.values)):
+                return None
+            while True:
+                answer, pending = await asyncio.to_thread(self._answer, now)
+                if now.values and (not now.tasks or (now.interrupts and answer is None)):
+                    return dict(now.values), pending
+                # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
+                value = answer
+                if answer is None and not now.tasks:
+                    value = await asyncio.to_thread(run.begin, self._context)
+                try:
+                    await run.advance(graph, value, how)
+                except (GraphDrained, asyncio.CancelledError):
+                    with suppress(Exception):  # it only says how far the graph came
+                        self._last = await graph.aget_state(config)
+                    raise
                 now = await graph.aget_state(config)
-                if not await self._begun(again=bool(now.values)):
-                    return None
-                while True:
-                    answer, pending = await asyncio.to_thread(self._answer, now)
-                    if now.values and (not now.tasks or (now.interrupts and answer is None)):
-                        return dict(now.values), pending
-                    # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
-                    value = answer
-                    if answer is None and not now.tasks:
-                        value = await asyncio.to_thread(run.begin, self._context)
-                    try:
-                        await run.advance(graph, value, how)
-                    except (GraphDrained, asyncio.CancelledError):
-                        with suppress(Exception):  # it only says how far the graph came
-                            self._last = await graph.aget_state(config)
-                        raise
-                    now = await graph.aget_state(config)
 
     def _answer(self, known: StateSnapshot) -> tuple[Any, list[str]]:
         """What wakes the branches whose requests were all answered, None where there are none; and the other requests.
@@ -366,15 +389,19 @@ class Attempt:
 
     async def _ended(self, state: Mapping[str, Any], asked: list[str]) -> None:
         self._working = False  # what is left is to record how it ended
-        end = await asyncio.to_thread(self._run.outcome, self._context, state, asked)
-        now = await self._row()
-        status, by = end.status, end.stopped_by
+
+        def look() -> tuple[RunOutcome, RunRow]:
+            return self._run.outcome(self._context, state, asked), self._store.get(self._run.run_id)
+
+        found, now = await asyncio.to_thread(look)
+        self._tells = self._tells or now.status != "running"  # somebody told that it was given up
+        status, by = found.status, found.stopped_by
         if status == "waiting" and now.control is not None:
             status, by = _RESTS[now.control], now.control_by
         at = f"end/{','.join(asked)}" if status not in _RESTS.values() else f"run/{audit.now()}"
-        told = {"approval_ids": asked, "error": end.error}
-        how = {"result": end.result, "stopped_by": by, "error": end.error, "seen": None if status in ENDED else now}
-        if not await self._record(_EVENTS[status], at, status, told, **how):
+        told = {"approval_ids": asked, "error": found.error}
+        how = {"result": found.result, "stopped_by": by, "error": found.error}
+        if not await self._record(_EVENTS[status], at, status, told, **how, seen=None if status in ENDED else now):
             await self._rested("queued")  # somebody asked it to rest in that moment
 
     async def _rested(self, status: str) -> None:
@@ -384,10 +411,11 @@ class Attempt:
         if state and self._last is not None and not self._last.tasks:
             return await self._ended(state, [])  # its last step was done before it could be cut off
         while True:
-            row = await self._row()
+            row = await asyncio.to_thread(self._store.get, self._run.run_id)
             to = _RESTS[row.control] if row.control is not None else status
             # Somebody was quicker, before this worker began.
-            if to == row.status or row.status not in ("running", self._run.row.status):
+            if to == row.status or row.status not in ("running", self._taken.status):
+                self._run.row = row
                 return None
             result = await asyncio.to_thread(self._run.kept, self._context, state, to)
             stopped_by = (row.control_by or "interrupted") if to == "stopped" else None
@@ -403,22 +431,29 @@ class Attempt:
         """
         self._working = False
         why = _told(error)
-        again = (self._run.hosted or self._run.QUEUED_AGAIN) and not isinstance(error, RightsWithdrawn)
-        status = "queued" if again else "stopped"
+        again = self._run.hosted and not isinstance(error, RightsWithdrawn)
+        status = "queued" if again else self._run.BROKEN_OFF
         stopped_by = None if status == "queued" else why["code"] if isinstance(error, HiveError) else "fault"
         how: dict[str, Any] = {"result": self._run.kept(self._context, {}, "queued"), "stopped_by": stopped_by}
-        how |= {"error": why, "unasked": True, "among": ("running", self._run.row.status)}
+        how |= {"error": why, "unasked": True, "among": ("running", self._taken.status)}
         with suppress(HiveError):
             if not await self._record(_EVENTS[status], f"run/{audit.now()}", status, {"error": why}, **how):
                 await self._rested(status)
 
     async def _record(self, kind: EventType, at: str, status: str, told: dict[str, Any], **how: Any) -> bool:
         """How the run stands and that it is told of, in one transaction; then those who listen hear of it."""
-        row, id = self._run.row, derived_id(self._run.SOURCE, self._run.run_id, at, kind)
-        event = _event(row, kind, id, **told)
-        update = partial(self._store.update, row.run_id, status, **how, lease=self._lease, told=event)
-        done = await asyncio.to_thread(update)
-        if done:
+        row, event = self._run.row, None
+        if self._tells:
+            event = _event(row, kind, derived_id(self._run.SOURCE, row.run_id, at, kind), **told)
+        done = False
+
+        def write() -> None:
+            nonlocal done
+            done = self._store.update(row.run_id, status, **how, lease=self._lease, told=event)
+            self._run.row = self._store.get(row.run_id)
+
+        await asyncio.to_thread(write)
+        if done and event is not None and self._bus is not None:
             with suppress(HiveError):  # it is in the log
                 await self._bus.announce(event)
         return done

@@ -15,7 +15,7 @@ from hive_agents.optimizer import page, restate, result_of
 from hive_agents.retrieval import active_config
 from hive_agents.runs import OPTIMIZER_GRAPH, RESTS, Lease, RunRow, RunStore
 from hive_agents.runtime.context import HiveContext
-from hive_agents.runtime.driver import Outcome, Run
+from hive_agents.runtime.driver import Run, RunOutcome
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.workspace import Workspace
 
@@ -37,7 +37,7 @@ class OptimizeRun(Run):
     GRAPH = OPTIMIZER_GRAPH
     SOURCE = "optimizer_run"
     CUT = False
-    QUEUED_AGAIN = True
+    BROKEN_OFF = "queued"
 
     on_update: Callable[[dict[str, Any]], None] | None = None
 
@@ -72,11 +72,11 @@ class OptimizeRun(Run):
             raise HiveError.of("HIVE-402", told, path=self.run_id, fix=fix)
         return super().overtaken()
 
-    def open(self, lease: Lease, bus: Bus) -> HiveContext:
+    def open(self, lease: Lease, bus: Bus | None) -> HiveContext:
         value = self.row.value
         return HiveContext(str(self.workspace.root), value["golden"], {"optimizer": value["settings"]})
 
-    def compile(self, saver: BaseCheckpointSaver[str]) -> Any:
+    def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
         return load_graph(self.GRAPH, saver)
 
     def begin(self, context: HiveContext) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class OptimizeRun(Run):
 
         await in_thread(compute)
 
-    def outcome(self, context: HiveContext, state: Mapping[str, Any], asked: list[str]) -> Outcome:
+    def outcome(self, context: HiveContext, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
         request = self._request(state)
         asked_before = (self.row.result or {}).get("approval_id") is not None
         if request is None or not asked_before or state["status"] != "stopped":
@@ -105,7 +105,7 @@ class OptimizeRun(Run):
         if request is not None and request.outcome is None and not asked:
             done = {"run_id": self.run_id, "status": result["status"], "stopped_by": result["stopped_by"]}
             ApprovalStore(self.workspace).record_outcome(request.id, done)
-        return Outcome("waiting" if asked else "done", result)
+        return RunOutcome("waiting" if asked else "done", result)
 
     def kept(self, context: HiveContext | None, state: Mapping[str, Any], status: str) -> dict[str, Any] | None:
         if context is None or status not in RESTS.values():

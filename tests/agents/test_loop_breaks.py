@@ -13,9 +13,9 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.effects import Effects
-from hive_agents.agents.ends import End, fault
 from hive_agents.agents.goal_judge import lost
 from hive_agents.agents.guards import Limits, fingerprint
+from hive_agents.agents.node_end import End, fault
 from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import ModelError, ToolCall
 from hive_agents.memory import DataFiles, run_folder

@@ -19,15 +19,14 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
-from hive_agents.retrieval import build_index
 from hive_agents.retrieval.deployed import active_config, versions
 from hive_agents.runs import RunStore, pause, stop
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.store import audit
-from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, started_runs
+from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, small, started_runs
 from tests.sample import copied_sample, hive
-from tests.topics import TOPICS, activate, make_topics, query as topic_query, write_golden
+from tests.topics import TOPICS, query as topic_query
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +42,6 @@ def without_ids(result: dict[str, Any]) -> dict[str, Any]:
         for key, value in result.items()
         if key not in ("run_id", "evaluations_per_second", "approval_id", "report")
     }
-
-
-def small(root: Path, queries: list[dict[str, Any]] | None = None) -> Workspace:
-    """A workspace whose runs take a second: `naive` is active, and what would be better isn't written yet."""
-    workspace = make_topics(root)
-    (workspace.configs / "careful.json").unlink()
-    write_golden(workspace, queries)
-    activate(workspace, "naive")
-    build_index(workspace)
-    return workspace
 
 
 def split_topics(train: int, validation: int, holdout: int) -> list[dict[str, Any]]:

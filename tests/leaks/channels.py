@@ -254,6 +254,7 @@ TABLES = {
     "approvals": ("run_id", ID),
     "events": ("run_id", ""),
     "judge_decisions": ("run_id", ID),
+    "leases": ("thread_id", ""),
 }
 """By which column a visit's rows are found, and what they may hold; a model's answer is the one text that is kept."""
 

@@ -60,9 +60,13 @@ def test_who_listens(place: Workspace, status: str) -> None:
 
 
 @pytest.mark.parametrize("graph", ["optimizer", "worker"])
-def test_only_agents_are_resumed_and_listen(place: Workspace, graph: str) -> None:
+def test_runs_of_every_kind_are_steered_alike_and_only_agents_listen(place: Workspace, graph: str) -> None:
+    for status, wanted in TABLE.items():
+        for verb, then in zip(("pause", "stop", "resume"), wanted, strict=True):
+            row, _ = RunStore(place).insert(graph, {}, status=status)
+            _ = Leases(place).acquire(row.thread_id, row.run_id)
+            assert done(place, verb, row.run_id) == then, (verb, status)
     run = RunStore(place).insert(graph, {}, status="stopped")[0].run_id
-    assert done(place, "resume", run) == NO
     with pytest.raises(HiveError):
         runs.say(place, run, "hello")
 

@@ -75,20 +75,14 @@ class Colony:
 
     def runs(self, status: str | Sequence[str] | None = None, limit: int = MOST) -> list[RunRow]:
         """Return the runs in scope, newest first."""
-        found = self._store.list(status=status, tenant=self.scope.tenant, user=self.scope.user, limit=limit)
-        return [self._clean(row) for row in found]
+        return [self._clean(row) for row in self.scope.runs(self.workspace, status, limit=limit)]
 
     def run(self, run_id: str) -> RunRow:
         """Return a run; one that exists elsewhere is as unknown as one that never was."""
         try:
-            row = self._store.get(run_id)
-        except NotFound:
-            pass
-        else:
-            if self.scope.sees(row):
-                return self._clean(row)
-        # Never a guess at a run of somebody else.
-        raise _unknown(f"there is no run {run_id} that you may see", "ask what is running")
+            return self._clean(self.scope.run(self.workspace, run_id))
+        except NotFound:  # its words may guess at a run of somebody else
+            raise _unknown(f"there is no run {run_id} that you may see", "ask what is running") from None
 
     def log(self, run_id: str, limit: int = 20) -> list[Event]:
         """Return the last events of a run, oldest first."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from hive_agents.agents.ends import fault
 from hive_agents.agents.guards import Turn, doom_loop, fingerprint, is_stalled
 from hive_agents.agents.guards.loops import KEPT
-from hive_agents.agents.work import NodeWork
+from hive_agents.agents.node_end import fault
+from hive_agents.agents.node_work import NodeWork
 from hive_agents.llm import Message
 from hive_agents.memory import ToolResult
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.tool import SideEffect
-from hive_agents.agents.work import NodeWork
 from hive_agents.approvals import ApprovalRequest, Filing
 
 

@@ -1,18 +1,22 @@
-"""What a model is told in a turn: what people said meanwhile, and as much of the conversation as fits."""
+"""What a node's model is told: why it is here, what people said meanwhile, and as much of the conversation as fits."""
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Sequence
 
 from hive_agents import llm, prompts
 from hive_agents.agents.effects import Done
 from hive_agents.agents.models import streamed
+from hive_agents.agents.node_end import End
+from hive_agents.agents.node_work import NodeWork
+from hive_agents.agents.synthetic import synthetic_tools
 from hive_agents.agents.viewing import PERSON
-from hive_agents.agents.work import NodeWork
 from hive_agents.approvals import WITHHELD
 from hive_agents.llm import Message, ModelError
-from hive_agents.memory import Summarise, compact, estimate_tokens
+from hive_agents.memory import ContextHandoff, Summarise, compact, estimate_tokens, transition_marker
+from hive_agents.text import cut, fenced
 
 
 def hear(work: NodeWork) -> None:
@@ -95,3 +99,51 @@ def _fitting(text: str, tokens: int) -> str:
         return text
     half = len(text) * tokens // size // 2
     return f"{text[:half]}\n\n[…]\n\n{text[len(text) - half :]}"
+
+
+async def why_here(work: NodeWork) -> str:
+    """Return the words that begin a visit: a judge's feedback, what the nodes before it leave, or the inputs."""
+    session = work.session
+    before = work.led_here
+    again = next((one for one in reversed(work.verdicts) if work.node.id in one["targets"]), None)
+    if again is not None and again["n"] == len(work.verdicts) and not before:
+        whole = session.effects.find(again["key"])
+        earlier = [end for end in work.ends if end["node"] == work.node.id][-1:]
+        told = [] if work.shared else [await _handed(work, end) for end in earlier]
+        if again["action"] == "replan":
+            return "\n\n".join([*told, f"[Replan feedback]: {json.dumps(whole['context'], ensure_ascii=False)}"])
+        return "\n\n".join([*told, f"[Judge feedback]: {whole['feedback'] or whole['reasoning']}"])
+    if not before:
+        given = [f"- {key}: {cut(json.dumps(value, ensure_ascii=False), 2_000)}" for key, value in work.inputs.items()]
+        begin = work.task or f"Begin with {work.node.id}."
+        return f"{begin}\n\nInputs:\n{fenced(chr(10).join(given))}" if given else begin
+    if work.view().hidden:
+        return f"Completed: {', '.join(end['node'] for end in before)}. Now it is {work.node.id}'s turn.\n\n{WITHHELD}"
+    values = work.buffer.read_all("execution")
+    files = [file.name for file in work.files.list()]
+    done = {key: values.get(key) for end in before for key in end["outputs"]}
+    if work.shared:
+        return transition_marker(
+            session.workspace,
+            completed=", ".join(end["node"] for end in before),
+            following=work.node.id,
+            outputs=done,
+            files=files,
+            memory=work.notes,
+            tools=[*work.tools.names, *(tool.name for tool in synthetic_tools(work))],
+        )
+    return "\n\n".join([await _handed(work, end) for end in before])
+
+
+async def _handed(work: NodeWork, end: End) -> str:
+    values = work.buffer.read_all("execution")
+    handoff = await ContextHandoff.build(
+        work.session.store,
+        end["conversation"],
+        source=end["node"],
+        target=work.node.id,
+        outputs={key: values.get(key) for key in end["outputs"]},
+        files=[file.name for file in work.files.list()],
+        summarise=summariser(work, f"{work.key_of(end)}/handoff") if work.agent.mode == "isolated" else None,
+    )
+    return handoff.to_text()

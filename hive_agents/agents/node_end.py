@@ -29,19 +29,6 @@ class Verdict(TypedDict):
     key: str
 
 
-class Loop(TypedDict, total=False):
-    """Where a visit of a node stands. `next` is the step to take, `after` the one that waits for `waiting`."""
-
-    ends: list[End]
-    verdicts: list[Verdict]
-    iteration: int
-    tool_calls: int
-    next: str
-    after: str
-    waiting: list[str]
-    error: dict[str, str] | None
-
-
 Update = dict[str, Any]
 
 

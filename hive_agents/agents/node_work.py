@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hive_agents.agents.ends import End, Verdict, led_here, visits
+from hive_agents.agents.node_end import End, Verdict, led_here, visits
 from hive_agents.agents.prompt_texts import VARIABLES, filled
 from hive_agents.agents.session import AgentSession
 from hive_agents.agents.spec import AgentSpec, NodeSpec

@@ -1,0 +1,158 @@
+"""A question to the copilot as a run: a turn in its reader's thread, answered here or by a host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.access import Principal, Standing
+from hive_agents.copilot import Request, SearchStrategy, ThreadStore, Turn, TurnOutcome, TurnSession
+from hive_agents.errors import HiveError
+from hive_agents.llm import Script
+from hive_agents.retrieval import SearchEngine, StaleIndex
+from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
+from hive_agents.runtime.context import HiveContext
+from hive_agents.runtime.driver import Run, RunOutcome, leases_of
+from hive_agents.runtime.graphs import load_graph
+from hive_agents.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from hive_agents.events import Bus
+    from hive_agents.workspace import Workspace
+
+TRIES = 5
+
+
+@dataclass
+class QuestionRun(Run):
+    """One question of a reader; `on_node` is told of each node that begins.
+
+    It keeps no checkpoints: nothing has happened before its turn is in the thread, so one that was left is asked again.
+    """
+
+    GRAPH = CHAT_GRAPH
+    SOURCE = "chat"
+    BROKEN_OFF = "failed"
+
+    reader: Principal
+    request: Request
+    engine: SearchEngine
+    scripts: dict[Path, Script] = field(default_factory=dict)
+    on_node: Callable[[str], None] | None = None
+    session: TurnSession | None = field(default=None, init=False)
+    turn: Turn | None = field(default=None, init=False)
+
+    @classmethod
+    def start(
+        cls, workspace: Workspace, reader: Principal, request: Request, thread_id: str, engine: SearchEngine, **how: Any
+    ) -> QuestionRun:
+        standing = Standing.of(workspace, reader)
+        value = {"request": request.model_dump(mode="json"), "reader": standing.model_dump(mode="json")}
+        run_id = new_run_id()
+        # Another question of the thread may have it: then this one waits.
+        lease = leases_of(workspace).acquire(thread_id, run_id)
+        row, _ = RunStore(workspace).insert(
+            cls.GRAPH, value, owner=reader, thread_id=thread_id, run_id=run_id, status="running"
+        )
+        return cls(workspace, row, reader, request, engine, **how, _lease=lease)
+
+    @classmethod
+    def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> QuestionRun:
+        """Take up a question that was left, for its reader as they stand now.
+
+        Raises: HIVE-409 for an unknown run, HIVE-407 for one that doesn't say what was asked and by whom, HIVE-417
+        where the reader may not ask any more.
+        """
+        row = RunStore(workspace).get(run_id)
+        try:
+            standing = Standing.model_validate_json(json.dumps(row.value["reader"]))
+            request = Request.model_validate(row.value["request"])
+        except (KeyError, ValueError):
+            message = f"run {run_id} doesn't say who asked what"
+            raise HiveError.of("HIVE-407", message, path="runs.input", fix="ask again", exit_code=3) from None
+        return cls(workspace, row, standing.now(workspace), request, SearchEngine(workspace), **how)
+
+    @staticmethod
+    def result_of(row: RunRow) -> dict[str, Any]:
+        return {"run_id": row.run_id, "status": row.status, "stopped_by": row.summary["stopped_by"]}
+
+    @property
+    def tells(self) -> bool:
+        """Only of what a host answers: whoever asks here has the answer in hand."""
+        return self.hosted
+
+    @asynccontextmanager
+    async def checkpointer(self, lease: Lease) -> AsyncIterator[None]:
+        yield None
+
+    def open(self, lease: Lease, bus: Bus | None) -> HiveContext:
+        return HiveContext(
+            str(self.workspace.root),
+            principal=self.reader,
+            thread_id=self.row.thread_id,
+            engine=self.engine,
+            scripts=self.scripts,
+        )
+
+    def compile(self, saver: Any) -> Any:
+        return load_graph(self.GRAPH, saver)
+
+    def begin(self, context: HiveContext) -> dict[str, Any]:
+        return {"run_id": self.run_id, "request": self.request.model_dump(mode="json")}
+
+    async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> dict[str, Any]:
+        """Raises: HIVE-402 where documents change all the time."""
+        turns = how["context"].turns
+        state: dict[str, Any] = {}
+        for _ in range(TRIES):
+            with suppress(StaleIndex):  # documents changed meanwhile: nothing has happened yet, so ask again
+                async for task in graph.astream(value, stream_mode="tasks", **how):
+                    if "result" in task:
+                        state |= task["result"]
+                    elif self.on_node is not None:
+                        self.on_node(task["name"])
+                self.session = turns[self.run_id]
+                return state
+            turns.clear()
+        raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")
+
+    def outcome(self, context: HiveContext, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
+        """Raises: HIVE-409 for a cursor of a question that has no pages."""
+        session = self.session
+        assert session is not None
+        found = TurnOutcome.model_validate_json(json.dumps(state["outcome"]))
+        if self.request.cursor is not None and found.decision.strategy is not SearchStrategy.METADATA_ONLY:
+            fix = "leave the cursor out: only a list by filters has pages"
+            raise HiveError.of("HIVE-409", "this question has no next page", fix=fix, exit_code=2)
+        found = self._judged(found, session)
+        threads = ThreadStore(self.workspace, self.reader)
+        written = session.conclusion.model_answer
+        thread_id = self.row.thread_id
+        self.turn = threads.add(thread_id, self.run_id, self.request.text, found, session.trace, written)
+        return RunOutcome("done", None)
+
+    def _judged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:
+        """Log what the judge decided and ask a person where it escalated: ids and numbers, no text of a document."""
+        judged = session.conclusion.judged
+        if judged is None:
+            return outcome
+        judgment = judged.judgment
+        runtime = Runtime(self.workspace, tenant=self.reader.tenant, run_id=self.run_id)
+        silent = [signal.model_copy(update={"detail": ""}) for signal in judgment.signals]
+        judgment = judgment.model_copy(update={"reasoning": "", "feedback": None, "signals": silent})
+        thread_id = self.row.thread_id
+        result = {
+            "question": self.request.text,
+            "answer_source": outcome.answer_source,
+            "documents": outcome.documents,
+            "thread_id": thread_id,
+        }
+        number = runtime.log_decision(judged.goal, result, judgment, judge=judged.judge)
+        if not judgment.escalated:
+            return outcome
+        id = runtime.file_judgment(number, title="check an answer of the copilot", thread_id=thread_id)
+        return outcome.model_copy(update={"approval_id": id})
