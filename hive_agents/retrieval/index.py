@@ -66,6 +66,7 @@ class SqliteIndex:
         self.n_chunks = found.n_chunks
         self.n_documents = found.n_documents
         self.recipe = found.recipe
+        self.created_at = found.created_at
         self._generation = found.number
         lengths, chunk_documents = self._one(
             "SELECT lengths, chunk_documents FROM corpus_stats WHERE generation = ?", (found.number,)
