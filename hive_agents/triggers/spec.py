@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal, TypeGuard
+from typing import Annotated, Any, Literal, Self, TypeGuard
 
-from pydantic import AfterValidator, Field, RootModel
+from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from hive_agents.access import is_name
 from hive_agents.files import AnyCase, FileFormat, Name
@@ -52,6 +52,18 @@ def _url(text: str) -> str:
     if known_user:
         raise ValueError('a URL with a user or password shows it to all readers of the file: use "secret_ref"')
     return text
+
+
+def _is_private(url: str) -> bool:
+    """Whether nobody on the way can read what is sent there."""
+    import ipaddress
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    try:
+        return parts.scheme == "https" or ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.hostname == "localhost"
 
 
 InputPath = Annotated[str, AfterValidator(_path)]
@@ -127,7 +139,7 @@ class WebhookTrigger(EventTrigger):
 class SseTrigger(EventTrigger):
     """Each event of a stream, or each of those named `event`; `input_from` selects from `{"data", "event", "id"}`.
 
-    The secret is sent as a bearer token.
+    The secret is sent as a bearer token, and never over a line that others can read: by https, or on this machine.
     """
 
     type: Annotated[Literal["sse"], AnyCase]
@@ -135,6 +147,12 @@ class SseTrigger(EventTrigger):
     event: str | None = None
     secret_ref: str | None = None
     input_from: InputPath = "$.data"
+
+    @model_validator(mode="after")
+    def _keeps_its_secret(self) -> Self:
+        if self.secret_ref is not None and not _is_private(self.url):
+            raise ValueError("a secret is sent by https only, or to this machine: use an https URL")
+        return self
 
 
 TriggerSpec = CronTrigger | IntervalTrigger | WebhookTrigger | SseTrigger
