@@ -12,6 +12,8 @@ from hive_agents.agents.ends import End, spent, visits
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.guards.budget import Measure
 from hive_agents.agents.spec import AgentSpec, find_sub_agent
+from hive_agents.agents.tools import Tools
+from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
@@ -85,7 +87,7 @@ async def _worked(work: NodeWork, key: str, agent: AgentSpec, task: str, inputs:
             delegated=True,
             own_buffer=buffer,
             task=task,
-            policies=work.session.tools.view(policy=work.agent.tool_policy, sub_agent=True),
+            policies=_reach(work),
         )
         end, used = await _alone(part)
         ends.append(end)
@@ -98,6 +100,13 @@ async def _worked(work: NodeWork, key: str, agent: AgentSpec, task: str, inputs:
             return {"status": "failed", "outputs": outputs, "error": error, "iterations": iterations}
         waiting += end["targets"]
     return {"status": "completed", "outputs": outputs, "iterations": iterations}
+
+
+def _reach(work: NodeWork) -> Tools:
+    """The most that a sub-agent of this node may use: the node's tools, and those that no node but a sub-agent has."""
+    registry = work.session.tools
+    names = {*(name for name in work.node.tools if name not in FILE_TOOLS), *registry.sub_agents_only}
+    return registry.view(sorted(names), policy=work.agent.tool_policy, sub_agent=True)
 
 
 async def _alone(work: NodeWork) -> tuple[End, int]:
