@@ -25,7 +25,7 @@ def require_open(request: ApprovalRequest, now: str) -> None:
 def require_known(
     request: ApprovalRequest, by: str, authn: str, tenant: str | None = None, *, require_token: bool
 ) -> None:
-    """Whether the person may hear of the request at all; `tenant` is theirs, None for a local name. Raises: HIVE-415."""
+    """Raise HIVE-415 where the person may not even hear of the request; `tenant` is theirs, None for a local name."""
     require_proof(authn, require_token=require_token)
     if tenant is not None and request.tenant not in (OWN_TENANT, tenant):
         raise refused(

@@ -48,6 +48,17 @@ def certain_scope(
     return index.within(visible, owner=(reader.tenant, reader.user))
 
 
+def may_open(workspace: Workspace, scope: ScopedIndex, gate: ViewGate, doc_id: str) -> bool:
+    """Return whether the reader may view a document that somebody names.
+
+    Where the service lists what they may view, a document outside of the scope is asked about no further: a hidden one
+    and one that doesn't exist take the same path and the same time.
+    """
+    if permissions_of(workspace).lists and not scope.holds(doc_id):
+        return False
+    return doc_id in gate.allowed([doc_id])
+
+
 def vocabulary_of(known: ScopedIndex) -> Vocabulary:
     """Return the fields and values of a certain scope; the same for the same documents."""
     found = _vocabularies.get(known)

@@ -99,6 +99,14 @@ class ScopedIndex:
     def doc_ids(self) -> list[str]:
         return self._seen(self._index.doc_ids())
 
+    def holds(self, doc_id: str) -> bool:
+        """Whether the document is among the visible ones: for a hidden and for a missing one in the same time."""
+        return doc_id in self._held
+
+    @cached_property
+    def _held(self) -> frozenset[str]:
+        return frozenset(self.doc_ids())
+
     def documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
         """(doc_id, title, metadata) of every document, by doc_id."""
         return self._seen(self._index.documents())
