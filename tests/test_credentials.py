@@ -348,6 +348,33 @@ def test_redaction_finds_every_form(canary: str) -> None:
     assert redacted("nothing here", [secret, ""]) == "nothing here"
 
 
+@pytest.mark.parametrize("canary", CANARIES)
+def test_redaction_finds_a_secret_that_was_encoded_together_with_other_text(canary: str) -> None:
+    """As the `user:secret` of Basic authentication, at each place where base64 can begin, in both alphabets."""
+    for before in ("user:", "a", "ab", "abc", "abcd:"):
+        for after in ("", "\n", "&more", "=="):
+            data = f"{before}{canary}{after}".encode()
+            for form in (base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()):
+                for shown in (f"Basic {form}", form.rstrip("="), f"({form})", f"x{form}"):
+                    assert redacted(shown, [Secret(canary)]) in ("Basic ***", "***", "(***)")
+
+
+@pytest.mark.parametrize("canary", CANARIES)
+def test_redaction_finds_a_secret_in_a_form_or_url_whoever_wrote_it(canary: str) -> None:
+    """Writers differ in what they encode, in the case of the digits, and in the sign for a space."""
+    from urllib.parse import quote, quote_plus, urlencode
+
+    everything = "".join(f"%{byte:02X}" for byte in canary.encode())
+    forms = [quote(canary, safe=safe) for safe in ("", "/", "!'()*", "~-._*")]
+    for form in (*forms, quote_plus(canary), urlencode({"": canary})[1:], everything, everything.lower()):
+        assert redacted(f"user=a&password={form}&x=1", [Secret(canary)]) == "user=a&password=***&x=1"
+
+
+def test_redaction_leaves_other_text_alone() -> None:
+    text = "Basic dXNlcjpvdGhlcg== and deadbeef, a sentence with words/like+these and no secret in it."
+    assert redacted(text, [Secret("hunter2"), Secret("abc")]) == text
+
+
 def test_a_secret_within_another_is_taken_out_too() -> None:
     assert redacted("abc abcdef", ["abc", "abcdef"]) == "*** ***"
 

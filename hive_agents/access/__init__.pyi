@@ -1,4 +1,6 @@
 from .documents import (
+    CurrentLabels as CurrentLabels,
+    Documents as Documents,
     labels_in_file as labels_in_file,
 )
 from .gate import (
@@ -41,7 +43,6 @@ from .revoked import (
 )
 from .rules import (
     AccessRules as AccessRules,
-    Documents as Documents,
     of_tenant as of_tenant,
 )
 from .service import (

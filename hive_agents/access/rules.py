@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hive_agents.access.documents import Documents
 from hive_agents.access.globs import Globs
 from hive_agents.access.grants import AccessFile, Grant
 from hive_agents.access.labels import AccessLabels
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FOLDER = "access"
-Documents = Sequence[tuple[str, AccessLabels]]
 _NOBODY: frozenset[str] = frozenset()
 
 

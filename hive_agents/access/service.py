@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hive_agents.access.documents import DocumentFiles
+from hive_agents.access.documents import DocumentFiles, Documents
 from hive_agents.access.principal import Principal
 from hive_agents.access.remote import PermissionFault, RemotePermissions
-from hive_agents.access.rules import AccessRules, Documents
+from hive_agents.access.rules import AccessRules
 from hive_agents.access.who import owner
 from hive_agents.workspace import Workspace
 

@@ -1,6 +1,7 @@
 """Who asks: the holder of a token, the person named with `--as`, or the workspace's owner, who is logged in here.
 
-A token in `HIVE_TOKEN` is proof. A name is none: it counts for as much as the local user does.
+A token in `HIVE_TOKEN` is proof, and whoever has put one there is its holder and nobody else; an empty one is a token
+that is refused. A name is no proof: it counts for as much as the local user does.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from hive_agents.workspace import Workspace
 
 TOKEN = "HIVE_TOKEN"
 DECIDERS = frozenset({"approver", "admin"})
+OPERATORS = ("operator", "admin")
 AS_SECONDS = 600
 _SERVICE = "service:"
 
@@ -60,16 +62,16 @@ class Asker:
     @property
     def authn(self) -> str:
         """How the asker is known: "token" or "local"."""
-        return "token" if self._token else "local"
+        return "token" if self._token is not None else "local"
 
     @property
     def is_named(self) -> bool:
         """Whether a token or `--as` says who asks."""
-        return self._as_user is not None or bool(self._token)
+        return self._as_user is not None or self._token is not None
 
     def token_holder(self) -> Principal | None:
         """Return the principal of the token, or None where there is no token."""
-        return verify(self._workspace, self._token) if self._token else None
+        return verify(self._workspace, self._token) if self._token is not None else None
 
     def require_role(self, what: str, *roles: str) -> None:
         """Raise HIVE-415 where the token's holder has none of the roles; without a token the owner asks."""
@@ -81,20 +83,22 @@ class Asker:
     # As a reader of documents
 
     def reader(self) -> Principal:
-        """Return the user of `--as` in `access/*.json`, else the token's holder, else in open mode the owner.
+        """Return the token's holder, else the user of `--as` in `access/*.json`, else in open mode the owner.
 
         `--as` becomes a ten-minute token of the local key, which only the workspace's owner can sign.
 
-        Raises: HIVE-409 (exit code 2, naming the principals) for an unknown user or nobody at all; the diagnostics of
-        `access/*.json` where a file is faulty.
+        Raises: HIVE-409 (exit code 2, naming the principals) for an unknown user or nobody at all; HIVE-415 for `--as`
+        beside another's token; the diagnostics of `access/*.json` where a file is faulty.
         """
+        holder = self.token_holder()
+        if holder is not None:
+            if self._as_user is not None and not same_person(self._as_user, holder.user):
+                raise self._another(holder.user)
+            return holder
         if self._as_user is not None:
             key = own_key(self._workspace)
             token = mint(self._workspace, known_principal(self._workspace, self._as_user), AS_SECONDS, key=key)
             return replace(verify(self._workspace, token.token, key=key), token_id=None)  # nobody knows this token
-        holder = self.token_holder()
-        if holder is not None:
-            return holder
         if self._is_open:
             return owner()
         fix = f"say who asks: --as USER, or set {TOKEN}. {_principals(self._workspace)}"
@@ -136,6 +140,14 @@ class Asker:
             return Caller(by, None)
         return Caller(by, known_principal(self._workspace, by.removeprefix("user:")))
 
+    def operator(self, what: str, *others: str) -> str | None:
+        """Return the token's holder, where a role of theirs allows it; None for the workspace's owner, without a token.
+
+        Raises: HIVE-415 for a holder who is neither operator nor admin, nor has one of the `others`' roles.
+        """
+        self.require_role(what, *OPERATORS, *others)
+        return self.requester() if self._token is not None else None
+
     # As one who decides
 
     def decider(self) -> Decider:
@@ -144,12 +156,15 @@ class Asker:
         Where `access/*.json` names people, `--as` decides a tenant's requests as one of them who is its approver or
         admin; any other name decides the workspace's own requests alone.
 
-        Raises: HIVE-409 for a name that is no person's, HIVE-415 for a token without the role approver, or `--as`
-        beside another person's token.
+        Raises: HIVE-409 for a name or a token that is no person's, HIVE-415 for a token without the role approver, or
+        `--as` beside another person's token.
         """
         holder = self.token_holder()
         if holder is None:
             return self._local_decider()
+        if ":" in holder.user and not holder.user.startswith("user:"):
+            fix = f"put the token of a person with the role approver into {TOKEN}"
+            raise HiveError.of("HIVE-409", f"{holder.user} is no person, and only people decide", fix=fix)
         by = person(holder.user)
         if not DECIDERS & holder.roles:
             fix = f"decide with an approver's token in {TOKEN}: `hive token --roles approver` makes one"
@@ -166,8 +181,9 @@ class Asker:
         return found
 
     @property
-    def _token(self) -> str:
-        return self._environ.get(TOKEN, "").strip()
+    def _token(self) -> str | None:
+        token = self._environ.get(TOKEN)
+        return token.strip() if token is not None else None
 
     @property
     def _is_open(self) -> bool:
@@ -193,9 +209,12 @@ class Asker:
     def _not_another(self, holder: str) -> str:
         """Return the holder's name. Raises: HIVE-415 where `--as` names somebody else."""
         if self._as_user is not None and not same_person(person(self._as_user), holder):
-            fix = f"leave --as out, or put that person's token into {TOKEN}"
-            raise HiveError.of("HIVE-415", f"{TOKEN} is {holder}'s token, and --as names {self._as_user}", fix=fix)
+            raise self._another(holder)
         return holder
+
+    def _another(self, holder: str) -> HiveError:
+        fix = f"leave --as out, or put that person's token into {TOKEN}"
+        return HiveError.of("HIVE-415", f"{TOKEN} is {holder}'s token, and --as names {self._as_user}", fix=fix)
 
 
 def require_proof(authn: str, *, require_token: bool) -> None:

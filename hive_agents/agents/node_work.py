@@ -105,9 +105,14 @@ class NodeWork:
 
     @cached_property
     def tools(self) -> Tools:
-        """The registry's tools that this node may call; the strictest of all policies on the way decides."""
+        """The registry's tools that this node may call; the strictest of all policies on the way decides.
+
+        A sub-agent has none that the node lacks which delegated to it, whatever its own file lists.
+        """
         names = [name for name in self.node.tools if name not in FILE_TOOLS]
         reach = self.policies if self.policies is not None else self.session.tools
+        if self.delegated:
+            names = [name for name in names if name in reach]
         return reach.view(names, policy=self.agent.tool_policy, sub_agent=self.delegated)
 
     def key_of(self, end: End) -> str:

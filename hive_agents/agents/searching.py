@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hive_agents.access import AccessLabels, PermissionService, Principal, permissions_of
+from hive_agents.access import AccessLabels, CurrentLabels, PermissionService, Principal, permissions_of
 from hive_agents.agents.tool import ToolContext
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import Ranking, SearchEngine, SqliteIndex, finish, present, retrieve
@@ -73,7 +73,8 @@ def scoped_search(engine: SearchEngine, principal: Principal, query: str) -> Ran
     config = engine.resolve(None)
 
     def search(index: SqliteIndex) -> Ranking:
-        documents = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
+        indexed = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
+        documents = CurrentLabels(engine.workspace, indexed, index.created_at).now()
         scope = index.within(permissions.scope(principal, documents), owner=(principal.tenant, principal.user))
         found = retrieve(scope, query, config)
         if config.rerank.enabled:

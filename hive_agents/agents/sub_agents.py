@@ -14,6 +14,8 @@ from hive_agents.agents.node_end import End, spent, visits
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.spec import AgentSpec
+from hive_agents.agents.tools import Tools
+from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
 from hive_agents.memory import DataBuffer
@@ -93,7 +95,7 @@ async def _worked(
             delegated=True,
             own_buffer=buffer,
             task=task,
-            policies=work.session.tools.view(policy=work.agent.tool_policy, sub_agent=True),
+            policies=_reach(work),
         )
         end, used = await loop(part)
         ends.append(end)
@@ -106,6 +108,13 @@ async def _worked(
             return {"status": "failed", "outputs": outputs, "error": error, "iterations": iterations}
         waiting += end["targets"]
     return {"status": "completed", "outputs": outputs, "iterations": iterations}
+
+
+def _reach(work: NodeWork) -> Tools:
+    """The most that a sub-agent of this node may use: the node's tools, and those that no node but a sub-agent has."""
+    registry = work.session.tools
+    names = {*(name for name in work.node.tools if name not in FILE_TOOLS), *registry.sub_agents_only}
+    return registry.view(sorted(names), policy=work.agent.tool_policy, sub_agent=True)
 
 
 async def _snapshot(work: NodeWork, key: str, inputs: Mapping[str, Any]) -> DataBuffer:

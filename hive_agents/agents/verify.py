@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 
 from hive_agents.agents import topology
@@ -121,6 +123,7 @@ class _Checks:
                 fix = f'give "{tool}" to a node that stands in the "sub_agents" of this one'
                 yield self._fault("HIVE-218", message, *where, "tools", place, fix=fix)
         yield from self._delegation(node, delegated_to, where)
+        yield from self._lent(node, where)
 
     def _delegation(self, node: NodeSpec, delegated_to: bool, where: tuple[str | int, ...]) -> Iterator[Diagnostic]:
         fix = "let one agent do all the delegating: a sub-agent has no sub_agents"
@@ -138,6 +141,19 @@ class _Checks:
                 yield from self._known(name, [*self._nodes, *elsewhere], "sub-agent", *at)
             else:
                 yield from self._other_agent(name, at, fix)
+
+    def _lent(self, node: NodeSpec, where: tuple[str | int, ...]) -> Iterator[Diagnostic]:
+        """Warnings: tools of sub-agents that they won't have, because the node that delegates to them has them not."""
+        for place, name in enumerate(node.sub_agents):
+            with suppress(HiveError):  # told of elsewhere
+                for part in find_sub_agent(self._workspace, self._agent, name).nodes:
+                    for tool in part.tools:
+                        if tool in node.tools or tool in FILE_TOOLS or tool in self._for_sub_agents:
+                            continue
+                        message = f'the sub-agent "{name}" won\'t have "{tool}", for "{node.id}" hasn\'t'
+                        fix = f'add "{tool}" to the tools of "{node.id}", or take it from the sub-agent\'s'
+                        told = self._fault("HIVE-218", message, *where, "sub_agents", place, fix=fix)
+                        yield replace(told, severity="warning")
 
     def _other_agent(self, name: str, at: tuple[str | int, ...], fix: str) -> Iterator[Diagnostic]:
         try:

@@ -22,10 +22,10 @@ def require_open(request: ApprovalRequest, now: str) -> None:
         raise refused("HIVE-414", f"{request.id} expired at {request.due_at}", show)
 
 
-def require_permitted(
-    request: ApprovalRequest, verb: Verb, by: str, authn: str, tenant: str | None = None, *, require_token: bool
+def require_known(
+    request: ApprovalRequest, by: str, authn: str, tenant: str | None = None, *, require_token: bool
 ) -> None:
-    """`tenant` is the person's, None for a local name. Raises: HIVE-415."""
+    """Raise HIVE-415 where the person may not even hear of the request; `tenant` is theirs, None for a local name."""
     require_proof(authn, require_token=require_token)
     if tenant is not None and request.tenant not in (OWN_TENANT, tenant):
         raise refused(
@@ -33,6 +33,13 @@ def require_permitted(
             f"{by} is no approver of the tenant that {request.id} belongs to",
             "an approver of its tenant must decide it",
         )
+
+
+def require_permitted(
+    request: ApprovalRequest, verb: Verb, by: str, authn: str, tenant: str | None = None, *, require_token: bool
+) -> None:
+    """Raises: HIVE-415, as `require_known` too; HIVE-414 for somebody who agreed before."""
+    require_known(request, by, authn, tenant, require_token=require_token)
     if verb not in request.allowed_decisions:
         allowed = ", ".join(request.allowed_decisions)
         raise refused("HIVE-415", f"{request.id} can't be decided by {verb}", f"it allows: {allowed}")

@@ -15,7 +15,7 @@ from hive_agents.approvals.answers import Recheck, edited_args, repeats
 from hive_agents.approvals.changes import content, effect, later, overdue
 from hive_agents.approvals.inbox import Inbox, inbox
 from hive_agents.approvals.notify import Occasion, notify
-from hive_agents.approvals.permission import refused, require_current, require_open, require_permitted
+from hive_agents.approvals.permission import refused, require_current, require_known, require_open, require_permitted
 from hive_agents.approvals.request import (
     ApprovalRequest,
     Decision,
@@ -139,10 +139,10 @@ class ApprovalStore:
         allowed, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid.
         """
         by = person(by)
-        seen = self.get(request_id)
+        seen, who = self.get(request_id), (by, authn, tenant)
+        require_known(seen, *who, require_token=self.settings.require_token)
         if repeats(seen, verb, by, message, patch):
             return seen
-        who = (by, authn, tenant)
         self._require(seen, verb, who, version, content_hash)
         if verb == "respond" and not message:
             raise HiveError.of("HIVE-409", "a response needs a text", fix='add --message "…"')

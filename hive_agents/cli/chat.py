@@ -32,6 +32,8 @@ def command(
     ] = None,
 ) -> None:
     """Ask the copilot: it answers from the documents that you may see."""
+    from functools import partial
+
     from hive_agents.cli.configs import keep_fresh
     from hive_agents.errors import HiveError
     from hive_agents.runtime import Chat
@@ -57,7 +59,8 @@ def command(
     if text is None:
         from hive_agents.cli.conversation import Conversation
 
-        Conversation(chat, console(), list(filters or []), doc).run()
+        refresh = partial(keep_fresh, place, surface, told=False)
+        Conversation(chat, console(), list(filters or []), doc, refresh).run()
         return
     surface.show(*_asked(chat, text, doc=doc, filters=filters or [], cursor=cursor))
 

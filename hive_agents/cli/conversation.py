@@ -38,8 +38,16 @@ HELP = """\
 class Conversation:
     """Reads questions and commands until the end of input."""
 
-    def __init__(self, chat: Chat, out: Console, filters: list[str], doc_id: str | None = None) -> None:
-        self.chat, self.out, self.filters, self.doc_id = chat, out, filters, doc_id
+    def __init__(
+        self,
+        chat: Chat,
+        out: Console,
+        filters: list[str],
+        doc_id: str | None = None,
+        refresh: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`refresh` looks for changed documents, before each line as before each command."""
+        self.chat, self.out, self.filters, self.doc_id, self.refresh = chat, out, filters, doc_id, refresh
         self.reply: dict[str, Any] | None = None
         self.request: Request | None = None
         self.commands: dict[str, Callable[[str], None]] = {
@@ -91,6 +99,7 @@ class Conversation:
             line.encode()
         except UnicodeEncodeError:
             raise HiveError.of("HIVE-112", "this line is not UTF-8", fix="type it again", exit_code=2) from None
+        self.refresh()
         if not line.startswith("/"):
             self.ask(Request(text=self.chosen(line), doc_id=self.doc_id, pinned=self.pinned()))
             return

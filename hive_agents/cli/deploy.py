@@ -53,9 +53,10 @@ def command(
         why = "--override asks another person to overrule the gate, --accept-tag says that you answer for a tag's loss"
         raise HiveError.of("HIVE-409", why, fix="use one of the two")
     place = surface.workspace
+    operator = surface.asker.operator("deploy configs", *(["approver"] if override or accept_tag else []))
     requester = surface.asker.requester() if override else ""  # refused before the gate spends a use of the holdout
-    stored = named_config(place, config)
     who = surface.asker.reviewer() if accept_tag else None
+    stored = named_config(place, config)
     outcome = deploy(
         place,
         stored,
@@ -63,8 +64,8 @@ def command(
         allow_inconclusive=allow_inconclusive,
         accept_tags=accept_tag or (),
         reason=reason,
-        by=who.by if who else None,
-        authn=who.authn if who else "local",
+        by=who.by if who else operator,
+        authn=surface.asker.authn,
     )
     surface.warn(outcome.warnings)
     value = outcome.to_json()

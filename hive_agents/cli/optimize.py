@@ -41,6 +41,7 @@ def command(
     from hive_agents.runtime import OptimizeRun
 
     place = surface.workspace
+    surface.asker.operator("optimize configs")
     flags = {
         "iterations": iterations,
         "patience": patience,

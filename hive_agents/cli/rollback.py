@@ -18,7 +18,8 @@ def command(
     from hive_agents.verification import rollback
 
     place = surface.workspace
-    version, before = rollback(place, reason=reason)
+    by = surface.asker.operator("roll configs back")
+    version, before = rollback(place, reason=reason, by=by, authn=surface.asker.authn)
     value: dict[str, Any] = {"deployed": version.name, "previous": before, "metrics": _measured(place)}
     lines = [f"{version.name} is active again (before: {before})"]
     if value["metrics"]:

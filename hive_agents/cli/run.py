@@ -35,6 +35,7 @@ def command(
 ) -> None:
     """Run an agent to the end, or until it waits for a person (hive approvals)."""
     from hive_agents.errors import HiveError
+    from hive_agents.runs import Scope
     from hive_agents.runtime import AgentRun
 
     place = surface.workspace
@@ -46,7 +47,7 @@ def command(
         fix = "hive run AGENT --queue, or `hive runs resume RUN` for a run that rests"
         raise HiveError.of("HIVE-409", "--queue starts a run that nobody here works on", fix=fix)
     if resume is not None:
-        run = AgentRun.resume(place, resume)
+        run = AgentRun.resume(place, Scope(surface.asker.caller().principal).run(place, resume).run_id)
     else:
         given = input_object(input)
         run = AgentRun.start(place, agent or "", given, principal=surface.asker.reader_if_named(), hold=not queue)

@@ -52,6 +52,7 @@ def add(
     from hive_agents.triggers import TriggerStore, write_trigger
 
     place = surface.workspace
+    surface.asker.operator("add triggers")
     kinds = {"cron": cron is not None, "interval": every is not None, "webhook": webhook, "sse": sse is not None}
     options = {
         "agent": agent,
@@ -101,6 +102,7 @@ def list_(surface: Surface) -> None:
     from hive_agents.triggers import all_triggers
 
     place = surface.workspace
+    surface.asker.operator("list triggers")
     sound, faulty = all_triggers(place)
     rows = [_row(place, spec) for spec in sound]
     found = [diagnostic for error in faulty.values() for diagnostic in error.diagnostics]
@@ -120,6 +122,7 @@ def remove(surface: Surface, id: IdArgument) -> None:
     from hive_agents.triggers import TriggerStore, remove_trigger
 
     place = surface.workspace
+    surface.asker.operator("remove triggers")
     file = remove_trigger(place, id)
     TriggerStore(place).forget(id)
     surface.show({"id": id, "removed": True}, f"removed {file}")
@@ -142,6 +145,7 @@ def fire(
     from hive_agents.triggers import TriggerStore, key_of, sound_trigger
 
     place = surface.workspace
+    surface.asker.operator("fire triggers")
     spec, now = sound_trigger(place, id), _now()
     key = key_of(id, f"manual-{uuid.uuid4().hex}")
     inputs = {**spec.input, **(input_object(input) if input is not None else {})}

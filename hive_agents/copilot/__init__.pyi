@@ -28,6 +28,7 @@ from .reply import (
 )
 from .scope import (
     certain_scope as certain_scope,
+    may_open as may_open,
     open_scope as open_scope,
     vocabulary_of as vocabulary_of,
 )

@@ -13,6 +13,7 @@ from hive_agents.copilot.outcome import RelevanceSource, Result
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
 from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
+from hive_agents.copilot.scope import may_open
 from hive_agents.copilot.session import Candidates, TurnSession
 from hive_agents.errors import NoModel
 from hive_agents.llm import ModelError
@@ -148,7 +149,8 @@ def _rows(session: TurnSession, decision: RouterDecision, doc_id: str | None) ->
 def _inside_document(session: TurnSession, decision: RouterDecision, doc_id: str) -> TurnUpdate:
     """Search one document, once view permission and the reader's filters have been checked."""
     inside = _document(session, doc_id, decision)
-    chunks = np.flatnonzero(inside) if session.gate.allowed([doc_id]) else np.empty(0, np.intp)
+    may = may_open(session.workspace, session.index, session.gate, doc_id)
+    chunks = np.flatnonzero(inside) if may else np.empty(0, np.intp)
     if not len(chunks):
         return {"candidates": 0}
     if answer_pattern("whole_document", r"\W*(?:{})\W*").fullmatch(session.request.text):

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import base64
 import hmac
+import html
 import json
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
-from urllib.parse import quote, quote_plus
 
 HIDDEN = "***"
+LEAST_ENCODED = 4
+"""Bytes of a secret that is looked for within other text in base64: fewer turn up there by chance."""
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{2,}={0,2}")
+_STANDARD = str.maketrans("-_", "+/", "=")
 
 
 class Secret:
@@ -67,29 +72,61 @@ class Secret:
 
 
 def redacted(text: str, secrets: Iterable[Secret | str]) -> str:
-    """`text` with `***` for every secret in it, also where it is escaped, URL-encoded or in base64.
+    """`text` with `***` for every secret in it, also where it is escaped, encoded as in URLs and forms, or in
+    base64 together with other text, as in Basic authentication.
 
     >>> redacted("Bearer hunter2", [Secret("hunter2")])
     'Bearer ***'
     """
-    values = [secret.reveal() if isinstance(secret, Secret) else secret for secret in secrets]
-    forms = {form for value in values if value for form in _forms(value)}
-    for form in sorted(forms, key=len, reverse=True):  # one secret may be part of another
-        text = text.replace(form, HIDDEN)
+    for value in sorted({_revealed(secret) for secret in secrets} - {""}, key=len, reverse=True):
+        text = _without(text, value)  # the longest first: one secret may be part of another
     return text
+
+
+def _revealed(secret: Secret | str) -> str:
+    return secret.reveal() if isinstance(secret, Secret) else secret
+
+
+def _without(text: str, value: str) -> str:
+    text = _percent_encoded(value).sub(HIDDEN, text)
+    for form in sorted(_forms(value), key=len, reverse=True):
+        text = text.replace(form, HIDDEN)
+    data = value.encode("utf-8", "surrogatepass")
+    if len(data) < LEAST_ENCODED:
+        return text
+    return _BASE64.sub(lambda run: HIDDEN if _holds(run[0], data) else run[0], text)
 
 
 def _forms(value: str) -> set[str]:
     data = value.encode("utf-8", "surrogatepass")
-    encoded = {base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()}
     return {
-        value,
         repr(value)[1:-1],
         json.dumps(value)[1:-1],
         json.dumps(value, ensure_ascii=False)[1:-1],
-        quote(data, safe=""),
-        quote(data),
-        quote_plus(data),
+        html.escape(value),
         data.hex(),
-        *(one.rstrip("=") for one in encoded),
+        data.hex().upper(),
     }
+
+
+def _percent_encoded(value: str) -> re.Pattern[str]:
+    """The value as it is, in a URL or in a form: which characters are encoded there differs from writer to writer."""
+    parts = []
+    for char in value:
+        encoded = "".join(f"%{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+        space = r"|\+" if char == " " else ""
+        parts.append(f"(?:{re.escape(char)}|(?i:{encoded}){space})")
+    return re.compile("".join(parts))
+
+
+def _holds(run: str, data: bytes) -> bool:
+    """Whether the text in base64 holds the secret, with whatever stands before and behind it, as in `user:secret`."""
+    run = run.translate(_STANDARD)
+    # Where the encoded text begins in the run decides which of four readings is the right one.
+    return any(data in _decoded(run[start:]) for start in range(4))
+
+
+def _decoded(run: str) -> bytes:
+    if len(run) % 4 == 1:  # a sign that can't end a text in base64 belongs to what comes behind it
+        run = run[:-1]
+    return base64.b64decode(run + "=" * (-len(run) % 4))

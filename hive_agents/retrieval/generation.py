@@ -44,6 +44,7 @@ class Generation:
     index_hash: str
     n_documents: int
     n_chunks: int
+    created_at: str
 
 
 @dataclass
@@ -79,7 +80,7 @@ def chunk_order(documents: Sequence[IndexedDocument]) -> list[tuple[str, int, in
 def find_generation(connection: sqlite3.Connection, collection: str, state: State = "live") -> Generation | None:
     row = connection.execute(
         "SELECT generation, collection, state, schema, language, recipe, embedding_model, index_hash, n_documents,"
-        " n_chunks FROM corpus_stats WHERE collection = ? AND state = ?",
+        " n_chunks, created_at FROM corpus_stats WHERE collection = ? AND state = ?",
         (collection, state),
     ).fetchone()
     if row is None:

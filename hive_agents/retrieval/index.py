@@ -75,6 +75,7 @@ class SqliteIndex:
         self.n_chunks = found.n_chunks
         self.n_documents = found.n_documents
         self.recipe = found.recipe
+        self.created_at = found.created_at
         self._generation = found.number
         lengths, chunk_documents = self._one(
             "SELECT lengths, chunk_documents FROM corpus_stats WHERE generation = ?", (found.number,)
@@ -357,6 +358,14 @@ class ScopedIndex:
 
     def doc_ids(self) -> list[str]:
         return self._seen(self._index.doc_ids())
+
+    def holds(self, doc_id: str) -> bool:
+        """Whether the document is among the visible ones: for a hidden and for a missing one in the same time."""
+        return doc_id in self._held
+
+    @cached_property
+    def _held(self) -> frozenset[str]:
+        return frozenset(self.doc_ids())
 
     def documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
         """(doc_id, title, metadata) of every document, by doc_id."""

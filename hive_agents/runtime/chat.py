@@ -19,6 +19,7 @@ from hive_agents.copilot import (
     declared,
     document_filters,
     fresh_reply,
+    may_open,
     open_scope,
     render_reply,
     require_known,
@@ -138,7 +139,8 @@ class Chat:
         """Return {doc_id, title, metadata, text} of a document. Raises: HIVE-409, alike for unknown and not allowed."""
         self._recognise()
         index = self._scope()
-        rows = index.rows(index.chunks_of(doc_id).tolist()) if self.gate.allowed([doc_id]) else []
+        may = may_open(self.workspace, index, self.gate, doc_id)
+        rows = index.rows(index.chunks_of(doc_id).tolist()) if may else []
         if not rows:
             raise HiveError.of("HIVE-409", f"{doc_id} is not found", fix="open a result by its number", exit_code=2)
         metadata = {name: value for name, value in rows[0].metadata.items() if name not in RESERVED}
@@ -167,7 +169,7 @@ class Chat:
         """Return how a result of a turn was ranked among the documents that the reader may view. Raises: HIVE-409."""
         turn = self.threads.turn(run_id)
         decision, index = turn.outcome.decision, self._scope()
-        if doc_id not in self.gate.allowed([doc_id]) or doc_id not in turn.outcome.documents:
+        if doc_id not in turn.outcome.documents or doc_id not in self.gate.allowed([doc_id]):
             raise HiveError.of("HIVE-409", "that result is not found", fix="name a result of the turn", exit_code=2)
         if decision.strategy is SearchStrategy.METADATA_ONLY:
             return {"matched by": "filter, not ranked"}

@@ -7,10 +7,10 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeGuard
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, Field, RootModel
+from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from hive_agents.access import is_name
 from hive_agents.files import AnyCase, FileFormat, Name
@@ -105,6 +105,18 @@ def _url(text: str) -> str:
     return text
 
 
+def _is_private(url: str) -> bool:
+    """Whether nobody on the way can read what is sent there."""
+    import ipaddress
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    try:
+        return parts.scheme == "https" or ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.hostname == "localhost"
+
+
 InputPath = Annotated[str, AfterValidator(_path)]
 
 
@@ -178,7 +190,7 @@ class WebhookTrigger(EventTrigger):
 class SseTrigger(EventTrigger):
     """Each event of a stream, or each of those named `event`; `input_from` selects from `{"data", "event", "id"}`.
 
-    The secret is sent as a bearer token.
+    The secret is sent as a bearer token, and never over a line that others can read: by https, or on this machine.
     """
 
     type: Annotated[Literal["sse"], AnyCase]
@@ -186,6 +198,12 @@ class SseTrigger(EventTrigger):
     event: str | None = None
     secret_ref: str | None = None
     input_from: InputPath = "$.data"
+
+    @model_validator(mode="after")
+    def _keeps_its_secret(self) -> Self:
+        if self.secret_ref is not None and not _is_private(self.url):
+            raise ValueError("a secret is sent by https only, or to this machine: use an https URL")
+        return self
 
 
 TriggerSpec = CronTrigger | IntervalTrigger | WebhookTrigger | SseTrigger

@@ -140,8 +140,12 @@ def switch(
         return _record(workspace, candidate, previous=_baseline(workspace, active), evaluation=evaluation, **told)
 
 
-def rollback(workspace: Workspace, *, reason: str | None = None, by: str | None = None) -> tuple[Version, str]:
+def rollback(
+    workspace: Workspace, *, reason: str | None = None, by: str | None = None, authn: str = "local"
+) -> tuple[Version, str]:
     """Serve the previous config again, from its stored text; called again it goes further back.
+
+    `authn` says how `by` is known.
 
     Returns the new version and the name of the config that served until now.
     Raises: HIVE-412 when there is nothing to go back to.
@@ -167,6 +171,7 @@ def rollback(workspace: Workspace, *, reason: str | None = None, by: str | None 
             reason=reason,
             previous=target.previous,
             by=by,
+            authn=authn,
             evaluation=target.evaluation,
         )
         return version, history[0].name

@@ -34,7 +34,29 @@ def refused(workspace: Workspace, user: str | None, environ: dict[str, str]) -> 
 
 
 def test_as_user_speaks_for_a_principal_of_the_files(place: Workspace) -> None:
-    assert Asker(place, "dana", {"HIVE_TOKEN": "ignored"}).reader() == DANA
+    assert Asker(place, "dana", {}).reader() == DANA
+
+
+def test_a_token_is_who_asks_whatever_name_stands_beside_it(place: Workspace) -> None:
+    """Its holder is not the workspace's owner, and speaks for nobody else."""
+    token = {"HIVE_TOKEN": mint(place, DANA).token}
+    assert Asker(place, "Dana", token).reader() == DANA
+    with pytest.raises(HiveError, match="HIVE-415"):
+        Asker(place, "root", token).reader()
+    assert "HIVE-417" in refused(place, "dana", {"HIVE_TOKEN": "no token"})
+
+
+@pytest.mark.parametrize("empty", ["", " ", "\n"])
+def test_an_empty_token_is_a_refused_one_and_not_none(place: Workspace, empty: str) -> None:
+    """A secret that wasn't there when the environment was made turns nobody into the owner."""
+    for as_user in (None, "dana"):
+        asker = Asker(place, as_user, {"HIVE_TOKEN": empty})
+        assert asker.is_named
+        for ask in (asker.reader, asker.reader_or_owner, asker.requester, asker.caller, asker.decider, asker.reviewer):
+            with pytest.raises(HiveError, match="HIVE-417"):
+                ask()
+        with pytest.raises(HiveError, match="HIVE-417"):
+            asker.require_role("do it", "admin")
 
 
 def test_an_identity_is_verified_whenever_it_is_asked(place: Workspace) -> None:
@@ -69,7 +91,7 @@ def test_nobody_speaks_where_permissions_are_enforced(place: Workspace) -> None:
 def test_in_open_mode_the_owner_speaks(place: Workspace) -> None:
     (place.root / "hive.toml").write_text('[access]\nmode = "open"\n')
     opened = Workspace(place.root)
-    assert Asker(opened, None, {"HIVE_TOKEN": ""}).reader() == owner()
+    assert Asker(opened, None, {}).reader() == owner()
     assert owner().tenant == "local"
     assert Asker(opened, "dana", {}).reader() == DANA
     assert "HIVE-417" in refused(opened, None, {"HIVE_TOKEN": "a.b.c"})

@@ -148,6 +148,38 @@ async def test_the_gate_stops_what_is_worse_and_each_config_spends_its_own_use(p
     assert [entry["j"] for entry in audit.entries(place, "holdout_use")] == [1, 2]
 
 
+@pytest.mark.parametrize("name", ["evaluate_config", "compare_configs"])
+async def test_measuring_shows_nothing_of_another_tenant(place: Workspace, name: str) -> None:
+    """Neither its documents among the hits, nor what its people ask."""
+    people = {"root": {"tenant": "acme", "roles": ["operator"]}, "gil": {"tenant": "globex"}}
+    (place.root / "access").mkdir(exist_ok=True)
+    (place.root / "access" / "people.json").write_text(json.dumps({"principals": people}))
+    file = place.root / "evals" / "golden.json"
+    value = json.loads(file.read_text())
+    asked = {"query": "rotated keys zebra", "relevant": ["other.md"], "distractors": [], "split": "validation"}
+    for user in ("gil", "root"):
+        value["queries"].append(asked | {"id": f"of-{user}", "principal": user, "query": f"rotated {CANARY} {user}"})
+    value["queries"].append(asked | {"id": "of-all", "query": "keys rotated at"})
+    file.write_text(json.dumps(value))
+    names = {"name": "active"} if name == "evaluate_config" else {"a": "active", "b": "meaning"}
+    write_config(place, "meaning", "keyword", retrieval={"top_k": 1})
+    found = await call(place, name, **names)
+    assert not found.is_error
+    assert "other.md" not in found.content
+    assert "qa.md" not in found.content
+    assert "of-gil" not in found.content
+    assert f"{CANARY} gil" not in found.content
+
+
+async def test_a_config_that_is_checked_is_told_no_value_of_another_tenant(place: Workspace) -> None:
+    other = "---\ntenant: globex\nview: [tenant]\nstatus: zirconium\n---\nKeys.\n"
+    write_document(place, "more.md", other)
+    write_config(place, "guess", "keyword", filters={"status": "zirconiun"})
+    build_index(place)
+    found = await call(place, "validate_config", name="guess")
+    assert "zirconium" not in found.content
+
+
 async def test_the_holdout_is_not_shown(place: Workspace) -> None:
     assert (await call(place, "evaluate_config", name="active", split="holdout")).is_error
     for name in ("evaluate_config", "compare_configs"):

@@ -15,7 +15,7 @@ from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import ChatResult, Message, Tool
 from hive_agents.runtime.agent_run import AgentRun
-from tests.agents.conftest import node
+from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import Answer, Told, agent, events, say, sets, start
 
 ITEMS = [sets("items", [1])]
@@ -25,9 +25,11 @@ def to(name: str, task: str = "check it", **inputs: Any) -> tuple[str, dict[str,
     return "delegate_to_sub_agent", {"agent": name, "task": task, "inputs": inputs}
 
 
-def spec(tools: Sequence[str] = (), **changes: Any) -> Any:
+def spec(tools: Sequence[str] = (), lent: Sequence[str] | None = None, **changes: Any) -> Any:
+    """The sub-agent lists `tools`, the node that delegates to it the same, or those that are `lent`."""
+    own = list(tools if lent is None else lent)
     return agent(
-        node("collect", input_keys=["topic"], output_keys=["items"], sub_agents=["checker"]),
+        node("collect", input_keys=["topic"], output_keys=["items"], sub_agents=["checker"], tools=own),
         node("checker", input_keys=["claim"], output_keys=["verdict"], tools=list(tools), **changes),
         edges=[],
     )
@@ -200,3 +202,58 @@ def test_a_sub_agent_has_no_tool_that_its_parents_policy_denies(place: Workspace
     assert run.go()["status"] == "done"
     child = [prompt for prompt in model.prompts if "Do checker." in prompt[0].content]
     assert "the policy denies it" in child[1][-1].content
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["a node of the agent", "an agent of its own"])
+def test_a_sub_agent_has_no_tool_that_the_node_lacks_which_delegates(place: Workspace, elsewhere: bool) -> None:
+    """Whatever its own file lists: it is neither offered nor carried out, though every policy allows it."""
+    called: list[str] = []
+    registry = ToolRegistry()
+
+    def drop() -> str:
+        """Drop all."""
+        called.append("drop")
+        return "dropped"
+
+    def look() -> str:
+        """Look."""
+        called.append("look")
+        return "seen"
+
+    for tool in (drop, look):
+        registry.register(tool, policy="allow")
+    found = spec(["drop", "look"], lent=["look"])
+    if elsewhere:
+        allowed = [{"match": "*", "decision": "allow"}]
+        own = node("checker", output_keys=["verdict"], tools=["drop", "look"])
+        write_json(place, "agents/checker.json", agent_json(own, id="checker", tool_policy=allowed))
+        parent = node("collect", input_keys=["topic"], output_keys=["items"], sub_agents=["checker"], tools=["look"])
+        found = agent(parent, edges=[])
+    offered: list[set[str]] = []
+    model = by_role([[to("checker")], ITEMS], [[("drop", {}), ("look", {})], [sets("verdict", "holds")]])
+    answering = model.answering
+
+    def answer(messages: Sequence[Message], tools: Sequence[Tool]) -> Answer:
+        offered.append({tool.name for tool in tools})
+        return answering(messages, tools)
+
+    model.answering = answer
+    assert start(place, found, model, {"topic": "bees"}, tools=registry).go()["status"] == "done"
+    assert called == ["look"]
+    assert all("drop" not in names for names in offered)
+    assert any("look" in names for names in offered)
+
+
+def test_a_tool_for_sub_agents_alone_needs_no_listing_by_the_node_that_delegates(place: Workspace) -> None:
+    registry = ToolRegistry()
+
+    def browse() -> str:
+        """Browse."""
+        return "browsed"
+
+    registry.register(browse, sub_agents_only=True, policy="allow")
+    model = by_role([[to("checker")], ITEMS], [[("browse", {})], [sets("verdict", "holds")]])
+    run = start(place, spec(["browse"], lent=[]), model, {"topic": "bees"}, tools=registry)
+    assert run.go()["status"] == "done"
+    child = [prompt for prompt in model.prompts if "Do checker." in prompt[0].content]
+    assert child[1][-1].content.startswith("browsed")

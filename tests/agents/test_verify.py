@@ -20,6 +20,15 @@ def shown(place: Workspace | None, *nodes: dict[str, Any], **changes: Any) -> li
     return [f"{one.code} {one.path}" for one in found(place, agent_json(*nodes, **changes))]
 
 
+def test_a_tool_that_a_sub_agent_will_not_have_is_a_warning(place: Workspace) -> None:
+    nodes = node("a", sub_agents=["b"]), node("b", tools=["search_documents", "load_data"])
+    (one,) = found(place, agent_json(*nodes, edges=[]))
+    assert (one.code, one.severity, one.path) == ("HIVE-218", "warning", "nodes[0].sub_agents[0]")
+    assert "search_documents" in one.message
+    lent = node("a", sub_agents=["b"], tools=["search_documents"]), nodes[1]
+    assert found(place, agent_json(*lent, edges=[])) == []
+
+
 def test_a_sound_agent_has_no_findings(place: Workspace) -> None:
     write_json(place, "agents/digest.json", agent_json())
     assert sound_agent(place, "digest").id == "digest"

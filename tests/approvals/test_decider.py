@@ -10,6 +10,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Asker, Decider, Principal, mint
 from hive_agents.approvals import ApprovalStore
+from hive_agents.errors import HiveError
 from tests.approvals.asking import filing, refused
 from tests.sample import Ran, hive
 
@@ -26,7 +27,7 @@ def approve(place: Workspace, request: str, *arguments: str) -> Ran:
 def test_a_token_says_who_decides(place: Workspace) -> None:
     assert Asker(place, None, token(place, "dana")).decider() == Decider("user:dana", "token", "acme")
     assert Asker(place, "Dana", token(place, "dana", "reader", "admin")).decider().by == "user:dana"
-    assert Asker(place, "dana", {"HIVE_TOKEN": " "}).decider() == Decider("user:dana", "local")
+    assert Asker(place, "dana", {}).decider() == Decider("user:dana", "local")
 
 
 def test_who_asks_is_who_the_token_names(place: Workspace) -> None:
@@ -51,6 +52,14 @@ def test_a_token_is_no_cover_for_another_name(place: Workspace) -> None:
         Asker(place, "dana", {"HIVE_TOKEN": "dana"}).decider()
     with refused("HIVE-409", 2):
         Asker(place, None, token(place, "service:nightly")).decider()
+
+
+def test_a_services_token_is_told_what_would_help(place: Workspace) -> None:
+    with pytest.raises(HiveError) as caught:
+        Asker(place, None, token(place, "service:nightly")).reviewer()
+    told = caught.value.diagnostics[0]
+    assert "service:nightly is no person" in told.message
+    assert "token of a person with the role approver into HIVE_TOKEN" in str(told.fix)
 
 
 def test_where_tokens_are_wanted_a_name_is_not_enough(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,3 +121,41 @@ def test_whom_an_agent_works_for_cannot_be_taken_out_of_the_row(place: Workspace
         connection.execute("UPDATE approvals SET request = json_remove(request, '$.on_behalf_of')")
     with refused("HIVE-413"):
         ApprovalStore(place).decide(request.id, "approve", by="dana")
+
+
+def test_one_person_is_not_two_whatever_they_say(place: Workspace) -> None:
+    """Another message makes the same person's second answer no repeat, and no second pair of eyes either."""
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(approvers=Approvers(min=2), allowed_decisions=["approve", "reject"])).id
+    approvals.decide(request, "approve", by="dana", message="fine")
+    for who in ("dana", "Dana", "user:dana"):
+        with refused("HIVE-414"):
+            approvals.decide(request, "approve", by=who, message="fine, I say")
+    assert (approvals.get(request).status, approvals.get(request).remaining_approvals) == ("pending", 1)
+    assert approvals.decide(request, "approve", by="eve", message="fine").status == "approved"
+
+
+def test_what_is_revised_while_it_is_decided_is_not_decided(place: Workspace) -> None:
+    """Between the look at a request and the transaction somebody makes another one of it."""
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(context={"amount": 1})).id
+
+    def revised(_: object) -> None:
+        ApprovalStore(place).revise(request, context={"amount": 1_000_000})
+
+    with refused("HIVE-416"):
+        approvals.decide(request, "approve", by="dana", check=revised)
+    assert (approvals.get(request).status, approvals.get(request).decisions) == ("pending", [])
+
+
+@pytest.mark.parametrize("who", [{"authn": "local"}, {"authn": "token", "tenant": "globex"}])
+def test_who_may_not_decide_does_not_learn_what_was_decided(place: Workspace, who: dict[str, str]) -> None:
+    """The same answer again is no way in: whoever repeats has to be somebody who may give it."""
+    (place.root / "hive.toml").write_text("[approvals]\nrequire_token = true\n")
+    approvals = ApprovalStore(Workspace(place.root))
+    request = approvals.file(filing(tenant="acme")).id
+    mine = {"by": "dana", "authn": "token", "tenant": "acme"}
+    assert approvals.decide(request, "approve", **mine).status == "approved"
+    assert approvals.decide(request, "approve", **mine).status == "approved"
+    with refused("HIVE-415"):
+        approvals.decide(request, "approve", by="dana", **who)

@@ -163,7 +163,7 @@ def test_a_word_that_counts_at_once_needs_the_proof_of_an_approver(
     rule = hive("judge", "rules", "mine", *place).json["proposals"][0]["id"]
     answer = ("judge", "audit", number, "--action", "accept")
     for given, code in (
-        ("", "HIVE-415"),
+        ("", "HIVE-417"),
         ("bogus", "HIVE-417"),
         (token(recorded, "dana", "reader"), "HIVE-415"),
         (token(recorded, "dana", "approver"), "HIVE-415"),

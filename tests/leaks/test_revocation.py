@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import Principal, ViewGate, permissions_of
+from hive_agents.access import Principal, ViewGate, mint, permissions_of, revoke, verify
 from hive_agents.copilot import FeedbackQueue, Request, past_turns, vocabulary_of
 from hive_agents.copilot.feedback import A_HOUR
 from hive_agents.copilot.reply import GONE
@@ -172,3 +173,59 @@ async def test_feedback_has_a_limit(place: Workspace) -> None:
     assert "HIVE-415" in fault(lambda: queue.add(runs[0], 1, "relevant"))
     now[0] = "2025-01-01T11:00:01+00:00"
     queue.add(runs[0], 1, "relevant")
+
+
+@pytest.mark.parametrize("gone", ["the tenant", "the view", "the file"])
+async def test_values_of_withdrawn_front_matter_are_no_values(place: Workspace, gone: str) -> None:
+    """Nobody indexed again: neither what can be filtered by, nor counts, questions back, or a list's reply tell it."""
+    everybody = Rules()
+    mine = dataclasses.replace(DRAFT, view=("tenant",))
+    write_document(place, mine.doc_id, mine.text)
+    write_document(place, OPEN.doc_id, dataclasses.replace(OPEN, view=("tenant",)).text)
+    everybody.write(place, PEOPLE)
+    build_index(place)
+    chat, fresh = Chat(place, READER), Chat(place, READER)
+    assert "draft" in chat.field_values()["status"]
+    if gone == "the file":
+        (place.documents / DRAFT.doc_id).unlink()
+    else:
+        changed = dataclasses.replace(mine, **({"tenants": ("globex",)} if gone == "the tenant" else {"view": ()}))
+        write_document(place, DRAFT.doc_id, changed.text)
+    shown = [chat.field_values(), await chat.ask(Request(text="show me stuff"))]
+    assert "draft" not in json.dumps(shown)
+    assert canaries(json.dumps(shown)) & {("v", DRAFT.number), ("t", DRAFT.number)} == set()
+    unknown = fault(lambda: chat.filters(["status=nonesuch"]))
+    assert fault(lambda: chat.filters(["status=draft"])).replace("draft", "nonesuch") == unknown
+    for text in ("draft documents", "the rotor near the pump"):
+        reply = await chat.ask(Request(text=text))
+        assert DRAFT.doc_id not in json.dumps(reply)
+    build_index(place)
+    again = [fresh.field_values(), await fresh.ask(Request(text="show me stuff"))]
+    for one in (shown[1], again[1]):
+        one |= {"thread_id": "", "run_id": ""}
+    assert shown == again, "as if it had been indexed again"
+
+
+@pytest.mark.parametrize("what", ["a group", "the principal", "the token"])
+async def test_a_conversation_knows_the_reader_as_they_are_now(place: Workspace, what: str) -> None:
+    """Also where a token vouches for them: what the workspace has withdrawn since, the token doesn't bring back."""
+    guarded = dataclasses.replace(SECRET, view=(f"group:{next(iter(READER.groups))}",))
+    write_document(place, SECRET.doc_id, guarded.text)
+    Rules().write(place, PEOPLE)
+    build_index(place)
+    token = mint(place, READER, 600)
+    chat = Chat(place, lambda: verify(place, token.token))
+    assert chat.document(SECRET.doc_id)["doc_id"] == SECRET.doc_id
+    if what == "a group":
+        Rules().write(place, [dataclasses.replace(READER, groups=frozenset()), *PEOPLE[1:]])
+        assert "not found" in fault(lambda: chat.document(SECRET.doc_id))
+        assert SECRET.doc_id not in json.dumps(await chat.ask(Request(text="the rotor near the pump")))
+        return
+    if what == "the principal":
+        Rules().write(place, PEOPLE[1:])
+    else:
+        revoke(place, token.jti)
+    for use in (lambda: chat.document(SECRET.doc_id), chat.transcript, chat.field_values, lambda: chat.threads):
+        assert "HIVE-417" in fault(use)
+    with pytest.raises(HiveError, match="HIVE-417"):
+        await chat.ask(Request(text="the rotor near the pump"))

@@ -148,3 +148,29 @@ def test_the_digest_is_of_what_the_file_says(place: Workspace) -> None:
     write_json(place, "triggers/nightly.json", json.dumps({**NIGHTLY, "missed": "skip"}))
     assert load_trigger(place, "nightly").digest == spec.digest
     assert load_trigger(place, trigger(place, NIGHTLY, enabled=False)).digest != spec.digest
+
+
+@pytest.mark.parametrize(
+    ("url", "fits"),
+    [
+        ("https://example.org/events", True),
+        ("http://127.0.0.1:8000/events", True),
+        ("http://[::1]/events", True),
+        ("http://localhost/events", True),
+        ("http://example.org/events", False),
+        ("http://localhost.example.org/events", False),
+        ("http://10.0.0.1/events", False),
+        ("http://0.0.0.0/events", False),
+        ("http://127.0.0.1.example.org/", False),
+    ],
+)
+def test_a_secret_is_sent_only_where_nobody_on_the_way_reads_it(url: str, fits: bool) -> None:
+    """Whatever file names it: a stranger's trigger would send any secret of this machine in the clear."""
+    value = {"id": "alarms", "type": "sse", "agent": "digest", "url": url}
+    parse_trigger(json.dumps(value), "triggers/alarms.json")
+    text = json.dumps(value | {"secret_ref": "env:AWS_SECRET_ACCESS_KEY"})
+    if fits:
+        parse_trigger(text, "triggers/alarms.json")
+        return
+    with pytest.raises(HiveError, match="https"):
+        parse_trigger(text, "triggers/alarms.json")

@@ -1,0 +1,160 @@
+"""What the time of an answer tells of documents that the reader may not view.
+
+    python benchmarks/timing.py [--tries N] [--json FILE]
+
+Three attackers watch the clock, on a workspace of 600 documents of which 525 are hidden: does a document that they name
+exist, asked by `/open` in a new conversation and in one that goes on; and do hidden documents hold a word that they
+search for. Each question is asked as often about what is hidden as about what isn't there, in random order, of another
+document or word each time. The figure is the AUC of the two sets of times: .5 tells nothing, 1 tells all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from hive_agents import Workspace
+from hive_agents.access import Principal
+from hive_agents.copilot import Request
+from hive_agents.errors import HiveError
+from hive_agents.retrieval import SearchEngine, build_index
+from hive_agents.retrieval.active_link import point_active
+from hive_agents.runtime import Chat
+from hive_agents.store import connected
+
+VISIBLE, HIDDEN = 75, 525
+TARGET = 0.55
+READER = Principal("acme", "dana")
+COLLECTION = {
+    "name": "kb",
+    "fields": {
+        "title": {"type": "text"},
+        "status": {"type": "keyword", "filterable": True},
+        "content": {"type": "text"},
+    },
+    "chunking": {"strategy": "by_heading", "max_tokens": 512, "heading_level": 2},
+}
+CONFIG = {"name": "v1", "collection": "kb", "retrieval": {"method": "keyword", "top_k": 10}}
+
+
+def made(root: Path, words: int) -> Workspace:
+    """Each hidden document holds all of the `hiddenN` words, each visible one those of `openN` and of `hiddenN`."""
+    for folder in ("collections", "configs", "documents", "access"):
+        (root / folder).mkdir(parents=True)
+    (root / "hive.toml").write_text('[models]\nembedding = "none"\n')
+    (root / "collections" / "kb.json").write_text(json.dumps(COLLECTION))
+    (root / "configs" / "v1.json").write_text(json.dumps(CONFIG))
+    everywhere = " ".join(f"hidden{number}" for number in range(words))
+    seen = " ".join(f"open{number}" for number in range(words))
+    for number in range(VISIBLE + HIDDEN):
+        mine = number < VISIBLE
+        front = f"---\ntitle: Paper {number}\ntenant: acme\nview: [{'tenant' if mine else 'user:eve'}]\n---\n"
+        name = ("paper" if mine else "secret") + f"{number:05d}.md"
+        (root / "documents" / name).write_text(f"{front}Paper {number} {everywhere} {seen if mine else ''}\n")
+    workspace = Workspace(root)
+    build_index(workspace)
+    with connected(workspace.database) as connection:  # as if the documents had been written long before
+        connection.execute("UPDATE corpus_stats SET created_at = '2999-01-01T00:00:00+00:00'")
+    point_active(workspace, root / "configs" / "v1.json")
+    return workspace
+
+
+def auc(first: list[float], second: list[float]) -> float:
+    """How surely a time of `second` is told from one of `first`, whichever is larger."""
+    ranked = sorted([(value, 0) for value in first] + [(value, 1) for value in second])
+    ranks = sum(rank for rank, (_, which) in enumerate(ranked, start=1) if which)
+    share = (ranks - len(second) * (len(second) + 1) / 2) / (len(first) * len(second))
+    return max(share, 1 - share)
+
+
+def timed(act: Callable[[], object]) -> float:
+    gc.collect()
+    gc.disable()
+    started = time.perf_counter()
+    act()
+    seconds = time.perf_counter() - started
+    gc.enable()
+    return seconds
+
+
+def refused(chat: Chat, doc_id: str) -> Callable[[], None]:
+    def act() -> None:
+        try:
+            chat.document(doc_id)
+        except HiveError:
+            return
+        raise AssertionError("a hidden document was opened")
+
+    return act
+
+
+def asked(tries: int) -> Iterator[tuple[int, int]]:
+    """(0 or 1, which one) as often for both, in random order."""
+    rng = random.Random(7)
+    order = [(kind, number) for kind in (0, 1) for number in range(tries)]
+    rng.shuffle(order)
+    return iter(order)
+
+
+def opened(workspace: Workspace, tries: int, *, cold: bool) -> list[list[float]]:
+    """Cold: each document for the first time, each in a conversation of its own, as a host holds many."""
+    times: list[list[float]] = [[], []]
+    engine = SearchEngine(workspace)
+    warm = Chat(workspace, READER, engine=engine)
+    refused(warm, "nothing.md")()
+    for hidden, number in asked(tries):
+        doc_id = f"{'secret' if hidden else 'absent'}{VISIBLE + number % HIDDEN:05d}.md"
+        chat = Chat(workspace, READER, engine=engine) if cold else warm
+        if not cold:
+            refused(warm, doc_id)()
+        times[hidden].append(timed(refused(chat, doc_id)))
+    return times
+
+
+def searched(workspace: Workspace, tries: int) -> list[list[float]]:
+    times: list[list[float]] = [[], []]
+    asyncio.run(Chat(workspace, READER).ask(Request(text="how is paper 1 kept?")))
+    for hidden, number in asked(tries):
+        text = f"what is {'hidden' if hidden else 'open'}{number}?"
+        chat = Chat(workspace, READER)
+        times[hidden].append(timed(lambda chat=chat, text=text: asyncio.run(chat.ask(Request(text=text)))))  # type: ignore[misc]
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tries", type=int, default=400, help="of each kind, for each attacker")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = made(Path(folder) / "ws", options.tries)
+        attackers: dict[str, Callable[[], list[list[float]]]] = {
+            "/open, a new conversation": lambda: opened(workspace, options.tries, cold=True),
+            "/open, the same conversation": lambda: opened(workspace, options.tries, cold=False),
+            f"{HIDDEN} hidden matches of a search": lambda: searched(workspace, options.tries),
+        }
+        print(f"{'what is hidden':<36} {'tries':>6} {'AUC':>6} {'hidden ms':>10} {'absent ms':>10}")
+        for name, attack in attackers.items():
+            absent, hidden = attack()
+            medians = [1000 * statistics.median(times) for times in (hidden, absent)]
+            found[name] = {"tries": 2 * options.tries, "auc": round(auc(absent, hidden), 3), "target": TARGET}
+            found[name] |= {"hidden_ms": round(medians[0], 3), "absent_ms": round(medians[1], 3)}
+            print(
+                f"{name:<36} {2 * options.tries:>6} {found[name]['auc']:>6.3f} {medians[0]:>10.3f} {medians[1]:>10.3f}"
+            )
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
