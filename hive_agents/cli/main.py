@@ -38,6 +38,7 @@ from hive_agents.cli import (
     serve,
     token,
     trigger,
+    trust,
     validate,
 )
 from hive_agents.cli.surface import show_failure
@@ -75,6 +76,7 @@ COMMANDS = {
     "serve": serve,
     "schema": schema,
     "token": token,
+    "trust": trust,
     "doctor": doctor,
     "demo": demo,
 }

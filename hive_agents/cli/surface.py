@@ -52,7 +52,20 @@ class Surface:
 
     @cached_property
     def workspace(self) -> Workspace:
-        """The workspace of `--workspace`, else the nearest upwards. Raises: HIVE-410 where there is none."""
+        """The workspace of `--workspace`, else the nearest upwards, with a line on stderr about what isn't trusted.
+
+        Raises: HIVE-410 where there is none.
+        """
+        from hive_agents.trust import untrusted_notice
+
+        notice = untrusted_notice(self.trusting)
+        if notice is not None and not self.quiet:
+            self.warn([notice])
+        return self.trusting
+
+    @cached_property
+    def trusting(self) -> Workspace:
+        """As `workspace`, for the command that is about trust itself."""
         from hive_agents import Workspace
 
         return Workspace(self._folder) if self._folder is not None else Workspace.find()
