@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.cli.terminal import console as console, write as write
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.text import count as count, safe_line
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.text import Text
 
     from hive_agents import Workspace
@@ -80,7 +81,7 @@ class Surface:
     def show(self, value: dict[str, Any], *parts: RenderableType) -> None:
         """The JSON value, or the renderables that tell the same to a person."""
         if self.as_json:
-            sys.stdout.write(json_text(value) + "\n")
+            write(json_text(value))
         elif not self.quiet:
             out = console()
             for part in parts:
@@ -164,17 +165,6 @@ def _option(name: str, annotation: Any, default: object) -> Parameter:
     return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Text is shown as it is: what a user wrote is never markup. Style comes from `styled`."""
-    from rich.console import Console
-
-    class Plain(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would end the process with exit code 1
-
-    return Plain(stderr=stderr, markup=False, emoji=False, highlight=False)
-
-
 def styled(text: str, style: str) -> Text:
     from rich.text import Text
 
@@ -213,7 +203,7 @@ def input_object(text: str) -> dict[str, Any]:
 def show_failure(error: HiveError, as_json: bool) -> None:
     if as_json:
         value = {"ok": False, "diagnostics": [diagnostic.to_json() for diagnostic in error.diagnostics]}
-        sys.stdout.write(json_text(value) + "\n")
+        write(json_text(value))
     else:
         Surface(as_json=False, quiet=False).warn(error.diagnostics)
 
