@@ -110,6 +110,13 @@ class Approvals(Format):
     notify: list[str] = []
 
 
+class Telemetry(Format):
+    """What may leave the machine about runs; tracing holds prompts and answers."""
+
+    langsmith: bool = False
+    otlp_endpoint: str = ""
+
+
 class Agents(Format):
     context_tokens: Positive = 100_000
     spillover_chars: Positive = 30_000
@@ -142,6 +149,7 @@ class Settings(FileFormat):
     optimizer: Optimizer = Optimizer()
     judge: Judge = Judge()
     approvals: Approvals = Approvals()
+    telemetry: Telemetry = Telemetry()
     agents: Agents = Agents()
     runs: Runs = Runs()
     server: Server = Server()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
+from hive_agents.files import Exceeded, JobFailed, Sandbox
 from hive_agents.importing.imported import Imported, ImportFailure
 
 KINDS = {
@@ -19,6 +21,8 @@ KINDS = {
     ".pptx": "pptx",
 }
 MAX_BYTES = 200_000_000
+_SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
+_OURS = ("markdown", "text")
 
 # Loaded when first needed: most imports need one of these libraries, and the extra may be missing.
 _CONVERTERS = {
@@ -41,22 +45,34 @@ def convert(path: Path, kind: str | None = None) -> Imported:
     if kind not in _CONVERTERS:
         known = ", ".join(sorted(KINDS if kind is None else _CONVERTERS))
         raise ImportFailure(f"{path.suffix or 'a file without suffix'} is not supported; supported: {known}")
-    data = _read(path)
-    module, function = _CONVERTERS[kind]
-    try:
-        imported: Imported = getattr(import_module(f"hive_agents.importing.{module}"), function)(data)
-    except ImportFailure:
-        raise
-    except ModuleNotFoundError as error:
-        raise ImportFailure(
-            f"reading {kind} files needs the import extra: pip install 'hive-agents[import]' (no module {error.name})"
-        ) from error
-    except Exception as error:  # a parser of a foreign format may raise anything at all over a broken file
-        detail = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ImportFailure(f"not a readable {kind} file: {detail}") from error
-    if not imported.markdown.strip():
+    if kind in _OURS:
+        imported = converted(str(path), kind)
+    else:
+        try:
+            imported = _SANDBOX.call(__name__, "converted", str(path), kind)
+        except Exceeded as exceeded:
+            raise ImportFailure(f"{exceeded}; split it") from None
+        except JobFailed as failed:
+            if failed.kind == ImportFailure.__name__:
+                raise ImportFailure(str(failed)) from None
+            if failed.module is not None:
+                install = "pip install 'hive-agents[import]'"
+                why = f"reading {kind} files needs the import extra: {install} (no module {failed.module})"
+                raise ImportFailure(why) from None
+            # A parser of a foreign format may raise anything at all over a broken file.
+            detail = " ".join(str(failed).split())[:200] or failed.kind
+            raise ImportFailure(f"not a readable {kind} file: {detail}") from None
+    markdown, title, metadata = imported
+    if not markdown.strip():
         raise ImportFailure("no text in it")
-    return imported
+    return Imported(markdown, title, metadata)
+
+
+def converted(path: str, kind: str) -> tuple[str, str | None, dict[str, Any]]:
+    """Return markdown, title and metadata of a file; what is not our own reader's is called in a `Sandbox` only."""
+    module, function = _CONVERTERS[kind]
+    found: Imported = getattr(import_module(f"hive_agents.importing.{module}"), function)(_read(Path(path)))
+    return found.markdown, found.title, found.metadata
 
 
 def _read(path: Path) -> bytes:

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.files import atomic_write, opened
+from hive_agents.files import atomic_write, load_arrays, opened
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.workspace import Workspace
 
@@ -43,11 +43,12 @@ class EmbeddingCache:
     def _read(self, path: Path) -> bool:
         """Take over what `path` holds for this model; False where it is another model's."""
         try:
-            with os.fdopen(opened(path, os.O_RDONLY), "rb") as file, np.load(file, allow_pickle=False) as stored:
-                if str(stored["model"]) != self._embedder.model_id:
-                    return False
-                hashes, vectors = stored["hashes"], stored["vectors"]
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
+            with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
+                stored = load_arrays(file)
+            if str(stored["model"]) != self._embedder.model_id:
+                return False
+            hashes, vectors = stored["hashes"], stored["vectors"]
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError):
             return True  # a damaged cache costs time, nothing else
         if vectors.shape == (len(hashes), self._embedder.dimensions) and vectors.dtype == np.float32:
             self._known.update(zip((row.tobytes() for row in hashes), vectors, strict=True))

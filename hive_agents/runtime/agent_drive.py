@@ -12,6 +12,7 @@ from hive_agents.agents.guards import Budget
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
+from hive_agents.llm import tracing
 from hive_agents.runs import AGENT_GRAPH, ENDED, LOST, WEIGHT, Lease, LeaseLost, RunRow, RunStore
 from hive_agents.runtime.agent_input import RunValue
 from hive_agents.runtime.checkpoints import async_checkpointer
@@ -125,7 +126,7 @@ class Drive:
         async with async_checkpointer(workspace, self._lease) as saver:
             # No entry point: a graph for each agent is made of its spec.
             graph = import_module(f"graphs.{AGENT_GRAPH}").build(agent).compile(checkpointer=saver)
-            with database_errors(workspace.state / "checkpoints.db"):
+            with tracing(workspace), database_errors(workspace.state / "checkpoints.db"):
                 while True:
                     now = await graph.aget_state(config)
                     answer, pending = await asyncio.to_thread(self._answer, now)

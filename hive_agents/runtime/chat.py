@@ -30,7 +30,7 @@ from hive_agents.copilot import (
     vocabulary_of,
 )
 from hive_agents.errors import HiveError
-from hive_agents.llm import Script
+from hive_agents.llm import Script, tracing
 from hive_agents.retrieval import ScopedIndex, SearchEngine, StaleIndex, active_config, parse_filters
 from hive_agents.runs import RunRow, RunStore
 from hive_agents.runtime.context import HiveContext
@@ -131,7 +131,8 @@ class Chat:
                 scripts=self._scripts,
             )
             outcome: dict[str, Any] = {}
-            with suppress(StaleIndex):  # documents changed meanwhile: nothing has happened yet, so ask again
+            # Documents may change meanwhile: nothing has happened yet, so ask again.
+            with suppress(StaleIndex), tracing(self.workspace):
                 config = {"recursion_limit": 100}
                 async for task in graph.astream(value, config, context=context, stream_mode="tasks"):
                     if "result" in task:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.agents import deployed_text
 from hive_agents.errors import HiveError
 from hive_agents.events import Bell, Bus, EventType
-from hive_agents.llm import Chain, model_names, open_chain
+from hive_agents.llm import Chain, model_names, open_chain, tracing
 from hive_agents.memory import ConversationStore
 from hive_agents.supervision.health import JudgeContext, OpenModels, TicketBook, looked_back, watched_tenants
 
@@ -71,7 +71,8 @@ class HealthJudge:
 
         # No checkpointer: a tick that died is simply done again, and what lasts is in the log and in the conversation.
         graph: Any = import_module("graphs.judge").graph
-        await graph.ainvoke({"tenant": tenant}, context=context)
+        with tracing(self.workspace):
+            await graph.ainvoke({"tenant": tenant}, context=context)
 
     def _context(self, now: dt.datetime) -> JudgeContext:
         return JudgeContext(

@@ -11,6 +11,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType, derived_id
 from hive_agents.files import atomic_write
+from hive_agents.llm import tracing
 from hive_agents.optimizer import page, restate, result_of
 from hive_agents.retrieval import active_config
 from hive_agents.runs import LOST, RESTS, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take
@@ -103,7 +104,7 @@ class OptimizeRun:
         context = HiveContext(str(self.workspace.root), value["golden"], {"optimizer": value["settings"]})
         config: Any = {"configurable": {"thread_id": self.run.thread_id}, "recursion_limit": 10_000}
         interrupted = False
-        with checkpointer(self.workspace, lease) as saver:
+        with tracing(self.workspace), checkpointer(self.workspace, lease) as saver:
             graph = load_graph("optimizer", saver)
             now = graph.get_state(config)
             answer = self._answer(now)
