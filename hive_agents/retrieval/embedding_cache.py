@@ -1,7 +1,8 @@
 """Document embeddings by content: an unchanged text is never embedded twice.
 
 `.hive/embeddings/*.npz` is the cache; `embeddings/*.npz` in the workspace is a tracked seed, so that a
-fresh clone embeds nothing. Both hold `hashes` (n, 32) uint8, `vectors` (n, dim) float32 and `model`.
+fresh clone embeds nothing. Both hold `hashes` (n, 32) uint8, `vectors` (n, dim) float32, `model` and a
+`checksum` of the first two.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ def text_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+def _checksum(hashes: NDArray[np.uint8], vectors: NDArray[np.float32]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(hashes).tobytes() + np.ascontiguousarray(vectors).tobytes()).hexdigest()
+
+
 class EmbeddingCache:
     def __init__(self, workspace: Workspace, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -48,10 +53,14 @@ class EmbeddingCache:
             if str(stored["model"]) != self._embedder.model_id:
                 return False
             hashes, vectors = stored["hashes"], stored["vectors"]
+            if "checksum" in stored and str(stored["checksum"]) != _checksum(hashes, vectors):
+                return True
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError):
             return True  # a damaged cache costs time, nothing else
         if vectors.shape == (len(hashes), self._embedder.dimensions) and vectors.dtype == np.float32:
-            self._known.update(zip((row.tobytes() for row in hashes), vectors, strict=True))
+            # A zeroed vector is like nothing, and would be served like any other.
+            unit = np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01
+            self._known.update(zip((row.tobytes() for row in hashes[unit]), vectors[unit], strict=True))
         return True
 
     def missing(self, hashes: Sequence[bytes]) -> int:
@@ -92,10 +101,13 @@ class EmbeddingCache:
     def _write(self, path: Path, hashes: Iterable[bytes], mode: int | None = 0o600) -> None:
         hashes = sorted(self._known.keys() & set(hashes))
         data = io.BytesIO()
+        rows = np.frombuffer(b"".join(hashes), np.uint8).reshape(len(hashes), 32)
+        vectors = np.stack([self._known[value] for value in hashes])
         np.savez_compressed(
             data,
-            hashes=np.frombuffer(b"".join(hashes), np.uint8).reshape(len(hashes), 32),
-            vectors=np.stack([self._known[value] for value in hashes]),
+            hashes=rows,
+            vectors=vectors,
+            checksum=np.array(_checksum(rows, vectors)),
             model=np.array(self._embedder.model_id),
         )
         atomic_write(path, data.getvalue(), mode=mode)
