@@ -7,6 +7,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from hive_agents.access import (
@@ -31,6 +32,7 @@ from hive_agents.retrieval import (
     open_embedder,
 )
 from hive_agents.store import connected
+from hive_agents.trust import is_trusted, untrusted_notice
 from hive_agents.verification import check_config, log_verdict
 from hive_agents.workspace import Workspace
 
@@ -62,6 +64,7 @@ def examine(workspace: Workspace) -> list[Check]:
         "agents": _agents,
         "triggers": _triggers,
         "permissions": _permissions,
+        "trust": _trust,
         "audit log": _audit,
         "disk": _disk,
     }
@@ -231,13 +234,21 @@ def _service(workspace: Workspace) -> Iterator[Check]:
     settings = workspace.settings.access
     if not settings.service_url:
         return
+    trusted = partial(is_trusted, workspace)
     try:
-        RemotePermissions(settings.service_url, settings.timeout_seconds).ask(Principal("hive", "doctor"), [])
+        RemotePermissions(settings.service_url, settings.timeout_seconds, trusted=trusted).ask(
+            Principal("hive", "doctor"), []
+        )
     except PermissionFault as fault:
         fix = "mend access.service_url or the service; until then nobody sees anything"
         yield Check("permissions", "fail", f"the permission service can't be relied on: {fault}", fix)
     else:
         yield Check("permissions", "ok", "the permission service answers")
+
+
+def _trust(workspace: Workspace) -> Check:
+    notice = untrusted_notice(workspace)
+    return _from_diagnostic("trust", notice, "warn") if notice else Check("trust", "ok", "nothing acts unasked")
 
 
 def _keys(workspace: Workspace) -> Iterator[Check]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from hive_agents.errors import HiveError
 from hive_agents.files import atomic_symlink, atomic_write_text, disk_errors
 from hive_agents.resources import bundled
+from hive_agents.trust import trust
+from hive_agents.workspace import Workspace
 
 _DERIVED = (".hive", "active.json", "audit", "__pycache__")
 _OF_THE_SAMPLE = ("documents", "evals", "embeddings", "access", "scripts", "hive.toml")
@@ -38,6 +40,7 @@ def init_workspace(folder: Path, *, empty: bool = False) -> Path:
             _generic(path)
             _documents_once(path)
         atomic_symlink(path / "configs" / "active.json", "v1.json")
+    trust(Workspace(path))
     return path
 
 

@@ -9,6 +9,10 @@ from collections.abc import Sequence
 _LONG_WORD = 30
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+
 
 def encodable(text: str) -> str:
     """Return `text` as UTF-8 can hold it: half a surrogate pair becomes the replacement character.
@@ -56,6 +60,16 @@ def safe_text(text: str) -> str:
     'red: �[31m, tab:\t, line:\n.'
     """
     return _CONTROLS.sub("�", text)
+
+
+def shown(text: str) -> str:
+    r"""Return `text`, lines and tabs included, with an escape for each sign that a terminal obeys or hides.
+
+    >>> print(shown("red: \x1b[31m, back: \u202e, line:\n."))
+    red: \x1b[31m, back: \u202e, line:
+    .
+    """
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def safe_line(value: object) -> str:

@@ -1,53 +1,186 @@
-"""Whether a workspace is its owner's: until then, what could act in it isn't loaded."""
+"""Trust: what in a workspace can act, act for somebody or reach out is inert until its owner says otherwise.
+
+That is what `hive.toml` names (tools, servers, model endpoints, telemetry, a permission service, addresses to notify),
+the files of the tools and servers, and triggers with secrets. `hive trust` and `hive init` record on this machine what
+it was then; after a change it is inert again. Settings by environment are their user's own, and need no trust.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal
 
+from hive_agents import machine
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.files import atomic_write, read_bytes
 from hive_agents.workspace import Workspace
+
+SETTINGS = "hive.toml"
+TRIGGERS = "triggers"
+_TABLES = {"tools": (), "mcp": ("servers",), "models": ("endpoints",), "telemetry": ()}
+"""Sections of `hive.toml` that act, each with the keys on the way to its entries."""
+_KEYS = (("access", "service_url"), ("approvals", "notify"))
+Status = Literal["trusted", "new", "changed", "gone"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Something that can act: `text` is how it stands there now, "" where it is gone."""
+
+    name: str
+    status: Status
+    text: str
 
 
 def is_trusted(workspace: Workspace) -> bool:
-    """Whether the owner said on this machine that what can act in `workspace` may act, as it stands now."""
-    try:
-        recorded: dict[str, str] = json.loads(_file().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return recorded.get(str(workspace.root)) == _digest(workspace)
+    """Return whether what can act here is what the owner trusted; a workspace in which nothing can act is trusted."""
+    return all(part.status == "trusted" for part in parts(workspace))
+
+
+def require_trust(workspace: Workspace, what: str) -> None:
+    """Raise HIVE-431 where `what`, such as "tools/rotate.py", must not act. Ask just before it is loaded or called."""
+    if not is_trusted(workspace):
+        raise HiveError([_inert(what, "error")])
+
+
+def untrusted_notice(workspace: Workspace) -> Diagnostic | None:
+    """Return one line about what is inert and how to look at it; None in a trusted workspace."""
+    found = [part.name for part in parts(workspace) if part.status != "trusted"]
+    if not found:
+        return None
+    told = found[0] if len(found) == 1 else f"{found[0]} and {len(found) - 1} more"
+    return _inert(told, "warning")
+
+
+def parts(workspace: Workspace) -> list[Part]:
+    """Return all that can act, by name, with what was trusted and is gone."""
+    workspace = workspace.stands_for or workspace
+    now, recorded = dict(_acting(workspace)), _recorded(workspace)
+    found = []
+    for name in sorted(now.keys() | recorded.keys()):
+        text = now.get(name)
+        if text is None:
+            found.append(Part(name, "gone", ""))
+        elif name not in recorded:
+            found.append(Part(name, "new", text))
+        else:
+            found.append(Part(name, "trusted" if _digest(text) == recorded[name] else "changed", text))
+    return found
 
 
 def trust(workspace: Workspace) -> None:
-    """Record that the owner trusts `workspace` as it stands."""
-    file = _file()
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """Record what can act as it is now; a `.hive` that was not made on this machine is taken over.
+
+    Raises: HIVE-403.
+    """
+    state = workspace.root / ".hive"
+    if state.is_dir() and any(state.iterdir()) and machine.origin(state) is None:
+        machine.adopt(state)
+        workspace.__dict__.pop("state", None)
+    told = {"root": str(workspace.root), "parts": {name: _digest(text) for name, text in _acting(workspace)}}
+    atomic_write(_record(workspace), json.dumps(told, indent=2).encode(), mode=0o600)
+
+
+def _inert(what: str, severity: Literal["error", "warning"]) -> Diagnostic:
+    fix = "look with `hive trust --diff`, then allow it with `hive trust`"
+    return Diagnostic("HIVE-431", f"not trusted on this machine, and inert: {what}", fix=fix, severity=severity)
+
+
+def _record(workspace: Workspace) -> Path:
+    id = machine.origin(workspace.state)
+    name = hashlib.sha256(f"{id}\0{workspace.root}".encode("utf-8", "surrogateescape")).hexdigest()
+    return machine.home() / "trusted" / f"{name}.json"
+
+
+def _recorded(workspace: Workspace) -> Mapping[str, str]:
+    # A workspace without state was never trusted, and looking at it makes none.
+    if machine.origin(workspace.root / ".hive") is None:
+        return {}
     try:
-        recorded = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        recorded = {}
-    file.write_text(json.dumps({**recorded, str(workspace.root): _digest(workspace)}), encoding="utf-8")
-    file.chmod(0o600)
+        found = json.loads(read_bytes(_record(workspace)))["parts"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
-def _file() -> Path:
-    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(home) / "hive" / "trust.json"
+def _acting(workspace: Workspace) -> Iterator[tuple[str, str]]:
+    settings = _settings(workspace)
+    for section, way in _TABLES.items():
+        table: Any = settings.get(section, {})
+        for key in way:
+            table = table.get(key, {}) if isinstance(table, dict) else {}
+        for key, value in table.items() if isinstance(table, dict) else [("", table)]:
+            if value not in (False, "", [], {}):
+                yield f"{SETTINGS}: {'.'.join(filter(None, (section, *way, key)))}", _json(value)
+    for section, key in _KEYS:
+        table = settings.get(section)
+        value = table.get(key) if isinstance(table, dict) else None
+        if value:
+            yield f"{SETTINGS}: {section}.{key}", _json(value)
+    for name in sorted(_code(workspace.root, settings)):
+        yield name, _text(workspace.root / name)
+    for path in sorted((workspace.root / TRIGGERS).glob("*.json")):
+        text = _text(path)
+        if _has_secret(text):
+            yield f"{TRIGGERS}/{path.name}", text
 
 
-def _digest(workspace: Workspace) -> str:
-    """A hash of what can act: tools, servers and endpoints of the settings, and the files of tools."""
-    settings = workspace.settings
-    acting = {
-        "tools": settings.tools.model_dump(),
-        "servers": settings.mcp.model_dump(),
-        "endpoints": {name: one.model_dump() for name, one in settings.models.endpoints.items()},
-        "files": {
-            workspace.relative(path): hashlib.sha256(path.read_bytes()).hexdigest()
-            for pattern in settings.tools.python
-            if pattern.endswith(".py")
-            for path in sorted(workspace.root.glob(pattern))
-        },
-    }
-    return hashlib.sha256(json.dumps(acting, sort_keys=True).encode()).hexdigest()
+def _settings(workspace: Workspace) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_bytes(workspace.root / SETTINGS).decode())
+    except (OSError, ValueError, RecursionError):
+        return {}  # nothing is read from it elsewhere either
+
+
+def _code(root: Path, settings: Mapping[str, Any]) -> set[str]:
+    """The tools' Python files, all others beside and below them, and the files that a server's command names."""
+    found: set[str] = set()
+    tools = settings.get("tools")
+    patterns = tools.get("python", []) if isinstance(tools, dict) else []
+    for pattern in patterns if isinstance(patterns, list) else []:
+        if isinstance(pattern, str) and ("/" in pattern or pattern.endswith(".py")) and _is_inside(pattern):
+            fixed = next((number for number, part in enumerate(Path(pattern).parts) if set(part) & set("*?[")), -1)
+            folder = root.joinpath(*Path(pattern).parts[:fixed])
+            # A tool may import its neighbours.
+            beside = folder.rglob("*.py") if folder != root else folder.glob("*.py")
+            found |= {one.relative_to(root).as_posix() for one in beside}
+    servers = settings.get("mcp")
+    named = servers.get("servers", {}) if isinstance(servers, dict) else {}
+    for server in named.values() if isinstance(named, dict) else ():
+        command = server.get("command", []) if isinstance(server, dict) else []
+        for word in command if isinstance(command, list) else []:
+            if isinstance(word, str) and word and _is_inside(word) and (root / word).is_file():
+                found.add(word)
+    return found
+
+
+def _is_inside(name: str) -> bool:
+    return not Path(name).is_absolute() and ".." not in Path(name).parts
+
+
+def _has_secret(text: str) -> bool:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return "secret_ref" in text
+    return isinstance(value, dict) and value.get("secret_ref") is not None
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_bytes(path).decode("utf-8", "backslashreplace")
+    except (OSError, HiveError) as error:
+        return f"unreadable: {error}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

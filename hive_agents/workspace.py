@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from hive_agents import machine
 from hive_agents.errors import HiveError
-from hive_agents.files import disk_errors, guard, locked, make_folder
+from hive_agents.files import disk_errors, guard, locked, make_folder, unlinked
 
 if TYPE_CHECKING:
     from hive_agents.settings import Settings
@@ -31,6 +33,8 @@ class Workspace:
                 fix="run `hive init DIR` to make one, or name one with -w DIR",
             )
         guard(self.root)
+        self.stands_for: Workspace | None = None
+        """The workspace of which this is a copy for a while: what is trusted there is trusted here."""
 
     @classmethod
     def find(cls, start: Path | None = None) -> Self:
@@ -61,10 +65,18 @@ class Workspace:
 
     @cached_property
     def state(self) -> Path:
-        """`.hive/`, readable by its owner only: it holds every document's text."""
-        folder = self.root / ".hive"
+        """`.hive/`, readable by its owner only: it holds every document's text.
+
+        Raises: HIVE-430 for one that was not made on this machine, HIVE-114 for a link.
+        """
+        folder = unlinked(self.root / ".hive")
         with disk_errors(folder):
-            make_folder(folder, 0o700)
+            if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+                machine.make_state(folder)
+            elif not folder.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, "it is no folder")
+        if machine.origin(folder) is None:
+            raise machine.foreign_state(".hive")
         return folder
 
     def state_folder(self, name: str) -> Path:

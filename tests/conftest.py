@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,14 @@ def make_workspace(root: Path, *, embedding: bool = True, documents: dict[str, s
     for name, method in {"v1": "hybrid", "words": "keyword", "meaning": "vector"}.items():
         write_config(workspace, name, method)
     return workspace
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """This machine's key and what is trusted on it are kept apart from those of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HIVE_HOME", str(tmp_path_factory.mktemp("machine")))
+        yield
 
 
 @pytest.fixture

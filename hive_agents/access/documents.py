@@ -91,5 +91,8 @@ class CurrentLabels:
 
 # What a text means never changes; the text is read each time.
 @lru_cache(maxsize=1024)
-def _labels(block: str) -> AccessLabels:
-    return AccessLabels.of(frontmatter.parse(block, "front matter"))
+def _labels(block: str) -> AccessLabels | None:
+    try:
+        return AccessLabels.of(frontmatter.parse(block, "front matter"))
+    except HiveError:
+        return None  # kept, too: what can't be read takes longest

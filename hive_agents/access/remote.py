@@ -7,7 +7,7 @@ import json
 import logging
 import ssl
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -34,14 +34,16 @@ class RemotePermissions:
     """Asks `POST {url}/view`. It can't list a principal's documents, so that `scope` is the tenant's.
 
     `timeout` is for the whole exchange in seconds, also with a server that sends a byte now and then.
-    Redirects and the environment's proxies are not followed.
+    Redirects and the environment's proxies are not followed. While `trusted` says no it is not asked, and nobody sees
+    anything.
     """
 
     lists = False
 
-    def __init__(self, url: str, timeout: float = 2.0) -> None:
+    def __init__(self, url: str, timeout: float = 2.0, *, trusted: Callable[[], bool] = lambda: True) -> None:
         self._url = url.rstrip("/") + "/view"
         self._timeout = timeout
+        self._trusted = trusted
 
     def view(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
         try:
@@ -55,6 +57,8 @@ class RemotePermissions:
 
     def ask(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
         """As `view`, and says why it denies. Raises: PermissionFault."""
+        if not self._trusted():
+            raise PermissionFault("the workspace is not trusted, so it isn't asked; see `hive trust --diff`")
         asked = frozenset(doc_ids)
         question = {
             "tenant": principal.tenant,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from hive_agents.access.principal import Principal
 from hive_agents.access.remote import PermissionFault, RemotePermissions
 from hive_agents.access.rules import AccessRules
 from hive_agents.access.who import owner
+from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -113,7 +115,8 @@ def permissions_of(workspace: Workspace) -> PermissionService:
     settings = workspace.settings.access
     service: PermissionService
     if settings.service_url:
-        service = RemotePermissions(settings.service_url, settings.timeout_seconds)
+        trusted = partial(is_trusted, workspace)
+        service = RemotePermissions(settings.service_url, settings.timeout_seconds, trusted=trusted)
     else:
         service = LocalPermissions(workspace, settings.timeout_seconds)
     return OpenPermissions(workspace, service) if settings.mode == "open" else service

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 from hive_agents import llm
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
-from hive_agents.llm import defects, in_thread
+from hive_agents.llm import defects, in_thread, untraced
 from hive_agents.memory import ToolResult
 
 if TYPE_CHECKING:
@@ -194,9 +194,10 @@ async def answered(function: Callable[..., Any], *args: Any, **named: Any) -> An
 
 
 async def _invoked(tool: Any, arguments: Mapping[str, Any], _: ToolContext, __: Mapping[str, Secret]) -> Any:
-    if _blocks(tool):
-        return await answered(tool.invoke, dict(arguments))
-    return await tool.ainvoke(dict(arguments))
+    with untraced():
+        if _blocks(tool):
+            return await answered(tool.invoke, dict(arguments))
+        return await tool.ainvoke(dict(arguments))
 
 
 def _blocks(tool: Any) -> bool:

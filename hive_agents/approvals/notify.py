@@ -10,6 +10,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from hive_agents.approvals.request import ApprovalRequest
+from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
 Occasion = Literal["requested", "reminder", "escalated", "delegated", "decided", "expired", "superseded"]
@@ -23,6 +24,9 @@ def notify(workspace: Workspace, occasion: Occasion, request: ApprovalRequest) -
     The request's context stays here: an address may belong to a chat that others read.
     """
     addresses = workspace.settings.approvals.notify
+    if addresses and not is_trusted(workspace):
+        _log.warning("approvals.notify: nobody is told: the workspace is not trusted; see `hive trust --diff`")
+        return []
     body = json.dumps({"occasion": occasion, "request": request.summary()}, ensure_ascii=False).encode()
     threads = [threading.Thread(target=_post, args=(address, body)) for address in addresses]
     for thread in threads:

@@ -5,7 +5,19 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from jsonpatch import JsonPatch, JsonPatchException, JsonPatchPathNotFound, JsonPatchTestFailed, JsonPointerException
+from jsonpatch import (
+    JsonPatch,
+    JsonPatchException,
+    JsonPatchPathNotFound,
+    JsonPatchTestFailed,
+    JsonPointer,
+    JsonPointerException,
+)
+
+from hive_agents.files import MAX_DEPTH, Exceeded, require_bounded
+
+MAX_SIZE = 2_000_000
+"""Characters and parts of what is patched, and of all that a patch adds."""
 
 
 class PatchError(ValueError):
@@ -36,16 +48,39 @@ def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
 def patched(value: Any, patch: Any) -> Any:
     """A changed copy: a list is applied as RFC 6902, an object is merged as RFC 7396.
 
-    Raises: `PatchError`.
+    Raises: `PatchError`, also for what grows past `MAX_SIZE` or would nest too deeply: each copy may double it.
     """
-    if isinstance(patch, dict):
-        return _merged(copy.deepcopy(value), patch)
-    if not isinstance(patch, list):
-        raise PatchError("a patch is a list of operations, or an object to merge")
-    changed = copy.deepcopy(value)
-    for operation in patch:
-        changed = _applied(changed, operation)
-    return changed
+    try:
+        size = require_bounded(value, size=MAX_SIZE) + require_bounded(patch, size=MAX_SIZE)
+        if isinstance(patch, dict):
+            return _merged(copy.deepcopy(value), patch)
+        if not isinstance(patch, list):
+            raise PatchError("a patch is a list of operations, or an object to merge")
+        changed = copy.deepcopy(value)
+        for operation in patch:
+            size = _grown(size, changed, operation)
+            changed = _applied(changed, operation)
+        return changed
+    except Exceeded as exceeded:
+        raise PatchError(f"the patch makes too much: {exceeded}") from None
+
+
+def _grown(size: int, value: Any, operation: Any) -> int:
+    """What the value may have grown to, before it does. Raises: Exceeded."""
+    if not isinstance(operation, dict) or operation.get("op") not in ("copy", "move"):
+        return size
+    source, target = operation.get("from"), operation.get("path")
+    try:
+        copied = JsonPointer(str(source)).resolve(value)
+    except (JsonPointerException, TypeError, AttributeError, LookupError):
+        return size  # the operation says what is wrong
+    depth = str(target).count("/")
+    added = require_bounded(copied, depth=max(MAX_DEPTH - depth, 1), size=MAX_SIZE)
+    if operation["op"] == "copy":
+        size += added
+    if size > MAX_SIZE:
+        raise Exceeded(f"it has more than {MAX_SIZE:,} characters and parts")
+    return size
 
 
 def _merged(value: Any, patch: Any) -> Any:

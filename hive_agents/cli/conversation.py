@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.access import Asker
 from hive_agents.cli.replies import in_words, pinned_filters, rendered
 from hive_agents.cli.surface import count
+from hive_agents.cli.terminal import ask
 from hive_agents.copilot import Request
 from hive_agents.errors import HiveError
 from hive_agents.runtime import Chat
@@ -88,8 +89,8 @@ class Conversation:
         """What is typed next; of a script's lines each is repeated, so that its output can be read."""
         prompt = f"{self.chat.reader.user}> "
         if sys.stdin.isatty():
-            return input(f"\n{prompt}").strip()
-        line = input().strip()
+            return ask(f"\n{prompt}").strip()
+        line = ask("").strip()
         if line:
             self.out.print(f"\n{prompt}{safe_text(line)}", style="bold")
         return line

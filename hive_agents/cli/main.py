@@ -38,9 +38,11 @@ from hive_agents.cli import (
     serve,
     token,
     trigger,
+    trust,
     validate,
 )
 from hive_agents.cli.surface import show_failure
+from hive_agents.cli.terminal import log_plainly
 from hive_agents.errors import HiveError
 
 # Typer carries its own copy of click, under a name that isn't public.
@@ -75,6 +77,7 @@ COMMANDS = {
     "serve": serve,
     "schema": schema,
     "token": token,
+    "trust": trust,
     "doctor": doctor,
     "demo": demo,
 }
@@ -143,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run() -> None:
+    log_plainly()
     # A shell can close any of the three: without input there is nothing to read, without output nothing to do.
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - as long as the process
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115

@@ -14,6 +14,7 @@ from hive_agents.cli.surface import (
     styled,
     with_surface,
 )
+from hive_agents.cli.terminal import ask
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _talk(queen: Queen, asker: Callable[[], Principal]) -> None:
     out.print(f"You ask as {safe_line(asker().user)}. /quit, or the end of input, ends the talk.")
     while True:
         try:
-            line = (input("\n> ") if sys.stdin.isatty() else input()).strip()
+            line = ask("\n> " if sys.stdin.isatty() else "").strip()
         except EOFError:
             return
         if line in ("/quit", "/exit"):

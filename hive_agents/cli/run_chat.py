@@ -9,8 +9,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import typer
-
+from hive_agents.cli.terminal import write
 from hive_agents.errors import HiveError
 from hive_agents.text import safe_line
 
@@ -54,7 +53,7 @@ class Listener:
 
     def line(self) -> str | None:
         """The next line that was typed; None at the end of the input."""
-        typer.echo("> ", nl=False, err=self._stderr)
+        write("> ", err=self._stderr, end="")
         if not self._listens:
             return sys.stdin.readline().strip() or None
         while True:
@@ -67,7 +66,7 @@ class Listener:
 
     def tell(self, *lines: str) -> None:
         for line in lines:
-            typer.echo(safe_line(line), err=self._stderr)
+            write(safe_line(line), err=self._stderr)
 
     def tell_unheard(self) -> None:
         """What was typed too late; left there, a shell would take it for a command."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.cli.terminal import write
 from hive_agents.text import cut, safe_line
 
 if TYPE_CHECKING:
@@ -54,13 +55,13 @@ def logs(
         if row.status not in AT_WORK:
             break
         if not (alone or surface.quiet or leases_of(place).is_held(row.thread_id)):
-            typer.echo(f"{run} waits for a process: `hive serve --headless`, or `hive run --resume {run}`", err=True)
+            write(f"{run} waits for a process: `hive serve --headless`, or `hive run --resume {run}`", err=True)
             alone = True
         time.sleep(POLL)
     if surface.as_json:
-        typer.echo(dumps({"runs": [row.summary]}))
+        write(dumps({"runs": [row.summary]}))
     elif not surface.quiet:
-        typer.echo(f"{run} is {row.status}")
+        write(f"{run} is {row.status}")
 
 
 class Log:
@@ -173,6 +174,6 @@ def _tell(surface: Surface, messages: list[dict[str, Any]]) -> None:
 
     for one in messages:
         if surface.as_json:
-            typer.echo(dumps(one))
+            write(dumps(one))
         elif not surface.quiet:
-            typer.echo("\n".join(lines_of(one)))
+            write("\n".join(lines_of(one)))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hive_agents.cli.surface import Surface, console, with_surface
+from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.cli.terminal import console, write
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
@@ -80,7 +81,7 @@ def _announce(host: Host, listener: Listener | None, json: bool, quiet: bool) ->
     url = f"{listener.url}/webhooks/TRIGGER" if listener is not None else None
     if json:
         told = {"serving": str(host.workspace.root), "roles": list(host.roles), "webhooks": url}
-        sys.stdout.write(dumps(told) + "\n")
+        write(dumps(told))
     elif not quiet:
         line = f"hosting {', '.join(host.roles)} of {host.workspace.root}"
         console().print(line + (f"; webhooks at {url}" if url is not None else ""), soft_wrap=True)
@@ -93,7 +94,7 @@ def _show(event: Event, json: bool) -> None:
     from hive_agents.cli.timeline import line_of
 
     if json:
-        sys.stdout.write(dumps(event.to_json()) + "\n")
+        write(dumps(event.to_json()))
     elif (line := line_of(event)) is not None:
         console().print(f"{event.time[11:19]}  {event.run_id}  {line}", soft_wrap=True)
     sys.stdout.flush()

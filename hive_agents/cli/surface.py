@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from hive_agents.cli.terminal import console as console, write as write
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.text import count as count, safe_line
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.text import Text
 
     from hive_agents import Workspace
@@ -52,7 +53,20 @@ class Surface:
 
     @cached_property
     def workspace(self) -> Workspace:
-        """The workspace of `--workspace`, else the nearest upwards. Raises: HIVE-410 where there is none."""
+        """The workspace of `--workspace`, else the nearest upwards, with a line on stderr about what isn't trusted.
+
+        Raises: HIVE-410 where there is none.
+        """
+        from hive_agents.trust import untrusted_notice
+
+        notice = untrusted_notice(self.trusting)
+        if notice is not None and not self.quiet:
+            self.warn([notice])
+        return self.trusting
+
+    @cached_property
+    def trusting(self) -> Workspace:
+        """As `workspace`, for the command that is about trust itself."""
         from hive_agents import Workspace
 
         return Workspace(self._folder) if self._folder is not None else Workspace.find()
@@ -67,7 +81,7 @@ class Surface:
     def show(self, value: dict[str, Any], *parts: RenderableType) -> None:
         """The JSON value, or the renderables that tell the same to a person."""
         if self.as_json:
-            sys.stdout.write(json_text(value) + "\n")
+            write(json_text(value))
         elif not self.quiet:
             out = console()
             for part in parts:
@@ -151,17 +165,6 @@ def _option(name: str, annotation: Any, default: object) -> Parameter:
     return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, annotation=annotation, default=default)
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Text is shown as it is: what a user wrote is never markup. Style comes from `styled`."""
-    from rich.console import Console
-
-    class Plain(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would end the process with exit code 1
-
-    return Plain(stderr=stderr, markup=False, emoji=False, highlight=False)
-
-
 def styled(text: str, style: str) -> Text:
     from rich.text import Text
 
@@ -200,7 +203,7 @@ def input_object(text: str) -> dict[str, Any]:
 def show_failure(error: HiveError, as_json: bool) -> None:
     if as_json:
         value = {"ok": False, "diagnostics": [diagnostic.to_json() for diagnostic in error.diagnostics]}
-        sys.stdout.write(json_text(value) + "\n")
+        write(json_text(value))
     else:
         Surface(as_json=False, quiet=False).warn(error.diagnostics)
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from hive_agents.cli.surface import Surface, with_surface
+from hive_agents.cli.terminal import write
 
 
 @with_surface()
@@ -55,7 +55,7 @@ def command(
         f"expires at {token.expires_at}",
     )
     if not surface.as_json:
-        sys.stdout.write(token.token + "\n")  # never wrapped: a script takes the last line
+        write(token.token)  # never wrapped: a script takes the last line
 
 
 def _listed(text: str) -> frozenset[str]:

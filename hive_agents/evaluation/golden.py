@@ -174,6 +174,11 @@ def _faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str]) -> Iter
                 fix="give each query its own id",
             )
         seen.add(query.id)
+        for place, tag in enumerate(query.tags):
+            if not tag.strip() or tag != tag.strip():
+                fix = f'write "{tag.strip()}"' if tag.strip() else "remove it"
+                message = f'query "{query.id}": "{tag}" is {"padded" if tag.strip() else "blank"}, and no tag'
+                yield fault("HIVE-105", message, "queries", number, "tags", place, fix=fix)
         lists = {"relevant": query.relevant, "distractors": query.distractors, "irrelevant": query.irrelevant or []}
         placed: dict[str, str] = {}
         for name, labels in lists.items():

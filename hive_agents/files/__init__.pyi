@@ -32,3 +32,14 @@ from .guarded import (
     remove as remove,
     unlinked as unlinked,
 )
+from .limits import (
+    MAX_DEPTH as MAX_DEPTH,
+    Exceeded as Exceeded,
+    load_arrays as load_arrays,
+    require_archive as require_archive,
+    require_bounded as require_bounded,
+)
+from .sandbox import (
+    JobFailed as JobFailed,
+    Sandbox as Sandbox,
+)

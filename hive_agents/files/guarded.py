@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hive_agents.errors import HiveError
+from hive_agents.files.limits import Exceeded, read_bounded
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _guarded: dict[str, Mapping[str, Path]] = {}
@@ -37,9 +38,15 @@ def release(root: Path) -> None:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a file. Raises: OSError, and HIVE-114 for a link below a workspace."""
-    with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
-        return file.read()
+    """Return the bytes of a file. Raises: OSError, HIVE-114 for a link below a workspace, HIVE-115 for too many."""
+    try:
+        return read_bounded(opened(path, os.O_RDONLY))
+    except Exceeded as exceeded:
+        place = _place(path)
+        shown = "/".join(place[1]) if place else path.name
+        raise HiveError.of(
+            "HIVE-115", f"{shown} is too large: {exceeded}", file=shown, path="$", fix="split it"
+        ) from None
 
 
 def opened(path: Path, flags: int, mode: int = 0o666) -> int:

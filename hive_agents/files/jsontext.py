@@ -10,8 +10,10 @@ from functools import lru_cache
 from typing import Any
 
 from hive_agents.errors import HiveError
+from hive_agents.files.limits import MAX_DEPTH, Exceeded, require_bounded
 
-MAX_DEPTH = 100
+MAX_PLACED = 2_000_000
+"""Characters of a text in which the lines of faults are looked for, which takes far longer than reading it."""
 MAX_DIGITS = 300  # what a float can still hold
 
 _COMMENT = re.compile(r"//|/\*|#")
@@ -77,8 +79,10 @@ def parse(text: str, file: str) -> Any:
         raise _too_deep(file) from None
     except _Refused as refused:
         raise _invalid(str(refused), file, refused.line_in(text), refused.fix) from None
-    if _depth(value) > MAX_DEPTH:
-        raise _too_deep(file)
+    try:
+        require_bounded(value, size=len(text) + 1)
+    except Exceeded:
+        raise _too_deep(file) from None
     lone = next((found for found in _ESCAPE.finditer(text) if found["lone"]), None)
     if lone is not None:
         line = _line_at(text, lone.start())
@@ -146,6 +150,8 @@ def _composed(text: str) -> Any:
     """Return the text as YAML nodes, which know their lines; cached, because a file with one fault often has many."""
     import yaml
 
+    if len(text) > MAX_PLACED:
+        return None
     try:
         # JSON strings hold no raw tabs, so this changes white space only, which YAML is picky about.
         return yaml.compose(text.replace("\t", " "), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -188,19 +194,6 @@ def _finite_float(digits: str) -> float:
     if not math.isfinite(value):
         raise _Refused(f"{digits[:24]} is too large", "use a smaller number", number=digits)
     return value
-
-
-def _depth(value: Any) -> int:
-    depth, level = 0, [value]
-    while level:
-        depth += 1
-        level = [
-            inner
-            for outer in level
-            if isinstance(outer, (dict, list))
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return depth
 
 
 def _line_at(text: str, position: int) -> int:

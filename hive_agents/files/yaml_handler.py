@@ -13,6 +13,8 @@ from typing import Any
 import yaml
 from frontmatter.default_handlers import YAMLHandler
 
+MAX_NESTING = 20
+
 
 class Refused(yaml.MarkedYAMLError):
     """Valid YAML that front matter can't use; `problem` says why, `fix` what to do."""
@@ -27,7 +29,15 @@ class _Loader(yaml.SafeLoader):
         if self.check_event(yaml.AliasEvent):  # one can unfold to gigabytes, and nobody needs one in front matter
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise Refused("front matter can't use YAML aliases", mark, "repeat the value")
-        return super().compose_node(parent, index)
+        self._depth = getattr(self, "_depth", 0) + 1
+        if self._depth > MAX_NESTING:  # PyYAML's time grows with the square of the depth
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            why = f"front matter: nested too deeply, more than {MAX_NESTING} levels"
+            raise Refused(why, mark, "write it flatter")
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
 
     def construct_document(self, node: Any) -> Any:
         _require_distinct_keys(node)

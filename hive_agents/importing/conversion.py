@@ -6,7 +6,9 @@ import re
 import zlib
 from importlib import import_module
 from pathlib import Path, PurePath
+from typing import Any
 
+from hive_agents.files import Exceeded, JobFailed, Sandbox
 from hive_agents.importing.imported import Imported, ImportFailure
 
 KINDS = {
@@ -35,6 +37,8 @@ KINDS = {
 MAX_BYTES = 50_000_000
 VERSION = "2"
 """Of the conversion as a whole: another version makes another document of the same file."""
+_SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
+_OURS = ("markdown", "mdx", "text")
 
 # Loaded when first needed: most imports need one of these libraries, and the extra may be missing.
 _READERS = {
@@ -91,23 +95,39 @@ def convert_bytes(name: str, data: bytes, kind: str | None = None) -> Imported:
         data = _unzipped(data)
     if not data.strip():
         raise ImportFailure("the file is empty")
-    module, function = _READERS[kind]
-    try:
-        imported: Imported = getattr(import_module(f"hive_agents.importing.{module}"), function)(data)
-    except ImportFailure:
-        raise
-    except ModuleNotFoundError as error:
-        raise ImportFailure(
-            f"reading {kind} files needs the import extra: pip install 'hive-agents[import]' (no module {error.name})"
-        ) from error
-    except RecursionError as error:
-        raise ImportFailure(f"not a readable {kind} file: nested too deeply") from error
-    except Exception as error:  # a parser of a foreign format may raise anything at all over a broken file
-        detail = " ".join(str(error).split())[:200] or type(error).__name__
-        raise ImportFailure(f"not a readable {kind} file: {detail}") from error
-    if not imported.markdown.strip():
+    markdown, title, metadata = converted(data, kind) if kind in _OURS else _bounded(data, kind)
+    if not markdown.strip():
         raise ImportFailure("no text in it")
-    return imported
+    return Imported(markdown, title, metadata)
+
+
+def converted(data: bytes, kind: str) -> tuple[str, str | None, dict[str, Any]]:
+    """Return markdown, title and metadata of a file; what is not our own reader's is called in a `Sandbox` only."""
+    module, function = _READERS[kind]
+    found: Imported = getattr(import_module(f"hive_agents.importing.{module}"), function)(data)
+    return found.markdown, found.title, found.metadata
+
+
+def _bounded(data: bytes, kind: str) -> tuple[str, str | None, dict[str, Any]]:
+    """As `converted`, in a process of its own, with bounds of time and memory. Raises: ImportFailure."""
+    try:
+        found: tuple[str, str | None, dict[str, Any]] = _SANDBOX.call(__name__, "converted", data, kind)
+    except Exceeded as exceeded:
+        raise ImportFailure(f"{exceeded}; split it") from None
+    except JobFailed as failed:
+        if failed.kind == ImportFailure.__name__:
+            raise ImportFailure(str(failed)) from None
+        if failed.module is not None:
+            install = "pip install 'hive-agents[import]'"
+            raise ImportFailure(
+                f"reading {kind} files needs the import extra: {install} (no module {failed.module})"
+            ) from None
+        if failed.kind == RecursionError.__name__:
+            raise ImportFailure(f"not a readable {kind} file: nested too deeply") from None
+        # A parser of a foreign format may raise anything at all over a broken file.
+        detail = " ".join(str(failed).split())[:200] or failed.kind
+        raise ImportFailure(f"not a readable {kind} file: {detail}") from None
+    return found
 
 
 def read(path: Path) -> bytes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import zipfile
 
+from hive_agents.files import Exceeded, require_archive
 from hive_agents.importing.imported import ImportFailure
 
 _OLD_OFFICE = bytes.fromhex("d0cf11e0a1b11ae1")
-_MAX_UNPACKED = 1_000_000_000
 
 
 def checked_package(data: bytes, kind: str) -> io.BytesIO:
@@ -18,11 +18,11 @@ def checked_package(data: bytes, kind: str) -> io.BytesIO:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
-            unpacked = sum(member.file_size for member in archive.infolist())
+            require_archive(archive)
     except zipfile.BadZipFile:
         raise ImportFailure(f"a broken .{kind} file: save it anew from the program that wrote it") from None
-    if unpacked > _MAX_UNPACKED:
-        raise ImportFailure(f"unpacks to {unpacked // 1_000_000} MB; split it, or take out its media")
+    except Exceeded as exceeded:
+        raise ImportFailure(f"{exceeded}; split it, or take out its media") from None
     if "[Content_Types].xml" not in names:
         raise ImportFailure(f"a zip archive, but no .{kind} file")
     return io.BytesIO(data)

@@ -166,9 +166,10 @@ class ModelEvaluator:
         return answer.structured
 
     async def _langchain(self, text: str) -> Any:
-        from hive_agents.llm import validated
+        from hive_agents.llm import untraced, validated
 
-        answer = await self._model.with_structured_output(SCHEMA, include_raw=True).ainvoke([("user", text)])
+        with untraced():
+            answer = await self._model.with_structured_output(SCHEMA, include_raw=True).ainvoke([("user", text)])
         if not isinstance(answer, Mapping) or "parsed" not in answer:
             return answer
         self._count(answer.get("raw"))

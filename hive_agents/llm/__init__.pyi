@@ -52,3 +52,7 @@ from .structured import (
 from .threads import (
     in_thread as in_thread,
 )
+from .tracing import (
+    tracing as tracing,
+    untraced as untraced,
+)

@@ -25,6 +25,7 @@ from hive_agents.llm.model import (
 from hive_agents.llm.prices import usage_of
 from hive_agents.llm.structured import IN_WORDS, answer_tool, validated
 from hive_agents.llm.threads import from_thread, in_thread
+from hive_agents.llm.tracing import untraced, untraced_steps
 
 if TYPE_CHECKING:
     from langchain_aws import ChatBedrockConverse
@@ -122,7 +123,7 @@ class LangChainModel:
             from_thread(partial(_blocking_stream, bound, turns, deadline)) if self._blocking else bound.astream(turns)
         )
         try:
-            async with aclosing(arriving(chunks, deadline, self.name)) as pieces:
+            async with aclosing(arriving(untraced_steps(chunks), deadline, self.name)) as pieces:
                 chunk: AIMessageChunk
                 async for chunk in pieces:
                     said = chunk if said is None else said + chunk
@@ -163,9 +164,12 @@ class LangChainModel:
 
     async def _invoke(self, bound: Any, turns: list[BaseMessage], deadline: float) -> AIMessage:
         try:
-            answer = await (
-                in_thread(partial(_blocking_call, bound, turns, deadline)) if self._blocking else bound.ainvoke(turns)
-            )
+            with untraced():
+                answer = await (
+                    in_thread(partial(_blocking_call, bound, turns, deadline))
+                    if self._blocking
+                    else bound.ainvoke(turns)
+                )
         except Exception as error:
             raise failure_of(error, self.name) or error from error
         from langchain_core.messages import AIMessage

@@ -138,10 +138,12 @@ class DataFiles:
         atomic_write(path, encodable(text).encode(), mode=_SEALED)
 
     def next_number(self, pattern: re.Pattern[str]) -> int:
-        """One more than the highest number that `pattern`'s group finds in a name here; under `lock`."""
-        with disk_errors(self.folder), os.scandir(self.folder) as entries:
-            numbers = [int(found[1]) for entry in entries if (found := pattern.fullmatch(entry.name))]
-        return max(numbers, default=0) + 1
+        """One more than the highest number that `pattern`'s group finds in the name of a sealed file; under `lock`.
+
+        What an agent saves under such a name doesn't count: it could use the numbers up.
+        """
+        sealed = [file.name for file in self.list() if file.sealed]
+        return max((int(found[1]) for name in sealed if (found := pattern.fullmatch(name))), default=0) + 1
 
     def _writable(self, filename: str) -> Path:
         path = self._path(filename)

@@ -51,7 +51,10 @@ class Spillover:
     def _save(self, files: DataFiles, tool: str, text: str) -> str:
         require_tool_name(tool)
         with files.lock():
-            file = f"{tool}_{files.next_number(_NUMBERED)}.txt"
+            number = files.next_number(_NUMBERED)
+            taken = {one.name for one in files.list()}
+            while (file := f"{tool}_{number}.txt") in taken:  # an agent saved one of that name
+                number += 1
             files.seal(file, pretty(text))
         return file
 

@@ -1,7 +1,8 @@
 """Document embeddings by content: an unchanged text is never embedded twice.
 
 `.hive/embeddings/*.npz` is the cache; `embeddings/*.npz` in the workspace is a tracked seed, so that a
-fresh clone embeds nothing. Both hold `hashes` (n, 32) uint8, `vectors` (n, dim) float32 and `model`.
+fresh clone embeds nothing. Both hold `hashes` (n, 32) uint8, `vectors` (n, dim) float32, `model` and a
+`checksum` of the first two.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.files import atomic_write, opened
+from hive_agents.files import atomic_write, load_arrays, opened
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.workspace import Workspace
 
@@ -27,6 +28,10 @@ SHARD = 256  # texts embedded between two writes: what an interruption can cost
 
 def text_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
+
+
+def _checksum(hashes: NDArray[np.uint8], vectors: NDArray[np.float32]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(hashes).tobytes() + np.ascontiguousarray(vectors).tobytes()).hexdigest()
 
 
 class EmbeddingCache:
@@ -43,14 +48,19 @@ class EmbeddingCache:
     def _read(self, path: Path) -> bool:
         """Take over what `path` holds for this model; False where it is another model's."""
         try:
-            with os.fdopen(opened(path, os.O_RDONLY), "rb") as file, np.load(file, allow_pickle=False) as stored:
-                if str(stored["model"]) != self._embedder.model_id:
-                    return False
-                hashes, vectors = stored["hashes"], stored["vectors"]
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error):
+            with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
+                stored = load_arrays(file)
+            if str(stored["model"]) != self._embedder.model_id:
+                return False
+            hashes, vectors = stored["hashes"], stored["vectors"]
+            if "checksum" in stored and str(stored["checksum"]) != _checksum(hashes, vectors):
+                return True
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError):
             return True  # a damaged cache costs time, nothing else
         if vectors.shape == (len(hashes), self._embedder.dimensions) and vectors.dtype == np.float32:
-            self._known.update(zip((row.tobytes() for row in hashes), vectors, strict=True))
+            # A zeroed vector is like nothing, and would be served like any other.
+            unit = np.abs(np.linalg.norm(vectors, axis=1) - 1) < 0.01
+            self._known.update(zip((row.tobytes() for row in hashes[unit]), vectors[unit], strict=True))
         return True
 
     def missing(self, hashes: Sequence[bytes]) -> int:
@@ -91,10 +101,13 @@ class EmbeddingCache:
     def _write(self, path: Path, hashes: Iterable[bytes], mode: int | None = 0o600) -> None:
         hashes = sorted(self._known.keys() & set(hashes))
         data = io.BytesIO()
+        rows = np.frombuffer(b"".join(hashes), np.uint8).reshape(len(hashes), 32)
+        vectors = np.stack([self._known[value] for value in hashes])
         np.savez_compressed(
             data,
-            hashes=np.frombuffer(b"".join(hashes), np.uint8).reshape(len(hashes), 32),
-            vectors=np.stack([self._known[value] for value in hashes]),
+            hashes=rows,
+            vectors=vectors,
+            checksum=np.array(_checksum(rows, vectors)),
             model=np.array(self._embedder.model_id),
         )
         atomic_write(path, data.getvalue(), mode=mode)

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import io
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.files import atomic_write
+from hive_agents.files import remove
 from hive_agents.retrieval.collection import Collection
 from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths
-from hive_agents.retrieval.vectors import VectorIndex
+from hive_agents.retrieval.vector_files import open_vectors, save_vectors, vectors_path
 from hive_agents.store import transaction
 from hive_agents.workspace import Workspace
 
@@ -171,7 +169,7 @@ def write_generation(
         )
         _write_postings(connection, number, body, title)
         if contents.vectors is not None:
-            _save_vectors(workspace, number, contents.vectors)
+            save_vectors(workspace, number, contents.vectors)
         _drop(connection, stale)
     remove_leftovers(workspace, connection)
 
@@ -197,7 +195,7 @@ def vectors_usable(workspace: Workspace, generation: Generation) -> bool:
     if generation.embedding_model is None:
         return True
     try:
-        return len(VectorIndex.open(vectors_path(workspace, generation.number))) == generation.n_chunks
+        return len(open_vectors(workspace, generation.number, again=True)) == generation.n_chunks
     except (OSError, EOFError, ValueError):
         return False
 
@@ -205,9 +203,9 @@ def vectors_usable(workspace: Workspace, generation: Generation) -> bool:
 def remove_leftovers(workspace: Workspace, connection: sqlite3.Connection) -> None:
     """Vectors of dropped generations, and what a killed call left half written."""
     used = {f"{row[0]}.npy" for row in connection.execute("SELECT generation FROM corpus_stats")}
-    for path in vectors_path(workspace, 0).parent.glob("*.npy"):
-        if path.name not in used:
-            path.unlink(missing_ok=True)
+    for path in vectors_path(workspace, 0).parent.glob("[0-9]*"):
+        if f"{path.stem}.npy" not in used:
+            remove(path)
     for folder in ("vectors", "embeddings"):
         for path in (workspace.state / folder).glob(".*.tmp"):
             path.unlink(missing_ok=True)
@@ -225,10 +223,6 @@ def stored_value(value: Any) -> tuple[str, float | None]:
         whole = isinstance(value, float) and value.is_integer()
         return str(int(value) if whole else value), float(value)
     return str(value), None
-
-
-def vectors_path(workspace: Workspace, generation: int) -> Path:
-    return workspace.state_folder("vectors") / f"{generation}.npy"
 
 
 def _numbers(connection: sqlite3.Connection, collection: str, states: Sequence[str]) -> list[int]:
@@ -276,9 +270,3 @@ def _runs(parts: list[bytes]) -> TokenRuns:
     offsets = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(part) // 4 for part in parts], out=offsets[1:])
     return TokenRuns(tokens, offsets)
-
-
-def _save_vectors(workspace: Workspace, generation: int, vectors: NDArray[np.float32]) -> None:
-    data = io.BytesIO()
-    np.save(data, vectors)
-    atomic_write(vectors_path(workspace, generation), data.getvalue(), mode=0o600)

@@ -23,11 +23,12 @@ from hive_agents.retrieval.collection import Collection
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
-from hive_agents.retrieval.generation import State, find_generation, index_hash, vectors_path
+from hive_agents.retrieval.generation import State, find_generation, index_hash
 from hive_agents.retrieval.keyword_batch import KeywordBatch
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, Mask
 from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
+from hive_agents.retrieval.vector_files import open_vectors, vectors_path
 from hive_agents.retrieval.vectors import VectorIndex
 from hive_agents.store import connect, database_errors, file_identity
 from hive_agents.workspace import Workspace
@@ -248,7 +249,7 @@ class SqliteIndex:
             raise no_model("the index was built without an embedding model")
         path = vectors_path(self._workspace, self._generation)
         try:
-            vectors = VectorIndex.open(path)
+            vectors = open_vectors(self._workspace, self._generation)
             if len(vectors) == self.n_chunks:
                 return vectors
             why = f"it has {len(vectors)} rows for {self.n_chunks} chunks"

@@ -272,6 +272,8 @@ class _Indexer:
             return None
         except UnicodeEncodeError:
             why = "the file's name is not UTF-8"
+        except HiveError as error:
+            why = error.diagnostics[0].message
         except OSError as error:
             why = f"cannot be read: {error.strerror}"
         file = f"documents/{doc_id}".encode(errors="replace").decode()

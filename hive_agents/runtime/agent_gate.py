@@ -18,6 +18,7 @@ from hive_agents.errors import HiveError
 from hive_agents.files import guard, release
 from hive_agents.goals import EvalCase, Goal, SuccessCriterion
 from hive_agents.judging import score_criteria
+from hive_agents.machine import make_state
 from hive_agents.memory import ToolResult
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
@@ -104,7 +105,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
     """
     with tempfile.TemporaryDirectory(prefix="hive-rehearsal-", ignore_cleanup_errors=True) as folder:
         root = Path(folder)
-        (root / ".hive").mkdir(mode=0o700)
+        make_state(root / ".hive")
         (root / "audit").mkdir()
         # Secrets stay where they are: a process that is killed leaves this folder behind.
         lent = {".hive/credentials.json": workspace.root / ".hive/credentials.json"}
@@ -121,6 +122,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
                 shutil.copy2(workspace.root / name, root / name)
         place = Workspace(root)
         guard(root, lent)
+        place.stands_for = workspace
         silent = workspace.settings.approvals.model_copy(update={"notify": []})
         place.__dict__["settings"] = workspace.settings.model_copy(update={"approvals": silent})
         try:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError, RightsWithdrawn, WorkerFault
 from hive_agents.events import Event, EventBus, EventLog, EventType, Source, derived_id
+from hive_agents.llm import tracing
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
 from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.store import audit
@@ -305,7 +306,9 @@ class Attempt:
                 self.ask(self._taken.control)
             if self.asked is not None and self.asked != LOST:
                 return await self._rested(_RESTS[self.asked])
-            if (rest := await self._graph()) is not None:
+            with tracing(self._run.workspace):
+                rest = await self._graph()
+            if rest is not None:
                 await self._ended(*rest)
         except GraphDrained:
             if self.asked == LOST:

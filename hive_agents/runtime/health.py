@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hive_agents.agents import deployed_text
 from hive_agents.errors import HiveError
 from hive_agents.events import Bell, Bus, EventType
-from hive_agents.llm import Chain, model_names, open_chain
+from hive_agents.llm import Chain, model_names, open_chain, tracing
 from hive_agents.memory import ConversationStore
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.supervision.health import JudgeContext, OpenModels, TicketBook, looked_back, watched_tenants
@@ -69,7 +69,8 @@ class HealthJudge:
 
     async def _judge(self, tenant: str, context: JudgeContext) -> None:
         # No checkpointer: a tick that died is simply done again, and what lasts is in the log and in the conversation.
-        await load_graph("judge").ainvoke({"tenant": tenant}, context=context)
+        with tracing(self.workspace):
+            await load_graph("judge").ainvoke({"tenant": tenant}, context=context)
 
     def _context(self, now: dt.datetime) -> JudgeContext:
         return JudgeContext(

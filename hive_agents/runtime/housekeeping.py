@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
-from hive_agents.files import disk_errors
+from hive_agents.files import atomic_write, disk_errors, read_bytes
 from hive_agents.memory import run_folder
 from hive_agents.runs import RunStore
 from hive_agents.runtime.checkpoints import checkpointer
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 DAY, MINUTE = 86_400.0, 60.0
+STRIDE = dt.timedelta(days=2)
 LIVE = ("queued", "running", "waiting")
 _OLD = "SELECT run_id FROM runs WHERE ended_at < ? AND status IN ('done', 'failed', 'stopped') ORDER BY ended_at"
 _log = logging.getLogger("hive_agents.host")
@@ -93,6 +94,30 @@ def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
         log.close()
 
 
+def steady_now(workspace: Workspace, wall: dt.datetime) -> dt.datetime:
+    """Return what time to go by where things are deleted for their age: the wall clock's, unless it jumped ahead.
+
+    It gains at most `STRIDE` from one call to the next, at first from the newest event: a clock that is wrong for a
+    while costs nothing that was to be kept, and after a long rest pruning catches up by and by.
+    """
+    path = workspace.state / "house.time"
+    try:
+        last = dt.datetime.fromisoformat(read_bytes(path).decode("ascii"))
+    except (OSError, ValueError):
+        last = _newest(workspace) or wall
+    now = min(wall, last + STRIDE)
+    atomic_write(path, now.isoformat().encode(), mode=0o600)
+    return now
+
+
+def _newest(workspace: Workspace) -> dt.datetime | None:
+    if not workspace.database.exists():
+        return None
+    with connected(workspace.database) as connection:
+        (at,) = connection.execute("SELECT max(time) FROM events").fetchone()
+    return None if at is None else dt.datetime.fromisoformat(at).astimezone(dt.UTC)
+
+
 async def keep_house(workspace: Workspace) -> None:
     """Prune once a day, and each minute remind of requests and let those expire that are due."""
     loop = asyncio.get_running_loop()
@@ -100,7 +125,8 @@ async def keep_house(workspace: Workspace) -> None:
     while True:
         await asyncio.to_thread(ApprovalStore(workspace).sweep)
         if loop.time() >= due:
-            pruned = await asyncio.to_thread(prune, workspace)
+            now = await asyncio.to_thread(steady_now, workspace, dt.datetime.now(dt.UTC))
+            pruned = await asyncio.to_thread(prune, workspace, now)
             due = loop.time() + DAY
             if pruned != Pruned():
                 _log.info("pruned %d runs and %d events", pruned.runs, pruned.events)

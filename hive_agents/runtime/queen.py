@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.credentials import CredentialStore, Secret, redacted
 from hive_agents.errors import HiveError
 from hive_agents.events import ESCALATIONS, Consumer, Event, EventLog, EventType, tickets_of
-from hive_agents.llm import Chain, Role, model_names, open_chain
+from hive_agents.llm import Chain, Role, model_names, open_chain, tracing
 from hive_agents.runs import ACTIVE
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.supervision.queen import QUEEN, ActionLog, Colony, QueenSession, Worker, is_ruling
@@ -128,7 +128,8 @@ class Queen:
             await asyncio.sleep(SETTLE_SECONDS)
 
     async def _invoke(self, value: dict[str, Any], session: QueenSession) -> dict[str, Any]:
-        found: dict[str, Any] = await load_graph("queen").ainvoke(value, context=session)
+        with tracing(self.workspace):
+            found: dict[str, Any] = await load_graph("queen").ainvoke(value, context=session)
         return found
 
     def _session(self, principal: Principal | None) -> QueenSession:

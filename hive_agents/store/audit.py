@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import AuditFault, HiveError
 from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
 from hive_agents.workspace import Workspace
 
@@ -154,7 +154,7 @@ class _Log:
 def _verified(workspace: Workspace) -> tuple[_Log, Verdict]:
     try:
         heads = _heads(workspace)  # before the log: what is written meanwhile makes the log longer, and no head lead
-    except HiveError as error:
+    except AuditFault as error:
         log = _read(workspace)
         return log, replace(log.verdict, ok=False, reason=error.diagnostics[0].message)
     log = _read(workspace)

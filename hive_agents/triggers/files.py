@@ -12,6 +12,7 @@ from hive_agents.files import atomic_write_text, disk_errors, jsontext, load_val
 from hive_agents.goals import json_files
 from hive_agents.store import audit
 from hive_agents.triggers.spec import CLASSES, SseTrigger, TriggerSpec, WebhookTrigger
+from hive_agents.trust import is_trusted, require_trust, trust
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -34,11 +35,13 @@ def load_trigger(workspace: Workspace, id: str) -> TriggerSpec:
 
 
 def sound_trigger(workspace: Workspace, id: str) -> TriggerSpec:
-    """As `load_trigger`. Raises: also what level 2 finds."""
+    """As `load_trigger`. Raises: also what level 2 finds, HIVE-431 for one with a secret that nobody trusted."""
     spec, text = _read(workspace, id)
     found = check_trigger(spec, workspace, file=f"{FOLDER}/{id}.json", text=text)
     if has_errors(found):
         raise HiveError(found, exit_code=1)
+    if isinstance(spec, WebhookTrigger | SseTrigger) and spec.secret_ref is not None:
+        require_trust(workspace, f"{FOLDER}/{id}.json")
     return spec
 
 
@@ -98,7 +101,10 @@ def write_trigger(workspace: Workspace, spec: TriggerSpec) -> str:
     found = check_trigger(spec, workspace, file=file)
     if has_errors(found):
         raise HiveError(found, exit_code=1)
+    trusted = is_trusted(workspace)
     atomic_write_text(workspace.root / file, json.dumps(spec.to_json(), ensure_ascii=False, indent=2) + "\n")
+    if trusted:  # its owner has just made it
+        trust(workspace)
     return file
 
 

@@ -9,12 +9,14 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, store
 from hive_agents.store import audit, connect
+from hive_agents.trust import trust
 from tests.approvals.asking import editable, filing, refused
 
 
 def settings(workspace: Workspace, text: str) -> Workspace:
     with (workspace.root / "hive.toml").open("a") as file:
         file.write(f"[approvals]\n{text}\n")
+    trust(workspace)
     return Workspace(workspace.root)
 
 

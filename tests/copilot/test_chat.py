@@ -24,6 +24,7 @@ from hive_agents.retrieval import SearchEngine, build_index
 from hive_agents.runs import RunStore
 from hive_agents.runtime.chat import Chat
 from hive_agents.store import connected
+from hive_agents.trust import trust
 from tests.copilot.chats import as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
 from tests.leaks.service import Service, allowing, serving
 from tests.llm.openai_server import model_server
@@ -141,6 +142,7 @@ def service() -> Iterator[Service]:
 def ask_service(place: Workspace, service: Service, candidates: int = 100) -> None:
     with (place.root / "hive.toml").open("a") as settings:
         settings.write(f'[access]\nservice_url = "{service.url}"\n')
+    trust(place)
     config = json.loads((place.configs / "words.json").read_text())
     config["retrieval"] |= {"candidates": candidates, "top_k": 5}
     (place.configs / "words.json").write_text(json.dumps(config))

@@ -177,10 +177,11 @@ def test_a_zip_archive_that_is_no_docx_is_refused(tmp_path: Path, handbook_docx:
         convert(tmp_path / "a.docx")
 
 
-def test_a_missing_extra_names_the_command_that_installs_it(report_pdf: Path) -> None:
+def test_a_missing_extra_names_the_command_that_installs_it(report_pdf: Path, tmp_path: Path) -> None:
     """In a process of its own, where the library can't be found."""
+    (tmp_path / "pypdf.py").write_text("raise ModuleNotFoundError('No module', name='pypdf')")
     program = (
-        "import sys, pathlib; sys.modules['pypdf'] = None\n"
+        f"import sys, pathlib; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from hive_agents.importing import convert, ImportFailure\n"
         "try: convert(pathlib.Path(sys.argv[1]))\n"
         "except ImportFailure as failure: print(failure)"

@@ -22,6 +22,7 @@ from hive_agents.errors import HiveError
 from hive_agents.retrieval import build_index
 from hive_agents.runtime.chat import Chat
 from hive_agents.runtime.context import HiveContext
+from hive_agents.trust import trust
 from tests.leaks.corpus import COLLECTION, Doc, canaries, canary, make, random_documents, readers
 from tests.leaks.service import Service, allowing, serving
 
@@ -56,6 +57,7 @@ def place(tmp_path: Path, _made: Path, service: Service) -> Workspace:
     root = shutil.copytree(_made, tmp_path / "ws", symlinks=True)
     with (root / "hive.toml").open("a", encoding="utf-8") as settings:
         settings.write(f'[access]\nservice_url = "{service.url}"\ntimeout_seconds = 10.0\n')
+    trust(Workspace(root))
     return Workspace(root)
 
 
@@ -164,6 +166,7 @@ async def test_a_service_that_is_not_there_denies_everything(tmp_path: Path, doc
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     place = make(tmp_path / "ws", documents, settings=f'[access]\nservice_url = "{url}"\n')
+    trust(place)
     assert canaries(await everything(place)) == set()
 
 

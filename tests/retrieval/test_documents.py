@@ -93,7 +93,7 @@ def test_keywords_that_yaml_reads_as_something_else_are_text_again() -> None:
         ("---\n- a\n- b\n---\nx", 2, "key: value"),
         ("---\ntitle: never closed\n\nx", 1, "no closing ---"),
         ("---\na: &x [1]\nb: *x\n---\nx", 3, "aliases"),
-        ("---\na: " + "[" * 500 + "]" * 500 + "\n---\nx", 1, "nested too deeply"),
+        ("---\na: " + "[" * 500 + "]" * 500 + "\n---\nx", 2, "nested too deeply"),
         ("---\na: " + "x" * 70_000 + "\n---\nx", 1, "64000"),
         ('---\nview: [a]\nowner: x\n"view": [b]\n---\nx', 4, '"view" stands there twice'),
         ("---\na: 1\nb: [{c: 1,\n c: 2}]\n---\nx", 4, '"c" stands there twice'),

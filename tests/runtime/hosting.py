@@ -26,6 +26,7 @@ from hive_agents.llm import Chain, ChatResult, Message, Tool
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.host import Host
+from hive_agents.trust import trust
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.agents.loops import Told, say, sets
 
@@ -45,6 +46,7 @@ def prepared(root: Path, *, lease_seconds: float = 5.0) -> Workspace:
     place = Workspace(root)
     write_json(place, "goals/digest.json", GOAL)
     write_json(place, "triggers/ring.json", TRIGGER | {"input_from": "$.body", "run_as": "service:ring"})
+    trust(place)
     inputs = {"input_keys": ["what", "seconds"], "output_keys": ["text"], "tools": ["toil", "ask_first"]}
     for id, decision in (("toiler", "allow"), ("careful", "ask")):
         policy = [{"match": "ask_first", "decision": decision}, {"match": "*", "decision": "allow"}]

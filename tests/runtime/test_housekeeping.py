@@ -17,7 +17,7 @@ from hive_agents.memory import ConversationStore
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.driver import leases_of
-from hive_agents.runtime.housekeeping import Pruned, delete_run, prune
+from hive_agents.runtime.housekeeping import Pruned, delete_run, prune, steady_now
 from hive_agents.store import connected
 from tests.runtime.hosting import prepared, queued, seams
 
@@ -103,6 +103,26 @@ async def test_what_ended_long_ago_is_pruned_and_what_waits_is_not(place: Worksp
     assert [row.run_id for row in RunStore(place).list()] == [waiting]
     with pytest.raises(HiveError):
         RunStore(place).get(old)
+
+
+async def test_a_clock_that_jumps_ahead_deletes_nothing(place: Workspace) -> None:
+    await done(place)
+    events, wall = len(EventLog(place).replay()), dt.datetime.now(dt.UTC)
+    assert prune(place, steady_now(place, wall + dt.timedelta(days=4000))) == Pruned()
+    assert prune(place, steady_now(place, wall)) == Pruned()
+    assert steady_now(place, wall) == wall
+    assert prune(place, steady_now(place, wall + dt.timedelta(days=400))) == Pruned()
+    assert len(EventLog(place).replay()) == events
+
+
+async def test_after_a_long_rest_pruning_catches_up_by_and_by(place: Workspace) -> None:
+    await done(place)
+    late = dt.datetime.now(dt.UTC) + dt.timedelta(days=91)
+    days = 0
+    while steady_now(place, late) < late:
+        days += 1
+    assert 40 < days < 50
+    assert prune(place, steady_now(place, late)).runs == 1
 
 
 async def test_without_a_retention_all_is_kept(place: Workspace) -> None:

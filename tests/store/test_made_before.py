@@ -18,6 +18,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.events import EventLog
 from hive_agents.memory import DataBuffer
+from hive_agents.trust import trust
 from tests.sample import Ran, hive
 
 MADE = Path(__file__).parent / "made_before"
@@ -35,6 +36,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     (root / "audit.head").rename(state / "audit.head")
     with closing(sqlite3.connect(state / "hive.db")) as connection:
         connection.executescript((root / "hive.sql").read_text(encoding="utf-8"))
+    assert hive("query", "a key", "-w", root, "--json").codes == {"HIVE-430"}
+    trust(Workspace(root))
     return Workspace(root)
 
 

@@ -12,6 +12,7 @@ from hive_agents import Workspace
 from hive_agents.access import service_principal
 from hive_agents.runs import RunStore
 from hive_agents.triggers import TriggerSpec
+from hive_agents.trust import trust
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.conftest import make_workspace
 
@@ -27,6 +28,8 @@ def at(text: str) -> dt.datetime:
 def trigger(workspace: Workspace, base: dict[str, Any], **changes: Any) -> str:
     value = {**base, **changes}
     write_json(workspace, f"triggers/{value['id']}.json", value)
+    if "secret_ref" in value:
+        trust(workspace)
     return str(value["id"])
 
 

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import Surface, styled, with_surface
+
+_STYLES = {"trusted": "green", "new": "yellow", "changed": "yellow", "gone": "dim"}
+
+
+@with_surface()
+def command(
+    surface: Surface,
+    diff: Annotated[bool, typer.Option("--diff", help="Show what can act and what differs; change nothing.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Set a .hive aside that wasn't made here, and begin a new one.")
+    ] = False,
+) -> None:
+    """Let this workspace's tools, servers, endpoints and triggers act, as they are now, on this machine."""
+    from hive_agents import machine, trust
+
+    place = surface.trusting
+    state = place.root / ".hive"
+    foreign = state.is_dir() and any(state.iterdir()) and machine.origin(state) is None
+    aside = machine.set_aside(state) if rebuild and foreign and not diff else None
+    if not diff and not rebuild:
+        trust.trust(place)
+    found = trust.parts(place)
+    trusted = all(part.status == "trusted" for part in found)
+    lines: list[Any] = []
+    if aside is not None:
+        lines += [f"set aside as {aside.name}; `hive index` builds the index anew"]
+    elif foreign:
+        lines += [styled(".hive was not made on this machine" if diff else ".hive counts as made here now", "yellow")]
+    for part in found:
+        lines.append(styled(f"{part.status:8} ", _STYLES[part.status]) + part.name)
+        if diff and part.status in ("new", "changed"):
+            lines += [f"    {line}" for line in part.text.splitlines()]
+    if not found:
+        lines.append("nothing in this workspace can act by itself")
+    value = {
+        "trusted": trusted and not (foreign and diff),
+        "state": "foreign" if foreign and diff else "own",
+        "set_aside": aside.name if aside is not None else None,
+        "parts": [vars(part) for part in found],
+    }
+    surface.show(value, *lines)
+    raise typer.Exit(1 if diff and not value["trusted"] else 0)

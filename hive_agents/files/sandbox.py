@@ -1,0 +1,155 @@
+"""A child process that reads foreign formats, one job after another, within bounds of time and memory."""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import pickle
+import select
+import struct
+import subprocess
+import sys
+import threading
+import time
+from typing import Any, BinaryIO
+
+from hive_agents.files.limits import Exceeded
+
+_LENGTH = struct.Struct("<Q")
+_PLAIN = {("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")}
+_START = "import sys; sys.path[:] = {path!r}; from hive_agents.files.sandbox import serve; serve({memory})"
+
+
+class JobFailed(Exception):
+    """What the job raised, by the name of its class; `module` is the one that an import didn't find."""
+
+    def __init__(self, kind: str, message: str, module: str | None) -> None:
+        super().__init__(message)
+        self.kind, self.module = kind, module
+
+
+class Sandbox:
+    """Calls functions of modules by name in a process of its own; arguments and results are plain values and dates.
+
+    The process is started for the first job and again after one that broke its bounds; it ends with this one.
+    """
+
+    def __init__(self, *, seconds: float, memory: int) -> None:
+        self.seconds, self.memory = seconds, memory
+        self._child: subprocess.Popen[bytes] | None = None
+        self._owner = 0
+        self._lock = threading.Lock()
+
+    def call(self, module: str, function: str, *arguments: Any) -> Any:
+        """Return what the function returns.
+
+        Raises: Exceeded when it needs more time or memory than there is, or the process dies; JobFailed for what it
+        raises.
+        """
+        with self._lock:
+            child = self._running()
+            deadline = time.monotonic() + self.seconds
+            try:
+                _send(child.stdin, (module, function, arguments))
+                answer = _Plain(io.BytesIO(self._received(child, deadline))).load()
+            except (OSError, EOFError, pickle.UnpicklingError):
+                self._end()
+                raise Exceeded("its reader broke down") from None
+            except BaseException:
+                self._end()
+                raise
+        if answer[0] == "memory":
+            raise Exceeded(f"it takes more than {self.memory // 1_000_000} MB of memory")
+        if answer[0] == "failed":
+            raise JobFailed(*answer[1:])
+        return answer[1]
+
+    def close(self) -> None:
+        """End the process; the next job starts another one."""
+        with self._lock:
+            self._end()
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._owner != os.getpid():  # a fork must not talk to its parent's child
+            self._child = None
+        if self._child is None or self._child.poll() is not None:
+            self._end()
+            start = _START.format(path=[place for place in sys.path if place], memory=self.memory)
+            # Isolated: the folder that the user stands in may be a stranger's, with modules of its own.
+            command = [sys.executable, "-I", "-c", start]
+            self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            self._owner = os.getpid()
+            atexit.register(self.close)
+        return self._child
+
+    def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None:
+                    stream.close()
+            child.wait()
+            atexit.unregister(self.close)
+
+    def _received(self, child: subprocess.Popen[bytes], deadline: float) -> bytes:
+        assert child.stdout is not None
+        head = self._exactly(child.stdout.fileno(), _LENGTH.size, deadline)
+        size = _LENGTH.unpack(head)[0]
+        if size > self.memory:
+            raise EOFError
+        return self._exactly(child.stdout.fileno(), size, deadline)
+
+    def _exactly(self, handle: int, size: int, deadline: float) -> bytes:
+        parts = []
+        while size:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([handle], [], [], left)[0]:
+                raise Exceeded(f"it takes longer than {self.seconds:g} s")
+            part = os.read(handle, min(size, 1 << 20))
+            if not part:
+                raise EOFError
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+class _Plain(pickle.Unpickler):
+    """What a process that read a stranger's file answers builds no object but dates."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _PLAIN:
+            raise pickle.UnpicklingError(f"{module}.{name}")
+        return super().find_class(module, name)
+
+
+def serve(memory: int) -> None:
+    """Work on jobs from stdin until it ends; in the child."""
+    import resource
+    from importlib import import_module
+
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is no answer
+    while head := sys.stdin.buffer.read(_LENGTH.size):
+        module, function, arguments = pickle.loads(sys.stdin.buffer.read(_LENGTH.unpack(head)[0]))
+        answer: tuple[Any, ...]
+        try:
+            answer = ("done", getattr(import_module(module), function)(*arguments))
+        except MemoryError:
+            answer = ("memory",)
+        except BaseException as error:
+            named = error.name if isinstance(error, ModuleNotFoundError) else None
+            answer = ("failed", type(error).__name__, str(error)[:2000], named)
+        try:
+            _send(answers, answer)
+        except MemoryError:
+            _send(answers, ("memory",))
+
+
+def _send(stream: BinaryIO | Any, value: Any) -> None:
+    data = pickle.dumps(value)
+    stream.write(_LENGTH.pack(len(data)) + data)
+    stream.flush()

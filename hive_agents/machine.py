@@ -1,0 +1,132 @@
+"""What this machine knows by itself, outside of every workspace: its key, and with it which `.hive` was made here.
+
+`HIVE_HOME` names the folder, by default `$XDG_STATE_HOME/hive-agents`, else `~/.local/state/hive-agents`. A `.hive`
+holds its random id and a mark that only the key makes: a stranger's has none, and one that is copied or moved on this
+machine keeps its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from hive_agents.errors import HiveError
+from hive_agents.files import atomic_write, disk_errors, make_folder, read_bytes, unlinked
+
+VARIABLE = "HIVE_HOME"
+ORIGIN = "origin"
+"""The file in `.hive` that says where it was made."""
+
+
+def home() -> Path:
+    """Return the folder for what no workspace may hold; only its owner can read it."""
+    if given := os.environ.get(VARIABLE, ""):
+        return Path(os.path.abspath(given))
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "hive-agents"
+
+
+def make_state(folder: Path) -> None:
+    """Make the state folder of a workspace with its mark, where there is none or an empty one.
+
+    Raises: HIVE-403, HIVE-114.
+    """
+    # In one step: another process never sees it without its mark.
+    new = folder.with_name(f"{folder.name}.{secrets.token_hex(8)}.tmp")
+    make_folder(new, 0o700)
+    try:
+        adopt(new)
+        with suppress(FileExistsError):
+            _renamed(new, unlinked(folder))
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def adopt(folder: Path) -> None:
+    """Let a state folder count as made here. Raises: HIVE-403, HIVE-114."""
+    id = secrets.token_hex(16)
+    atomic_write(folder / ORIGIN, json.dumps({"id": id, "mark": _mark(id)}).encode(), mode=0o600)
+
+
+def origin(folder: Path) -> str | None:
+    """Return the id of a state folder that was made on this machine; None for every other. Raises: HIVE-114."""
+    try:
+        told = json.loads(read_bytes(folder / ORIGIN))
+        id, mark = told["id"], told["mark"]
+        return id if hmac.compare_digest(mark.encode(), _mark(id).encode()) else None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def foreign_state(shown: str) -> HiveError:
+    """Return HIVE-430, with what can be done."""
+    return HiveError.of(
+        "HIVE-430",
+        f"{shown} was not made on this machine: what it holds may have been prepared by somebody else",
+        file=shown,
+        fix="`hive trust --rebuild` sets it aside, and `hive index` builds it anew; if it is yours, from an earlier"
+        " release or another machine, `hive trust` takes it over",
+    )
+
+
+def set_aside(folder: Path) -> Path:
+    """Move a state folder out of the way, and return where it is. Raises: HIVE-403."""
+    aside = folder.with_name(f"{folder.name}-foreign-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}")
+    with disk_errors(folder):
+        unlinked(folder).rename(aside)
+    return aside
+
+
+def _renamed(new: Path, folder: Path) -> None:
+    try:
+        new.rename(folder)
+    except OSError:
+        if not folder.is_dir() or not any(folder.iterdir()):
+            raise
+
+
+def _mark(id: str) -> str:
+    return hmac.new(_key(), f"state\0{id}".encode(), hashlib.sha256).hexdigest()
+
+
+def _key() -> bytes:
+    """The machine's key, made on first use; of processes that start together all get the same."""
+    path = home() / "key"
+    try:
+        key = read_bytes(path)
+    except FileNotFoundError:
+        key = b""
+    except OSError as error:
+        raise _unusable(path, error.strerror or "unreadable") from None
+    if len(key) == 32:
+        return key
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = path.with_name(f".key.{secrets.token_hex(8)}.tmp")
+        atomic_write(new, secrets.token_bytes(32), mode=0o600)
+        try:
+            if key:  # damaged: what it marked is foreign from now on
+                new.replace(path)
+            else:
+                os.link(new, path)
+        except FileExistsError:
+            pass  # another process was first
+        finally:
+            new.unlink(missing_ok=True)
+        return read_bytes(path)
+    except OSError as error:
+        raise _unusable(path, error.strerror or "not writable") from None
+    except HiveError as error:
+        raise _unusable(path, error.diagnostics[0].message) from None
+
+
+def _unusable(path: Path, why: str) -> HiveError:
+    fix = f"set {VARIABLE} to a folder that you can write, and keep it: it tells your workspaces from a stranger's"
+    return HiveError.of("HIVE-403", f"this machine's key can't be kept in {path.parent}: {why}", fix=fix)

@@ -1,0 +1,233 @@
+"""What is small to send and large to read: each is refused before it costs time or memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.approvals import PatchError, patched
+from hive_agents.errors import HiveError
+from hive_agents.files import (
+    Exceeded,
+    JobFailed,
+    Sandbox,
+    frontmatter,
+    load_arrays,
+    read_bytes,
+    require_archive,
+    require_bounded,
+)
+from hive_agents.importing import ImportFailure, convert
+from hive_agents.memory import DataFiles, Spillover, ToolResult
+from tests.conftest import write_document
+from tests.sample import hive
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? ", "[{a: ", "!!seq ["])
+def test_front_matter_that_nests_is_refused_at_a_small_depth(opening: str, text_workspace: Workspace) -> None:
+    block = "a: " + opening * (60_000 // len(opening)) if opening[0] in "[{!" else opening * (60_000 // len(opening))
+    with pytest.raises(HiveError) as raised:
+        frontmatter.parse(block, "documents/x.md")
+    assert raised.value.diagnostics[0].code == "HIVE-108"
+    assert "nested too deeply" in raised.value.diagnostics[0].message
+    write_document(text_workspace, "deep.md", f"---\n{block}\n---\ntext\n")
+    told = hive("index", "-w", text_workspace.root, "--json")
+    assert [one["file"] for one in told.json["skipped"]] == ["documents/deep.md"]
+
+
+def test_front_matter_of_ordinary_depth_is_read() -> None:
+    assert frontmatter.parse("a: " + "[" * 18 + "1" + "]" * 18, "f")["a"]
+
+
+def test_a_value_is_measured_without_recursion() -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(Exceeded, match="levels deep"):
+        require_bounded(deep, size=10**9)
+    with pytest.raises(Exceeded, match="characters"):
+        require_bounded(["x" * 100, "y" * 100], size=150)
+    assert require_bounded({"ab": ["c", 1]}, size=100) == 1 + 2 + 1 + 2 + 1
+
+
+DOUBLING = [{"op": "copy", "from": "/a", "path": "/a/-"}]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        DOUBLING * 64,
+        [{"op": "copy", "from": "", "path": f"/k{number}"} for number in range(64)],
+        [
+            {"op": "add", "path": "/t", "value": "x" * 1000},
+            *[{"op": "copy", "from": "/t", "path": f"/t{n}"} for n in range(9999)],
+        ],
+        [{"op": "copy", "from": "/a", "path": "/a/0"}] * 500,
+        {"k": {"k" * 3_000_000: 1}},
+    ],
+)
+def test_a_patch_that_doubles_what_it_patches_is_refused(patch: Any) -> None:
+    with pytest.raises(PatchError, match="makes too much"):
+        patched({"a": ["0123456789" * 100]}, patch)
+
+
+def test_a_patch_that_copies_a_little_is_applied() -> None:
+    assert patched(
+        {"a": [1]}, [{"op": "copy", "from": "/a", "path": "/b"}, {"op": "move", "from": "/a", "path": "/c"}]
+    ) == {
+        "b": [1],
+        "c": [1],
+    }
+
+
+def npz(shape: str, *, size: int | None = None) -> io.BytesIO:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + b"\0" * 64
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("vectors.npy", data)
+        if size is not None:
+            archive.infolist()[0].file_size = size
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize("shape", ["(1000000000000, 384)", "(4096, 4096)", "(17,)", "(2, 3, 4)"])
+def test_an_array_is_no_larger_than_what_is_there(shape: str) -> None:
+    with pytest.raises(ValueError, match=r"larger than it is|expected"):
+        load_arrays(npz(shape))
+    assert load_arrays(npz("(4, 4)"))["vectors"].shape == (4, 4)
+
+
+def test_an_archive_that_unpacks_to_too_much_is_refused() -> None:
+    file = io.BytesIO()
+    np.savez_compressed(file, vectors=np.zeros(20_000_000, np.float32))
+    with pytest.raises(Exceeded):
+        load_arrays(file)
+    with pytest.raises(Exceeded):
+        load_arrays(npz("(1000000000000,)", size=1 << 42))
+
+
+def test_a_seed_with_a_forged_shape_costs_an_embedding_and_no_memory(workspace: Workspace) -> None:
+    hive("index", "-w", workspace.root, "--write-seed")
+    (seed,) = (workspace.root / "embeddings").glob("*.npz")
+    whole = np.load(seed)
+    arrays = {name: whole[name] for name in whole.files}
+    with zipfile.ZipFile(seed, "w") as archive:
+        for name, value in arrays.items():
+            data = io.BytesIO()
+            np.save(data, value)
+            raw = data.getvalue()
+            archive.writestr(f"{name}.npy", npz_member() if name == "vectors" else raw)
+    for path in (workspace.state / "embeddings").glob("*"):
+        path.unlink()
+    write_document(workspace, "welcome.md", "# Welcome\n\nChanged.\n")
+    assert hive("index", "-w", workspace.root, "--json").code == 0
+
+
+def npz_member() -> bytes:
+    with zipfile.ZipFile(npz("(1000000000000, 384)")) as archive:
+        return archive.read("vectors.npy")
+
+
+def office(path: Path, parts: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["docx", "pptx"])
+def test_an_archive_of_zeros_is_no_office_file(tmp_path: Path, suffix: str) -> None:
+    bomb = office(tmp_path / f"a.{suffix}", {"word/media/x.bin": b"\0" * 60_000_000})
+    with pytest.raises(ImportFailure, match="times its size"):
+        convert(bomb)
+
+
+def test_markup_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    """However well it is packed: a reader takes ten times of it."""
+    with zipfile.ZipFile(office(tmp_path / "a.docx", {"word/document.XML": b"<a/>"})) as archive:
+        member = archive.getinfo("word/document.XML")
+        member.compress_size, member.file_size = 50_000_000, 201_000_000
+        with pytest.raises(Exceeded, match="unpacks to"):
+            require_archive(archive)
+
+
+def test_a_reader_that_takes_too_long_or_too_much_is_ended_and_the_next_file_is_read(tmp_path: Path) -> None:
+    sandbox = Sandbox(seconds=1.0, memory=600_000_000)
+    try:
+        with pytest.raises(Exceeded, match="longer than 1 s"):
+            sandbox.call("time", "sleep", 60)
+        sandbox.seconds = 60.0
+        with pytest.raises(Exceeded, match="memory"):
+            sandbox.call("builtins", "bytearray", 3_000_000_000)
+        with pytest.raises(Exceeded, match="broke down"):
+            sandbox.call("os", "abort")
+        with pytest.raises(JobFailed, match="division") as raised:
+            sandbox.call("operator", "truediv", 1, 0)
+        assert raised.value.kind == "ZeroDivisionError"
+        assert sandbox.call("operator", "add", 1, 2) == 3
+    finally:
+        sandbox.close()
+
+
+def test_a_reader_answers_with_plain_values_alone() -> None:
+    sandbox = Sandbox(seconds=60.0, memory=600_000_000)
+    try:
+        with pytest.raises(Exceeded, match="broke down"):
+            sandbox.call("pathlib", "Path", "x")
+    finally:
+        sandbox.close()
+
+
+def test_a_module_beside_the_user_is_never_imported_by_a_reader(tmp_path: Path) -> None:
+    """A stranger's folder holds a `zipfile.py`, and the user stands in it."""
+    (tmp_path / "zipfile.py").write_text("open('owned', 'w')")
+    (tmp_path / "bs4.py").write_text("open('owned', 'w')")
+    (tmp_path / "a.html").write_text("<html><body><p>text</p></body></html>")
+    program = (
+        f"import sys; sys.path[:0] = [{str(ROOT)!r}]; sys.path.remove('')\n"
+        "from pathlib import Path\nfrom hive_agents.importing import convert\nprint(convert(Path('a.html')).markdown)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.strip() == "text"
+    assert not (tmp_path / "owned").exists()
+
+
+def test_a_file_of_a_workspace_that_is_endless_is_not_read(text_workspace: Workspace) -> None:
+    path = text_workspace.root / "goals" / "big.json"
+    path.parent.mkdir()
+    with path.open("wb") as file:
+        file.truncate(10_000_000_000)
+    with pytest.raises(HiveError) as raised:
+        read_bytes(path)
+    assert raised.value.diagnostics[0].code == "HIVE-115"
+    big = text_workspace.documents / "big.md"
+    with big.open("wb") as file:
+        file.truncate(10_000_000_000)
+    told = hive("index", "-w", text_workspace.root, "--json")
+    assert [one["file"] for one in told.json["skipped"]] == ["documents/big.md"]
+
+
+def test_a_file_that_uses_the_numbers_up_wedges_no_run(tmp_path: Path) -> None:
+    files = DataFiles(tmp_path / "r1")
+    for name in ("x_999999999.txt", "x_1.txt"):
+        files.save(name, "mine")
+    spill = Spillover(files, limit=3)
+    found = [spill.deliver("x", ToolResult(text)).file for text in ("first result", "second result", "third")]
+    assert found == ["x_2.txt", "x_3.txt", "x_4.txt"]
+    assert spill.deliver("y", ToolResult("another result")).file == "y_5.txt"
+    assert (files.read("x_999999999.txt"), files.read("x_1.txt")) == ("mine", "mine")
+    assert json.loads(json.dumps(files.read("x_2.txt"))) == "first result"

@@ -1,0 +1,268 @@
+"""A stranger's workspace acts, reaches out and is believed only once its owner here says so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from hive_agents import Principal, Workspace, machine
+from hive_agents.access import permissions_of
+from hive_agents.approvals import ApprovalStore
+from hive_agents.errors import HiveError
+from hive_agents.trust import is_trusted, parts, require_trust, trust, untrusted_notice
+from tests.approvals.asking import filing
+from tests.conftest import make_workspace
+from tests.sample import copied_sample, hive
+
+WEBHOOK = {"id": "hook", "type": "webhook", "agent": "optimizer", "secret_ref": "env:HOOK", "run_as": "service:hook"}
+
+
+@contextmanager
+def listening() -> Iterator[tuple[str, list[bytes]]]:
+    """(url, bodies that came) of a server on loopback."""
+    heard: list[bytes] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            heard.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", heard
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def settings(place: Workspace, text: str) -> Workspace:
+    with (place.root / "hive.toml").open("a") as file:
+        file.write(text)
+    return Workspace(place.root)
+
+
+def elsewhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setenv("HIVE_HOME", str(folder / "another machine"))
+
+
+def test_a_state_from_another_machine_is_refused_by_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = copied_sample(tmp_path / "ws")
+    elsewhere(monkeypatch, tmp_path)
+    for arguments in (("index",), ("query", "a key"), ("evaluate",), ("runs",), ("chat", "a key", "--as", "dana")):
+        told = hive(*arguments, "-w", place.root, "--json")
+        assert (told.code, told.codes) == (3, {"HIVE-430"}), arguments
+    assert "hive trust --rebuild" in told.json["diagnostics"][0]["fix"]
+
+
+def test_a_mark_is_of_one_state_and_one_machine_and_no_other_text_is_one(tmp_path: Path) -> None:
+    first, second = (make_workspace(tmp_path / name, embedding=False) for name in ("a", "b"))
+    forged = json.loads((first.state / "origin").read_text()) | {"id": "0" * 32}
+    (second.state / "hive.db").write_text("")
+    for text in (json.dumps(forged), "[]", '{"id": 1, "mark": 2}', "", "[" * 100_000, '{"id": "é", "mark": "é"}'):
+        (second.root / ".hive" / "origin").write_text(text)
+        assert machine.origin(second.root / ".hive") is None
+        with pytest.raises(HiveError, match="HIVE-430"):
+            Workspace(second.root).state  # noqa: B018
+    (second.root / ".hive" / "origin").unlink()
+    with pytest.raises(HiveError, match="HIVE-430"):
+        Workspace(second.root).state  # noqa: B018
+
+
+def test_a_foreign_state_is_set_aside_and_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = copied_sample(tmp_path / "ws")
+    elsewhere(monkeypatch, tmp_path)
+    told = hive("trust", "--diff", "-w", place.root, "--json")
+    assert (told.code, told.json["state"]) == (1, "foreign")
+    aside = hive("trust", "--rebuild", "-w", place.root, "--json").json["set_aside"]
+    assert (place.root / aside / "hive.db").exists()
+    assert hive("index", "-w", place.root).code == 0
+    assert hive("query", "rotate an API key", "-w", place.root).code == 0
+    assert hive("trust", "--rebuild", "-w", place.root, "--json").json["set_aside"] is None
+
+
+def test_ones_own_state_of_before_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = copied_sample(tmp_path / "ws")
+    elsewhere(monkeypatch, tmp_path)
+    assert hive("trust", "-w", place.root).code == 0
+    assert hive("query", "rotate an API key", "-w", place.root).code == 0
+
+
+def test_a_state_that_is_copied_or_moved_on_this_machine_stays_own(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "ws")
+    moved = place.root.rename(tmp_path / "moved")
+    shutil.copytree(moved, tmp_path / "copy", symlinks=True)
+    for root in (moved, tmp_path / "copy"):
+        assert hive("query", "rotate an API key", "-w", root).code == 0
+
+
+def test_of_many_who_make_the_state_at_once_all_get_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere(monkeypatch, tmp_path)
+    place = make_workspace(tmp_path / "ws", embedding=False)
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda _: machine.origin(Workspace(place.root).state), range(64)))
+    assert len(set(found)) == 1
+    assert found[0]
+    assert [path.name for path in place.root.iterdir() if path.name.startswith(".")] == [".hive"]
+    assert [path.name for path in machine.home().iterdir()] == ["key"]
+
+
+def test_a_home_that_cannot_be_written_is_a_diagnostic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HIVE_HOME", str(tmp_path / "file" / "below"))
+    place = make_workspace(tmp_path / "ws", embedding=False)
+    told = hive("index", "-w", place.root, "--json")
+    assert (told.code, told.codes) == (3, {"HIVE-403"})
+    assert "HIVE_HOME" in told.json["diagnostics"][0]["fix"]
+    assert not (place.root / ".hive").exists()
+
+
+def test_nobody_is_told_of_requests_before_trust_nor_after_a_change(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "ws")
+    with listening() as (url, heard):
+        place = settings(place, f'[approvals]\nnotify = ["{url}/a"]\n')
+
+        def file(title: str) -> None:
+            ApprovalStore(Workspace(place.root)).file(filing(title=title))
+
+        file("one")
+        trust(place)
+        file("two")
+        text = (place.root / "hive.toml").read_text().replace(f'"{url}/a"', f'"{url}/a", "{url}/b"')
+        (place.root / "hive.toml").write_text(text)
+        file("three")
+        for thread in threading.enumerate():
+            if "_post" in thread.name:
+                thread.join()
+    assert [json.loads(one)["request"]["title"] for one in heard] == ["two"]
+
+
+def test_a_permission_service_of_a_stranger_is_not_asked_and_denies(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "ws")
+    doc_id = "faqs/rotate-api-key.md"
+    dana = Principal("acme", "dana", frozenset({"qa"}))
+    with listening() as (url, heard):
+        place = settings(place, f'[access]\nservice_url = "{url}"\n')
+        assert permissions_of(place).view(dana, [doc_id]) == frozenset()
+        assert heard == []
+        trust(place)
+        permissions_of(place).view(dana, [doc_id])
+        assert len(heard) == 1
+
+
+def test_a_trigger_with_a_secret_is_left_out_until_it_is_trusted(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "ws")
+    (place.root / "triggers").mkdir(exist_ok=True)
+    (place.root / "triggers" / "hook.json").write_text(json.dumps(WEBHOOK))
+    told = hive("trigger", "list", "-w", place.root, "--json")
+    assert "HIVE-431" in told.out + told.err
+    assert hive("trust", "-w", place.root).code == 0
+    assert [one["id"] for one in hive("trigger", "list", "-w", place.root, "--json").json["triggers"]] == ["hook"]
+
+
+def test_a_trigger_that_its_owner_adds_here_is_trusted_with_the_rest(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "ws")
+    added = ("trigger", "add", "hook", "--webhook", "--agent", "optimizer", "--secret-ref", "env:HOOK")
+    told = hive(*added, "-w", place.root)
+    assert told.code == 0, told.err
+    assert is_trusted(place)
+
+
+ACTING = """
+[tools]
+python = ["tools/*.py"]
+[mcp.servers.notes]
+command = ["python", "server.py"]
+[models.endpoints.mine]
+base_url = "http://127.0.0.1:1/v1"
+[telemetry]
+langsmith = true
+otlp_endpoint = ""
+"""
+
+
+def test_all_that_can_act_is_named_and_every_change_of_it_is_seen(text_workspace: Workspace) -> None:
+    root = text_workspace.root
+    (root / "tools" / "deep").mkdir(parents=True)
+    for name in ("tools/rotate.py", "tools/deep/part.py", "server.py", "other.py"):
+        (root / name).write_text("pass\n")
+    (root / "hive.toml").write_text(ACTING)
+    names = [part.name for part in parts(text_workspace)]
+    assert names == [
+        "hive.toml: mcp.servers.notes",
+        "hive.toml: models.endpoints.mine",
+        "hive.toml: telemetry.langsmith",
+        "hive.toml: tools.python",
+        "server.py",
+        "tools/deep/part.py",
+        "tools/rotate.py",
+    ]
+    assert {part.status for part in parts(text_workspace)} == {"new"}
+    with pytest.raises(HiveError, match="HIVE-431"):
+        require_trust(text_workspace, "tools/rotate.py")
+    trust(text_workspace)
+    require_trust(text_workspace, "tools/rotate.py")
+    assert untrusted_notice(text_workspace) is None
+    for name in ("tools/deep/part.py", "server.py", "tools/new.py"):
+        before = (root / name).read_text() if (root / name).exists() else None
+        (root / name).write_text("import os\n")
+        notice = untrusted_notice(text_workspace)
+        assert notice is not None
+        assert name in notice.message
+        assert "hive trust --diff" in str(notice.fix)
+        (root / name).unlink() if before is None else (root / name).write_text(before)
+        assert is_trusted(text_workspace)
+    (root / "hive.toml").write_text(ACTING.replace("127.0.0.1", "example.org"))
+    assert [part.name for part in parts(text_workspace) if part.status == "changed"] == [
+        "hive.toml: models.endpoints.mine"
+    ]
+    (root / "hive.toml").write_text("")
+    assert {part.status for part in parts(text_workspace)} == {"gone"}
+
+
+def test_trust_is_of_one_place_and_one_machine(
+    text_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings(text_workspace, '[approvals]\nnotify = ["http://127.0.0.1:1"]\n')
+    trust(text_workspace)
+    copy = Workspace(shutil.copytree(text_workspace.root, tmp_path / "copy", symlinks=True))
+    assert (is_trusted(text_workspace), is_trusted(copy)) == (True, False)
+    elsewhere(monkeypatch, tmp_path)
+    assert not is_trusted(text_workspace)
+
+
+def test_settings_of_the_environment_need_no_trust(text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIVE_APPROVALS__NOTIFY", '["http://127.0.0.1:1"]')
+    assert is_trusted(Workspace(text_workspace.root))
+
+
+def test_an_untrusted_workspace_can_be_searched_evaluated_and_validated(tmp_path: Path) -> None:
+    place = settings(copied_sample(tmp_path / "ws"), '[approvals]\nnotify = ["http://x.example"]\n')
+    for arguments in (("query", "rotate an API key"), ("evaluate",), ("validate", "v1")):
+        told = hive(*arguments, "-w", place.root)
+        assert told.code == 0, told.err
+        assert told.err.count("HIVE-431") == 1
+        assert "hive trust --diff" in told.err
+    told = hive("trust", "--diff", "-w", place.root)
+    assert told.code == 1
+    assert "http://x.example" in told.out
+
+
+def test_a_new_workspace_is_trusted(tmp_path: Path) -> None:
+    assert hive("init", tmp_path / "new").code == 0
+    assert is_trusted(Workspace(tmp_path / "new"))
