@@ -41,6 +41,13 @@ from .model import (
 from .outages import (
     is_outage as is_outage,
 )
+from .prices import (
+    list_price as list_price,
+)
+from .probe import (
+    Probe as Probe,
+    probe as probe,
+)
 from .scripted import (
     Line as Line,
     Script as Script,
