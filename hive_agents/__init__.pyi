@@ -7,6 +7,9 @@ from .agents import (
     NodeSpec as NodeSpec,
     SubagentJudge as SubagentJudge,
 )
+from .agents.own_tools import (
+    tool as tool,
+)
 from .approvals import (
     ApprovalRequest as ApprovalRequest,
 )

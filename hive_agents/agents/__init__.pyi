@@ -34,6 +34,9 @@ from .judges import (
 from .node_loop import (
     STEPS as STEPS,
 )
+from .own_tools import (
+    workspace_tools as workspace_tools,
+)
 from .session import (
     AgentSession as AgentSession,
 )

@@ -13,7 +13,7 @@ from hive_agents.agents.guards.retries import RetryPolicy, retried
 from hive_agents.agents.tool import Decision, Tool, ToolContext, as_result, make_tool
 from hive_agents.approvals import ToolRule
 from hive_agents.credentials import Secret, redacted
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.llm import faults
 from hive_agents.memory import ToolResult
 
@@ -138,6 +138,15 @@ class ToolRegistry(Tools):
 
     def __init__(self) -> None:
         super().__init__({})
+        self.missing: list[Diagnostic] = []
+        """Why tools that the settings name aren't here."""
+
+    def over(self, base: ToolRegistry) -> ToolRegistry:
+        """Return a registry with these tools, and those of `base` whose names aren't among them."""
+        both = ToolRegistry()
+        both._tools = base._tools | self._tools
+        both.missing = [*base.missing, *self.missing]
+        return both
 
     def register(self, source: Any, **options: Any) -> Tool:
         """Add a tool; `source` and `options` as for `make_tool`. Views made before don't get it.

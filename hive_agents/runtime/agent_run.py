@@ -79,7 +79,7 @@ class AgentRun:
         """
         given: dict[str, Any] = {"tools": tools, "models": models}
         brought = tools is not None or models is not None
-        tools = tools if tools is not None else _bundled(workspace)
+        tools = _tools(workspace, tools)
         agent = read_agent(workspace, agent, tools, goal)
         value = RunValue.of(
             agent, goal, accepted_input(agent, input), principal, limits or Limits.of(workspace.settings.runs), brought
@@ -137,7 +137,7 @@ class AgentRun:
             row,
             agent,
             value.goal or load_goal(workspace, agent.goal),
-            tools if tools is not None else _bundled(workspace),
+            _tools(workspace, tools),
             models or RunModels(workspace, agent),
             **seams,
         )
@@ -228,7 +228,9 @@ def leases_of(workspace: Workspace) -> Leases:
     return Leases(workspace, seconds=workspace.settings.runs.lease_seconds)
 
 
-def _bundled(workspace: Workspace) -> ToolRegistry:
-    from hive_agents.agents import bundled_tools
+def _tools(workspace: Workspace, given: ToolRegistry | None) -> ToolRegistry:
+    """The tools of a workspace, and over them those that the caller brings."""
+    from hive_agents.agents import workspace_tools
 
-    return bundled_tools(workspace)
+    known = workspace_tools(workspace)
+    return known if given is None else given.over(known)
