@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import get_args
 
 from hive_agents.errors import HiveError
-from hive_agents.llm import Probe, Role, list_price, model_names, open_chain, open_endpoint, probe
+from hive_agents.llm import Probe, Role, list_price, model_names, open_chain, open_endpoint, probe, waited
 from hive_agents.retrieval import open_embedder, open_reranker
 from hive_agents.settings import Price
 from hive_agents.workspace import Workspace
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ def served(workspace: Workspace) -> dict[str, list[str] | str]:
         return await asyncio.gather(*map(asked, names))
 
     names = list(workspace.settings.models.endpoints)
-    return dict(zip(names, _run(all_of_them()), strict=True))
+    return dict(zip(names, waited(all_of_them()), strict=True))
 
 
 def probed(workspace: Workspace, names: Collection[str]) -> list[Probe]:
@@ -76,7 +73,7 @@ def probed(workspace: Workspace, names: Collection[str]) -> list[Probe]:
     async def all_of_them() -> list[Probe]:
         return await asyncio.gather(*map(asked, names))
 
-    return _run(all_of_them())
+    return waited(all_of_them())
 
 
 def tried_embedding(workspace: Workspace) -> Tried:
@@ -114,9 +111,3 @@ def tried_reranker(workspace: Workspace) -> Tried | None:
 def _failed(name: str, kind: str, error: HiveError) -> Tried:
     found = error.diagnostics[0]
     return Tried(name, kind, False, error=f"{found.code}: {found.message}", fix=found.fix or "")
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    """In a thread: the caller may have an event loop of its own."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()

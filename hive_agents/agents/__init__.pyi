@@ -37,6 +37,9 @@ from .node_loop import (
 from .own_tools import (
     workspace_tools as workspace_tools,
 )
+from .searching import (
+    scoped_search as scoped_search,
+)
 from .session import (
     AgentSession as AgentSession,
 )

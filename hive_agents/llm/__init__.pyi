@@ -58,4 +58,5 @@ from .structured import (
 )
 from .threads import (
     in_thread as in_thread,
+    waited as waited,
 )

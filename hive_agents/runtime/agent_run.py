@@ -16,7 +16,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventBus, EventLog
 from hive_agents.goals import Goal, load_goal
-from hive_agents.llm import Chain, Role
+from hive_agents.llm import Chain, Role, waited
 from hive_agents.runs import AGENT_GRAPH, ENDED, Hold, Lease, Leases, RunRow, RunStore, new_run_id, say, take, taken
 from hive_agents.runtime.agent_drive import Drive, result_of
 from hive_agents.runtime.agent_input import RunValue, accepted_input, read_agent
@@ -36,6 +36,19 @@ class AgentRun:
     node's name and what its model says, piece by piece, `on_event` each event of the run. None of these is stored:
     whoever resumes a run brings them. A `hosted` run is worked on only while nobody wants it to rest, and goes back
     into the queue where it breaks off or is cancelled.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import AgentRun, AgentSpec, Goal, NodeSpec, Workspace
+    >>> folder = TemporaryDirectory()
+    >>> Path(folder.name, "collections").mkdir()
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\\nchat = ["scripted:s.jsonl"]')
+    >>> _ = Path(folder.name, "s.jsonl").write_text('{"content": "Good morning."}')
+    >>> agent = AgentSpec(id="host", goal="greet", entry="hello", nodes=[NodeSpec(id="hello", system_prompt="Greet.")])
+    >>> run = AgentRun.start(Workspace(folder.name), agent, {}, goal=Goal(id="greet", name="Greet"))
+    >>> run.go()["status"]
+    'done'
+    >>> folder.cleanup()
     """
 
     workspace: Workspace
@@ -147,9 +160,9 @@ class AgentRun:
         return self.row.run_id
 
     def go(self, *, wait: float = 30.0) -> dict[str, Any]:
-        """`work` for code that doesn't await; Ctrl-C leaves the run stopped, to be resumed."""
+        """`work` for code that doesn't await, in a notebook too; Ctrl-C leaves the run stopped, to be resumed."""
         try:
-            return asyncio.run(self.work(wait=wait))
+            return waited(self.work(wait=wait))
         except KeyboardInterrupt:
             store = RunStore(self.workspace)
             self.row = store.get(self.run_id)
