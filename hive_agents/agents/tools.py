@@ -16,6 +16,7 @@ from hive_agents.credentials import Secret, redacted
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.llm import faults
 from hive_agents.memory import ToolResult
+from hive_agents.telemetry import span
 
 _log = logging.getLogger(__name__)
 _STRICT: Sequence[Decision] = ("allow", "ask", "deny")
@@ -96,6 +97,20 @@ class Tools:
         A tool that `decide` asks about runs only when it is `approved`; a denied one never. Tools that only read are
         tried again after transient errors. Values of credentials are taken out of what comes back.
         """
+        known = name if name in self else "unknown"  # a model may call by any name, and put anything into it
+        with span(f"execute_tool {known}", gen_ai__operation__name="execute_tool", gen_ai__tool__name=known) as told:
+            result = await self._called(name, arguments, context, approved, retry)
+            told.note(hive__is_error=result.is_error)
+            return result
+
+    async def _called(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        approved: bool,
+        retry: RetryPolicy,
+    ) -> ToolResult:
         wrong = self.check(name, arguments)
         if wrong:
             return _error(name, "; ".join(wrong[:5]) + _hint(name, self.names))

@@ -27,6 +27,7 @@ from hive_agents.llm.model import (
 from hive_agents.llm.scripted import Script, ScriptedModel
 from hive_agents.llm.structured import json_schema, validated
 from hive_agents.settings import Settings
+from hive_agents.telemetry import Span, span
 from hive_agents.workspace import Workspace
 
 Role = Literal["chat", "planner", "answer", "judge", "queen", "optimizer"]
@@ -108,8 +109,9 @@ class Chain:
         for model in self.models:
             self.meter.attempts += 1
             try:
-                with self._attempt(model):
+                with self._attempt(model), _told_of(model) as told:
                     result = await self._ask(model, messages, schema, tools, deadline or self.deadline, sampling)
+                    told.note(**_counted(result.usage))
             except ModelError as error:
                 self.meter.failed(model.name, error)
                 if error.kind not in PASSING:
@@ -135,11 +137,12 @@ class Chain:
             begun, result = False, None
             try:
                 stream = model.stream(messages, tools=tools, deadline=deadline or self.deadline)
-                with self._attempt(model):
+                with self._attempt(model), _told_of(model, current=False) as told:
                     async with aclosing(stream) as deltas:
                         async for delta in deltas:
                             if delta.result is not None:
                                 result = delta.result
+                                told.note(**_counted(result.usage))
                                 break
                             begun = True
                             yield delta
@@ -240,6 +243,15 @@ def _open(name: str, settings: Settings, root: Path, scripts: dict[Path, Script]
 
     opened = open_langchain(name, settings.models.deadline_seconds)
     return opened, opened.server
+
+
+def _told_of(model: ChatModel, *, current: bool = True) -> AbstractContextManager[Span]:
+    name = model.name
+    return span(f"chat {name}", current=current, gen_ai__operation__name="chat", gen_ai__request__model=name)
+
+
+def _counted(usage: Usage) -> dict[str, int]:
+    return {"gen_ai__usage__input_tokens": usage.input_tokens, "gen_ai__usage__output_tokens": usage.output_tokens}
 
 
 def _of(error: ModelError, spent: Usage) -> ModelError:

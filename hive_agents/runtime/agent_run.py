@@ -21,6 +21,7 @@ from hive_agents.runs import AGENT_GRAPH, ENDED, Hold, Lease, Leases, RunRow, Ru
 from hive_agents.runtime.agent_drive import Drive, result_of
 from hive_agents.runtime.agent_input import RunValue, accepted_input, read_agent
 from hive_agents.runtime.run_models import RunModels
+from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -190,7 +191,10 @@ class AgentRun:
             if self._drained:
                 drive.ask("drain")
             try:
-                return await self._driven(drive)
+                with span(f"run {self.agent.id}", workspace=self.workspace, hive__run_id=self.run_id) as told:
+                    result = await self._driven(drive)
+                    told.note(hive__status=result["status"])
+                    return result
             finally:
                 self.row = await asyncio.to_thread(RunStore(self.workspace).get, self.run_id)
 

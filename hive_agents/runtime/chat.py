@@ -36,6 +36,7 @@ from hive_agents.runs import RunRow, RunStore
 from hive_agents.runtime.context import HiveContext
 from hive_agents.runtime.graphs import load_graph
 from hive_agents.runtime.runtime import Runtime
+from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
 
 OnNode = Callable[[str], None]
@@ -105,7 +106,9 @@ class Chat:
         runs, value = RunStore(self.workspace), request.model_dump(mode="json")
         run, _ = runs.insert("worker", value, owner=self.reader, thread_id=self.thread_id, status="running")
         try:
-            outcome, session = await self._run(run, request, on_node)
+            with span("run worker", workspace=self.workspace, hive__run_id=run.run_id) as told:
+                outcome, session = await self._run(run, request, on_node)
+                told.note(hive__status=outcome.status)
             if request.cursor is not None and outcome.decision.strategy is not SearchStrategy.METADATA_ONLY:
                 fix = "leave the cursor out: only a list by filters has pages"
                 raise HiveError.of("HIVE-409", "this question has no next page", fix=fix, exit_code=2)
