@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from hive_agents.errors import HiveError
-from hive_agents.llm import Probe, Role, list_price, model_names, open_chain, open_endpoint, probe, waited
+from hive_agents.llm import Probe, Role, model_names, open_chain, open_endpoint, probe, waited
 from hive_agents.retrieval import open_embedder, open_reranker
-from hive_agents.settings import Price
 from hive_agents.workspace import Workspace
 
 
@@ -36,12 +35,6 @@ def configured_chat(workspace: Workspace) -> dict[str, list[str]]:
         for name in model_names(workspace.settings, role):
             found.setdefault(name, []).append(role)
     return found
-
-
-def price_of(workspace: Workspace, name: str) -> Price | None:
-    """Return what the model `name` costs: by its endpoint, else by the price lists."""
-    endpoint = workspace.settings.models.endpoints.get(name.partition(":")[0])
-    return (endpoint.price or list_price(name, endpoint.base_url)) if endpoint else list_price(name)
 
 
 def served(workspace: Workspace) -> dict[str, list[str] | str]:

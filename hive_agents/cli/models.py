@@ -22,12 +22,13 @@ def list_(
 ) -> None:
     """List the configured models with their roles and prices, and the endpoints. Asks no model."""
     from hive_agents import probing
+    from hive_agents.llm import price_of
     from hive_agents.trust import is_trusted
 
     place = surface.workspace
     settings = place.settings.models
     models: list[dict[str, Any]] = [
-        {"name": name, "roles": roles, "price": _price(probing.price_of(place, name))}
+        {"name": name, "roles": roles, "price": _price(price_of(place.settings, name))}
         for name, roles in probing.configured_chat(place).items()
     ]
     models += [

@@ -18,6 +18,8 @@ from .chain import (
     Role as Role,
     model_names as model_names,
     open_chain as open_chain,
+    price_of as price_of,
+    require_prices as require_prices,
 )
 from .endpoint import (
     Endpoint as Endpoint,
@@ -40,9 +42,6 @@ from .model import (
 )
 from .outages import (
     is_outage as is_outage,
-)
-from .prices import (
-    list_price as list_price,
 )
 from .probe import (
     Probe as Probe,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +24,10 @@ from hive_agents.llm.model import (
     Usage,
     within,
 )
+from hive_agents.llm.prices import list_price
 from hive_agents.llm.scripted import Script, ScriptedModel
 from hive_agents.llm.structured import json_schema, validated
-from hive_agents.settings import Settings
+from hive_agents.settings import Price, Settings
 from hive_agents.telemetry import Span, span
 from hive_agents.workspace import Workspace
 
@@ -220,6 +221,27 @@ def model_names(settings: Settings, role: Role) -> list[str]:
     """The models of a role, which are those of `models.chat` where it has none of its own."""
     own: list[str] = getattr(settings.models, role)
     return own or settings.models.chat
+
+
+def price_of(settings: Settings, name: str) -> Price | None:
+    """Return what the model `name` costs: by its endpoint, else by the price lists; None where nobody says."""
+    endpoint = settings.models.endpoints.get(name.partition(":")[0])
+    return (endpoint.price or list_price(name, endpoint.base_url)) if endpoint else list_price(name)
+
+
+def require_prices(settings: Settings, names: Iterable[str], max_usd: float) -> None:
+    """Refuse a limit in dollars that couldn't be kept, before anything is spent.
+
+    Raises: HIVE-409 for a model whose price isn't known, unless `max_usd` is 0, which is no limit.
+    """
+    unknown = [name for name in dict.fromkeys(names) if max_usd and price_of(settings, name) is None]
+    if unknown:
+        provider = unknown[0].partition(":")[0]
+        fix = "set max_usd = 0, which is no limit"
+        if provider in settings.models.endpoints:
+            fix = f"set models.endpoints.{provider}.price = {{input = …, output = …}}, dollars for a million tokens"
+        why = f'max_usd can\'t be kept: the price of "{unknown[0]}" is not known'
+        raise HiveError.of("HIVE-409", why, file="hive.toml", path="models", fix=fix)
 
 
 def _open(name: str, settings: Settings, root: Path, scripts: dict[Path, Script]) -> tuple[ChatModel, str]:

@@ -89,16 +89,17 @@ class AgentRun:
         has already, it is that run which comes back, with the agent that it was started with.
 
         Raises: HIVE-106, HIVE-103 or HIVE-104 (exit code 2) for a bad input, what levels 1 and 2 find in the agent,
-        HIVE-401 without a model where it is held, HIVE-409 for a key of a run that was started with something else.
+        HIVE-401 without a model where it is held, HIVE-409 for a limit in dollars without a price and for a key of a run that was started with something else.
         """
         given: dict[str, Any] = {"tools": tools, "models": models}
         brought = tools is not None or models is not None
         tools = _tools(workspace, tools)
         agent = read_agent(workspace, agent, tools, goal)
-        value = RunValue.of(
-            agent, goal, accepted_input(agent, input), principal, limits or Limits.of(workspace.settings.runs), brought
-        )
-        models = models or RunModels(workspace, agent)
+        limits = limits or Limits.of(workspace.settings.runs)
+        value = RunValue.of(agent, goal, accepted_input(agent, input), principal, limits, brought)
+        if models is None:
+            models = RunModels(workspace, agent)
+            models.require_prices(limits.usd)
         if hold:  # a host has models of its own
             models("chat")
         run_id = new_run_id()
