@@ -89,7 +89,8 @@ class AgentRun:
         has already, it is that run which comes back, with the agent that it was started with.
 
         Raises: HIVE-106, HIVE-103 or HIVE-104 (exit code 2) for a bad input, what levels 1 and 2 find in the agent,
-        HIVE-401 without a model where it is held, HIVE-409 for a limit in dollars without a price and for a key of a run that was started with something else.
+        HIVE-401 without a model where it is held, HIVE-409 for a key of a run that was started with something else, and
+        for a limit in dollars where a model's price isn't known.
         """
         given: dict[str, Any] = {"tools": tools, "models": models}
         brought = tools is not None or models is not None
