@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -14,11 +16,13 @@ from typing import Any
 
 import pytest
 
-from hive_agents import HiveError, ToolResult, Workspace, tool
+from hive_agents import AgentRun, HiveError, Host, ToolResult, Workspace, tool
 from hive_agents.agents import ToolContext, ToolRegistry, workspace_tools
 from hive_agents.agents.bundled import NAMES
-from tests.agents.conftest import node
+from hive_agents.runs import RunStore
+from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import agent, goal, said, sets, start
+from tests.conftest import make_workspace
 from tests.llm.trusting import workspace_with
 from tests.sample import hive
 
@@ -341,3 +345,73 @@ def test_an_mcp_tool_without_its_client_is_refused() -> None:
 
     with pytest.raises(HiveError, match="call_tool"):
         ToolRegistry().register(Listed())
+
+
+# In other processes
+
+DYING = '''
+import os
+import signal
+from pathlib import Path
+
+from hive_agents import ToolContext, tool
+
+@tool(side_effect="external", policy="allow")
+def refund(order: str, context: ToolContext) -> str:
+    """Pay an order back."""
+    log = context.workspace.root / "refunds.log"
+    with log.open("a") as file:
+        file.write(context.idempotency_key + chr(10))
+    if os.environ.get("DIE") and len(log.read_text().splitlines()) == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return "paid"
+'''
+LINES = [
+    {"tool_calls": [{"name": "refund", "args": {"order": "o1"}, "id": "1"}]},
+    {"tool_calls": [{"name": "set_output", "args": {"key": "items", "value": [1]}, "id": "2"}]},
+    {"content": "Done."},
+]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    place = make_workspace(tmp_path / "shop", embedding=False)
+    write_json(place, "goals/digest.json", {"id": "digest", "name": "Refunds"})
+    write_json(place, "agents/digest.json", agent_json(node("collect", tools=["refund"], output_keys=["items"])))
+    (place.root / "s.jsonl").write_text("\n".join(json.dumps(line) for line in LINES))
+    (place.root / "tools").mkdir()
+    (place.root / "tools" / "refunds.py").write_text(DYING)
+    settings = '[models]\nchat = ["scripted:s.jsonl"]\nembedding = "none"\n[tools]\npython = ["tools/*.py"]\n'
+    return workspace_with(place.root, settings, monkeypatch)
+
+
+def hive_process(place: Workspace, *arguments: str, die: bool = False) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | ({"DIE": "1"} if die else {})
+    command = [sys.executable, "-m", "hive_agents", *arguments, "-w", str(place.root), "--json"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_killed_run_goes_on_with_its_own_tools_under_the_same_key(shop: Workspace) -> None:
+    killed = hive_process(shop, "run", "digest", die=True)
+    assert killed.returncode == -9
+    (run,) = RunStore(shop).list()
+    again = hive_process(shop, "run", "--resume", run.run_id)
+    assert (again.returncode, json.loads(again.stdout)["status"]) == (0, "done")
+    keys = (shop.root / "refunds.log").read_text().splitlines()
+    assert (len(keys), len(set(keys))) == (2, 1)
+
+
+async def test_a_host_runs_an_agent_with_its_own_tools(shop: Workspace) -> None:
+    run_id = AgentRun.start(shop, "digest", {}, hold=False).run_id
+    async with Host(shop, roles=["runs"]):
+        while RunStore(shop).get(run_id).status not in ("done", "failed"):
+            await asyncio.sleep(0.02)
+    assert RunStore(shop).get(run_id).status == "done"
+
+
+def test_without_trust_the_agent_is_refused_and_nothing_runs(shop: Workspace) -> None:
+    (shop.root / "tools" / "more.py").write_text("")
+    ran = hive_process(shop, "run", "digest")
+    assert ran.returncode == 1
+    assert "HIVE-107" in ran.stdout
+    assert not (shop.root / "refunds.log").exists()
