@@ -28,6 +28,7 @@ from hive_agents.agents import (
     joined,
     reachable,
 )
+from hive_agents.telemetry import span
 
 GOAL, PERSON = "GOAL", "PERSON"
 """Names that no node of an agent can have: theirs are lower case."""
@@ -69,7 +70,8 @@ def step(node: NodeSpec, name: str) -> Any:
 
     async def run(state: LoopState, runtime: Runtime[AgentSession]) -> Update:
         work = NodeWork.of(runtime.context, node, state.get("ends", []), state.get("verdicts", []))
-        return await STEPS[name](work, state)
+        with span(f"node {node.id}", hive__step=name):
+            return await STEPS[name](work, state)
 
     return run
 

@@ -6,6 +6,11 @@ from .agents import (
     EdgeSpec as EdgeSpec,
     NodeSpec as NodeSpec,
     SubagentJudge as SubagentJudge,
+    ToolContext as ToolContext,
+    ToolRegistry as ToolRegistry,
+)
+from .agents.own_tools import (
+    tool as tool,
 )
 from .approvals import (
     ApprovalRequest as ApprovalRequest,
@@ -68,6 +73,15 @@ from .retrieval import (
     Ranking as Ranking,
     RetrievalConfig as RetrievalConfig,
     SearchEngine as SearchEngine,
+)
+from .runtime.agent_run import (
+    AgentRun as AgentRun,
+)
+from .runtime.chat import (
+    Chat as Chat,
+)
+from .runtime.host import (
+    Host as Host,
 )
 from .runtime.runtime import (
     Runtime as Runtime,

@@ -23,6 +23,8 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.goals import goal_ids, load_goal
 from hive_agents.judging import load_rules
+from hive_agents.llm import Probe
+from hive_agents.probing import configured_chat, probed, tried_embedding, tried_reranker
 from hive_agents.retrieval import (
     collection_names,
     find_active,
@@ -55,6 +57,8 @@ def examine(workspace: Workspace) -> list[Check]:
         "settings": _settings,
         "collections": _collections,
         "model": _model,
+        "chat models": _chat_models,
+        "reranker": _reranker,
         "database": _database,
         "index": _index,
         "active config": _active,
@@ -98,8 +102,46 @@ def _model(workspace: Workspace) -> Check:
     embedder, why_not = open_embedder(workspace)
     if embedder is None:
         return _from_diagnostic("model", why_not, "warn") if why_not else Check("model", "warn", "none")
-    embedder.embed(["a sentence"])
-    return Check("model", "ok", f"{embedder.model_id} embeds")
+    found = tried_embedding(workspace)
+    if not found.ok:
+        return Check("model", "fail", found.error, found.fix)
+    return Check("model", "ok", f"{embedder.model_id} embeds: {found.dimensions} dimensions, {found.seconds:.2f} s")
+
+
+def _chat_models(workspace: Workspace) -> Iterator[Check]:
+    roles = configured_chat(workspace)
+    if not roles:
+        yield Check("chat models", "ok", "none: search, gate and the rules of the judge work without one")
+    for found in probed(workspace, list(roles)):
+        what = f"{found.name} ({', '.join(roles[found.name])})"
+        if not found.ok:
+            fix = "see `hive models test` and the server's own log"
+            yield Check("chat models", "fail", f"{what}: {found.error}", fix)
+            continue
+        status: Status = "ok" if found.structured and found.tools else "warn"
+        fix = "agents need tools, planner and judge structured answers: take a larger model for them"
+        yield Check("chat models", status, f"{what}: {told_of(found)}", fix)
+
+
+def told_of(found: Probe) -> str:
+    """Return what a chat model can do, in words."""
+    parts = [
+        f"answers in {found.seconds:.2f} s",
+        f"structured output by {found.structured}" if found.structured else "no structured output",
+        "calls tools" if found.tools else "called no tool",
+        "streams" if found.streams else "doesn't stream",
+        "price known" if found.priced else "price not known",
+    ]
+    return ", ".join(parts)
+
+
+def _reranker(workspace: Workspace) -> Check:
+    found = tried_reranker(workspace)
+    if found is None:
+        return Check("reranker", "ok", "none")
+    if not found.ok:
+        return Check("reranker", "fail", f"{found.name}: {found.error}", found.fix)
+    return Check("reranker", "ok", f"{found.name} scores two texts in {found.seconds:.2f} s")
 
 
 def _database(workspace: Workspace) -> Check:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 Severity = Literal["error", "warning", "info"]
 
-_ENVIRONMENT = {"HIVE-401", "HIVE-402", "HIVE-403", "HIVE-407", "HIVE-411", "HIVE-430", "HIVE-431"}
+_ENVIRONMENT = {"HIVE-401", "HIVE-402", "HIVE-403", "HIVE-407", "HIVE-411", "HIVE-430", "HIVE-431", "HIVE-432"}
 _USAGE = {"HIVE-408", "HIVE-409", "HIVE-410"}
 
 

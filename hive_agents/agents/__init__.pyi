@@ -38,6 +38,12 @@ from .node_loop import (
 from .node_work import (
     NodeWork as NodeWork,
 )
+from .own_tools import (
+    workspace_tools as workspace_tools,
+)
+from .searching import (
+    scoped_search as scoped_search,
+)
 from .session import (
     AgentSession as AgentSession,
 )

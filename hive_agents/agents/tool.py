@@ -58,7 +58,8 @@ Call = Callable[[Mapping[str, Any], ToolContext, Mapping[str, Secret]], Awaitabl
 @dataclass(frozen=True)
 class Tool:
     """`parameters` is a JSON schema of an object. `policy` decides where the agent's own has no rule, `credentials`
-    are references by parameter, `sub_agents_only` keeps a tool from an agent's own nodes."""
+    are references by parameter, `sub_agents_only` keeps a tool from an agent's own nodes. One that was made of a
+    `function` can be called as it."""
 
     name: str
     description: str
@@ -68,6 +69,13 @@ class Tool:
     policy: Decision = "ask"
     credentials: Mapping[str, str] = field(default_factory=dict)
     sub_agents_only: bool = False
+    function: Callable[..., Any] | None = field(default=None, repr=False)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Raises: TypeError for a tool that wasn't made of a function."""
+        if self.function is None:
+            raise TypeError(f"{self.name} was not made of a function: use ToolRegistry.call")
+        return self.function(*args, **named)
 
     def for_model(self) -> llm.Tool:
         return llm.Tool(name=self.name, description=self.description, parameters=dict(self.parameters))
@@ -84,21 +92,21 @@ def make_tool(
     sub_agents_only: bool = False,
     call: Callable[[str, dict[str, Any]], Any] | None = None,
 ) -> Tool:
-    """A tool of a function, of a LangChain tool (`ainvoke`), or of an MCP tool (`inputSchema`).
+    """A tool of a function, of a LangChain tool (`ainvoke`), or of an MCP tool (`input_schema`).
 
     A function's parameters and docstring describe it; parameters annotated `ToolContext` or `Secret` are filled in
-    here. `call(name, arguments)` runs an MCP tool: a client session's `call_tool`.
+    here. `call(name, arguments)` runs an MCP tool: a client's `call_tool`.
 
     Raises: HIVE-113 for a name that can't be one, HIVE-105 for a schema that can't be used, HIVE-409 for what is no
     tool and for a reference that is none.
     """
     found: tuple[str, str, dict[str, Any], Call]
-    if hasattr(source, "inputSchema"):
-        found = (source.name, source.description or "", source.inputSchema, partial(_remote, call, source.name))
-        if call is None:
-            raise _unfit(source.name, "an MCP tool needs `call`", "pass call=session.call_tool of its server")
-    elif hasattr(source, "ainvoke") and hasattr(source, "name"):
+    if hasattr(source, "ainvoke") and hasattr(source, "name"):
         found = (source.name, source.description or "", _langchain_schema(source), partial(_invoked, source))
+    elif hasattr(source, "input_schema"):
+        found = (source.name, source.description or "", source.input_schema, partial(_remote, call, source.name))
+        if call is None:
+            raise _unfit(source.name, "an MCP tool needs `call`", "pass call=client.call_tool of its server")
     elif callable(source):
         found = _function(source, credentials or {})
     else:
@@ -114,7 +122,8 @@ def make_tool(
     if not all(is_reference(reference) for reference in (credentials or {}).values()):
         raise _unfit(chosen, "one of its credentials is no reference", "use credential:NAME or env:NAME")
     text = (description or own_description).strip()
-    return Tool(chosen, text, schema, side_effect, run, policy, dict(credentials or {}), sub_agents_only)
+    function = source if found[3].func is _called else None  # type: ignore[attr-defined]
+    return Tool(chosen, text, schema, side_effect, run, policy, dict(credentials or {}), sub_agents_only, function)
 
 
 def as_result(value: Any) -> ToolResult:
@@ -123,9 +132,11 @@ def as_result(value: Any) -> ToolResult:
         return value
     if value is None or isinstance(value, str):
         return ToolResult(value or "")
-    if hasattr(value, "isError") and hasattr(value, "content"):
+    if hasattr(value, "is_error") and hasattr(value, "content"):
         parts = [getattr(part, "text", None) or f"[{getattr(part, 'type', 'data')}]" for part in value.content]
-        return ToolResult("\n".join(parts), bool(value.isError))
+        if not parts and getattr(value, "structured_content", None) is not None:
+            parts = [json.dumps(value.structured_content, ensure_ascii=False, default=str)]
+        return ToolResult("\n".join(parts), bool(value.is_error))
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
     return ToolResult(json.dumps(value, ensure_ascii=False, default=str))

@@ -13,9 +13,10 @@ from hive_agents.agents.guards.retries import RetryPolicy, retried
 from hive_agents.agents.tool import Decision, Tool, ToolContext, as_result, make_tool
 from hive_agents.approvals import ToolRule
 from hive_agents.credentials import Secret, redacted
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.llm import faults
 from hive_agents.memory import ToolResult
+from hive_agents.telemetry import span
 
 _log = logging.getLogger(__name__)
 _STRICT: Sequence[Decision] = ("allow", "ask", "deny")
@@ -96,6 +97,20 @@ class Tools:
         A tool that `decide` asks about runs only when it is `approved`; a denied one never. Tools that only read are
         tried again after transient errors. Values of credentials are taken out of what comes back.
         """
+        known = name if name in self else "unknown"  # a model may call by any name, and put anything into it
+        with span(f"execute_tool {known}", gen_ai__operation__name="execute_tool", gen_ai__tool__name=known) as told:
+            result = await self._called(name, arguments, context, approved, retry)
+            told.note(hive__is_error=result.is_error)
+            return result
+
+    async def _called(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        context: ToolContext,
+        approved: bool,
+        retry: RetryPolicy,
+    ) -> ToolResult:
         wrong = self.check(name, arguments)
         if wrong:
             return _error(name, "; ".join(wrong[:5]) + _hint(name, self.names))
@@ -138,6 +153,15 @@ class ToolRegistry(Tools):
 
     def __init__(self) -> None:
         super().__init__({})
+        self.missing: list[Diagnostic] = []
+        """Why tools that the settings name aren't here."""
+
+    def over(self, base: ToolRegistry) -> ToolRegistry:
+        """Return a registry with these tools, and those of `base` whose names aren't among them."""
+        both = ToolRegistry()
+        both._tools = base._tools | self._tools
+        both.missing = [*base.missing, *self.missing]
+        return both
 
     def register(self, source: Any, **options: Any) -> Tool:
         """Add a tool; `source` and `options` as for `make_tool`. Views made before don't get it.

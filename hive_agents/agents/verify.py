@@ -33,11 +33,16 @@ def check_agent(
 ) -> list[Diagnostic]:
     """What level 2 says of an agent.
 
-    `tools` are the names that may be used, None for the bundled ones; `sub_agent_tools` those of them that only
+    `tools` are the names that may be used, None for those of the workspace; `sub_agent_tools` those of them that only
     sub-agents may use. `text`, the file's, gives lines. Without a workspace goals and agents of files aren't looked
     up, and prompts are the bundled ones.
     """
-    if tools is None:
+    if tools is None and workspace is not None:
+        from hive_agents.agents.own_tools import workspace_tools
+
+        known = workspace_tools(workspace)
+        tools, sub_agent_tools = known.all_names, known.sub_agents_only
+    elif tools is None:
         from hive_agents.agents.bundled import NAMES, ONLY_SUB_AGENTS
 
         tools, sub_agent_tools = NAMES, ONLY_SUB_AGENTS

@@ -28,6 +28,7 @@ from hive_agents.cli import (
     init,
     judge,
     label,
+    models,
     optimize,
     queen,
     query,
@@ -37,6 +38,7 @@ from hive_agents.cli import (
     schema,
     serve,
     token,
+    tools,
     trigger,
     trust,
     validate,
@@ -86,6 +88,8 @@ for name, module in COMMANDS.items():
 app.add_typer(agents.app, name="agents")
 app.add_typer(trigger.app, name="trigger")
 app.add_typer(runs.app, name="runs")
+app.add_typer(models.app, name="models")
+app.add_typer(tools.app, name="tools")
 app.add_typer(credentials.app, name="credentials")
 app.add_typer(feedback.app, name="feedback")
 app.add_typer(judge.app, name="judge")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents import prompts
 from hive_agents.copilot.outcome import AnswerSource
 from hive_agents.copilot.prose import split, without_marks
-from hive_agents.llm import Chain, Message, ModelError, Usage
+from hive_agents.llm import Chain, Message, ModelError, Usage, is_outage
 from hive_agents.retrieval import ChunkRow
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ async def grounded(
     except ModelError:
         raise
     except Exception as error:
-        raise ModelError("garbage", f"{type(error).__name__}: {error}"[:500]) from error
+        why = f"{type(error).__name__}: {error}"[:500]
+        raise ModelError("garbage", why, outage=is_outage(error)) from error
     return cleaned(result.text, passages, result.usage)
 
 

@@ -32,6 +32,7 @@ from hive_agents.retrieval import (
     SearchEngine,
     active_config,
 )
+from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
 
 
@@ -145,7 +146,7 @@ class TurnSession:
         self._after_outage(error, {"rerank": self.config.rerank.model_copy(update={"enabled": False})})
 
     def _after_outage(self, error: NoModel, update: dict[str, Any]) -> None:
-        if not is_outage(error):
+        if not is_outage(error.__cause__):
             raise error
         self.outage = True
         self.trace.notes.append("search: a model could not be asked")
@@ -161,6 +162,7 @@ class TurnSession:
         """Write down how long a node takes."""
         started = time.perf_counter()
         try:
-            yield
+            with span(f"node {node}"):
+                yield
         finally:
             self.trace.nodes.append({"node": node, "ms": round((time.perf_counter() - started) * 1000, 3)})

@@ -18,6 +18,8 @@ from .chain import (
     Role as Role,
     model_names as model_names,
     open_chain as open_chain,
+    price_of as price_of,
+    require_prices as require_prices,
 )
 from .endpoint import (
     Endpoint as Endpoint,
@@ -41,6 +43,10 @@ from .model import (
 from .outages import (
     is_outage as is_outage,
 )
+from .probe import (
+    Probe as Probe,
+    probe as probe,
+)
 from .scripted import (
     Line as Line,
     Script as Script,
@@ -51,6 +57,7 @@ from .structured import (
 )
 from .threads import (
     in_thread as in_thread,
+    waited as waited,
 )
 from .tracing import (
     tracing as tracing,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +25,11 @@ from hive_agents.llm.model import (
     Usage,
     within,
 )
+from hive_agents.llm.prices import list_price
 from hive_agents.llm.scripted import Script, ScriptedModel
 from hive_agents.llm.structured import json_schema, validated
-from hive_agents.settings import Settings
+from hive_agents.settings import Price, Settings
+from hive_agents.telemetry import Span, span
 from hive_agents.workspace import Workspace
 
 Role = Literal["chat", "planner", "answer", "judge", "queen", "optimizer"]
@@ -109,8 +111,9 @@ class Chain:
         for model in self.models:
             self.meter.attempts += 1
             try:
-                with self._attempt(model):
+                with self._attempt(model), _told_of(model) as told:
                     result = await self._ask(model, messages, schema, tools, deadline or self.deadline, sampling)
+                    told.note(**_counted(result.usage))
             except ModelError as error:
                 self.meter.failed(model.name, error)
                 if error.kind not in PASSING:
@@ -136,11 +139,12 @@ class Chain:
             begun, result = False, None
             try:
                 stream = model.stream(messages, tools=tools, deadline=deadline or self.deadline)
-                with self._attempt(model):
+                with self._attempt(model), _told_of(model, current=False) as told:
                     async with aclosing(stream) as deltas:
                         async for delta in deltas:
                             if delta.result is not None:
                                 result = delta.result
+                                told.note(**_counted(result.usage))
                                 break
                             begun = True
                             yield delta
@@ -220,6 +224,27 @@ def model_names(settings: Settings, role: Role) -> list[str]:
     return own or settings.models.chat
 
 
+def price_of(settings: Settings, name: str) -> Price | None:
+    """Return what the model `name` costs: by its endpoint, else by the price lists; None where nobody says."""
+    endpoint = settings.models.endpoints.get(name.partition(":")[0])
+    return (endpoint.price or list_price(name, endpoint.base_url)) if endpoint else list_price(name)
+
+
+def require_prices(settings: Settings, names: Iterable[str], max_usd: float) -> None:
+    """Refuse a limit in dollars that couldn't be kept, before anything is spent.
+
+    Raises: HIVE-409 for a model whose price isn't known, unless `max_usd` is 0, which is no limit.
+    """
+    unknown = [name for name in dict.fromkeys(names) if max_usd and price_of(settings, name) is None]
+    if unknown:
+        provider = unknown[0].partition(":")[0]
+        fix = "set max_usd = 0, which is no limit"
+        if provider in settings.models.endpoints:
+            fix = f"set models.endpoints.{provider}.price = {{input = …, output = …}}, dollars for a million tokens"
+        why = f'max_usd can\'t be kept: the price of "{unknown[0]}" is not known'
+        raise HiveError.of("HIVE-409", why, file="hive.toml", path="models", fix=fix)
+
+
 def _open(name: str, settings: Settings, root: Path, scripts: dict[Path, Script]) -> tuple[ChatModel, str]:
     """The model, and the server that it is asked over; none for a script."""
     provider, colon, model = name.partition(":")
@@ -241,6 +266,15 @@ def _open(name: str, settings: Settings, root: Path, scripts: dict[Path, Script]
 
     opened = open_langchain(name, settings.models.deadline_seconds)
     return opened, opened.server
+
+
+def _told_of(model: ChatModel, *, current: bool = True) -> AbstractContextManager[Span]:
+    name = model.name
+    return span(f"chat {name}", current=current, gen_ai__operation__name="chat", gen_ai__request__model=name)
+
+
+def _counted(usage: Usage) -> dict[str, int]:
+    return {"gen_ai__usage__input_tokens": usage.input_tokens, "gen_ai__usage__output_tokens": usage.output_tokens}
 
 
 def _of(error: ModelError, spent: Usage) -> ModelError:

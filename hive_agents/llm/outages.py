@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from hive_agents.errors import NoModel
 from hive_agents.llm.model import ModelError
 
 
 def is_outage(error: BaseException | None) -> bool:
-    """Whether `error` says, itself or by what caused it, that a model couldn't be asked.
+    """Whether `error` says, itself or by what caused it, that a model couldn't be asked; one that isn't there, too.
 
     >>> is_outage(ModelError("timeout", "late")), is_outage(ModelError("garbage", "?")), is_outage(KeyError("x"))
     (True, False, False)
@@ -17,5 +18,7 @@ def is_outage(error: BaseException | None) -> bool:
         known = error if isinstance(error, ModelError) or not isinstance(error, Exception) else failure_of(error, "")
         if isinstance(known, ModelError):
             return known.outage
+        if isinstance(known, NoModel):
+            return True
         error = error.__cause__
     return False

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from threading import Event, Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
 
@@ -41,6 +42,19 @@ async def in_thread(call: Callable[[], Answer]) -> Answer:
 
     Thread(target=work, name="hive-model", daemon=True).start()
     return await answer
+
+
+def waited(work: Coroutine[Any, Any, Answer]) -> Answer:
+    """Return what `work` returns, for code that doesn't await; also beneath a running event loop, as in a notebook.
+
+    There it gets a loop of its own in a thread of its own, and the caller's stands still meanwhile.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(contextvars.copy_context().run, asyncio.run, work).result()
 
 
 async def from_thread(start: Callable[[], Generator[Answer, None, None]]) -> AsyncGenerator[Answer, None]:

@@ -16,7 +16,7 @@ from typing import Any
 from hive_agents.errors import HiveError, has_errors
 from hive_agents.evaluation import GoldenSet, load_golden
 from hive_agents.files import atomic_write_text, read_bytes
-from hive_agents.llm import model_names
+from hive_agents.llm import model_names, require_prices
 from hive_agents.optimizer.budget import Budget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
@@ -135,7 +135,9 @@ class OptimizerSession:
         return self._diagnoses[mark]
 
     def _configured_proposer(self) -> Proposer:
-        if self.settings.llm_calls and model_names(self.workspace.settings, "optimizer"):
+        names = model_names(self.workspace.settings, "optimizer")
+        if self.settings.llm_calls and names:
+            require_prices(self.workspace.settings, names, self.settings.max_usd)
             return ModelProposer(self.workspace, self.settings, self.spending, self.faults_of)
         return HeuristicProposer()
 

@@ -104,6 +104,7 @@ from .presentation import (
 )
 from .providers import (
     open_embedder as open_embedder,
+    open_reranker as open_reranker,
 )
 from .ranking import (
     Cut as Cut,

@@ -21,6 +21,7 @@ from hive_agents.retrieval.providers import open_reranker
 from hive_agents.retrieval.ranking import Ranking
 from hive_agents.retrieval.rerank import Reranker
 from hive_agents.retrieval.stages import Search, finish, rerank, retrieve, retrieve_many
+from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
 
 T = TypeVar("T")
@@ -56,7 +57,8 @@ class SearchEngine:
         def show(index: SqliteIndex) -> list[Ranking]:
             return [present(index, search, chosen) for search in self.run_on(index, queries, chosen)]
 
-        return self.with_index(chosen.collection, show)
+        with span("search", workspace=self.workspace, hive__config=chosen.name, hive__queries=len(queries)):
+            return self.with_index(chosen.collection, show)
 
     def run(self, queries: Sequence[str], config: RetrievalConfig) -> list[Search]:
         """As `search_many`, without the look-ups that only a reader needs."""

@@ -45,4 +45,7 @@ from .optimize import (
 from .queen import (
     Queen as Queen,
 )
+from .runtime import (
+    Runtime as Runtime,
+)
 from .tail import tail as tail

@@ -85,9 +85,10 @@ def deploy(
     Raises: all that levels 1 and 2 say; HIVE-409 for an unknown proposal and one that a person refused; HIVE-307 for
     a proposal that something else overtook; HIVE-401 without a model.
     """
-    from hive_agents.agents import bundled_tools
+    from hive_agents.agents import workspace_tools
 
-    tools = tools if tools is not None else bundled_tools(workspace)
+    known = workspace_tools(workspace)
+    tools = known if tools is None else tools.over(known)
     stage = Stage(workspace, tools, principal, models, progress)
     served = versions(workspace, id)
     if version is None and not served:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from hive_agents.errors import HiveError
 from hive_agents.files import guard, release
 from hive_agents.goals import EvalCase, Goal, SuccessCriterion
 from hive_agents.judging import score_criteria
+from hive_agents.llm import waited
 from hive_agents.machine import make_state
 from hive_agents.memory import ToolResult
 from hive_agents.runs import RunStore
@@ -61,7 +61,7 @@ def measure(stage: Stage, goal: Goal, candidate: AgentSpec, current: AgentSpec |
     found: list[dict[str, Rehearsed]] = [{} for _ in sides]
     for number, case in enumerate(goal.eval_cases):
         for side, agent in enumerate(sides):
-            found[side][case.id] = asyncio.run(rehearse(stage, agent, goal, case))
+            found[side][case.id] = waited(rehearse(stage, agent, goal, case))
         if stage.progress is not None:
             stage.progress("eval cases", number + 1, len(goal.eval_cases))
     alpha = stage.workspace.settings.gate.alpha

@@ -33,6 +33,19 @@ class AgentRun(Run):
     `tools` are what the agent may use, the bundled ones by default; `models` opens the chain of a role, those of the
     settings by default; `on_text` gets a node's name and what its model says, piece by piece. None of these is stored:
     whoever resumes a run brings them.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import AgentRun, AgentSpec, Goal, NodeSpec, Workspace
+    >>> folder = TemporaryDirectory()
+    >>> Path(folder.name, "collections").mkdir()
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\\nchat = ["scripted:s.jsonl"]')
+    >>> _ = Path(folder.name, "s.jsonl").write_text('{"content": "Good morning."}')
+    >>> agent = AgentSpec(id="host", goal="greet", entry="hello", nodes=[NodeSpec(id="hello", system_prompt="Greet.")])
+    >>> run = AgentRun.start(Workspace(folder.name), agent, {}, goal=Goal(id="greet", name="Greet"))
+    >>> run.go()["status"]
+    'done'
+    >>> folder.cleanup()
     """
 
     GRAPH = AGENT_GRAPH
@@ -67,17 +80,19 @@ class AgentRun(Run):
         has already, it is that run which comes back, with the agent that it was started with.
 
         Raises: HIVE-106, HIVE-103 or HIVE-104 (exit code 2) for a bad input, what levels 1 and 2 find in the agent,
-        HIVE-401 without a model where it is held, HIVE-409 for a key of a run that was started with something else.
+        HIVE-401 without a model where it is held, HIVE-409 for a key of a run that was started with something else, and
+        for a limit in dollars where a model's price isn't known.
         """
         given: dict[str, Any] = {"tools": tools, "models": models}
         brought = tools is not None or models is not None
-        tools = tools if tools is not None else _bundled(workspace)
+        tools = _tools(workspace, tools)
         agent = read_agent(workspace, agent, tools, goal)
         standing = Standing.of(workspace, principal) if principal is not None else None
-        value = RunValue.of(
-            agent, goal, accepted_input(agent, input), standing, limits or Limits.of(workspace.settings.runs), brought
-        )
-        models = models or RunModels(workspace, agent)
+        limits = limits or Limits.of(workspace.settings.runs)
+        value = RunValue.of(agent, goal, accepted_input(agent, input), standing, limits, brought)
+        if models is None:
+            models = RunModels(workspace, agent)
+            models.require_prices(limits.usd)
         if hold:  # a host has models of its own
             models("chat")
         run_id = new_run_id()
@@ -130,7 +145,7 @@ class AgentRun(Run):
             row,
             agent,
             value.goal or load_goal(workspace, agent.goal),
-            tools if tools is not None else _bundled(workspace),
+            _tools(workspace, tools),
             models or RunModels(workspace, agent),
             **seams,
         )
@@ -215,7 +230,9 @@ class AgentRun(Run):
         say(self.workspace, self.run_id, text)
 
 
-def _bundled(workspace: Workspace) -> ToolRegistry:
-    from hive_agents.agents import bundled_tools
+def _tools(workspace: Workspace, given: ToolRegistry | None) -> ToolRegistry:
+    """The tools of a workspace, and over them those that the caller brings."""
+    from hive_agents.agents import workspace_tools
 
-    return bundled_tools(workspace)
+    known = workspace_tools(workspace)
+    return known if given is None else given.over(known)

@@ -37,7 +37,9 @@ OPERATORS = frozenset({"operator", "admin"})
 
 
 class Chat:
-    """`thread_id` goes on with a thread of the reader's, None begins a new one.
+    """A conversation of one reader with the copilot.
+
+    `thread_id` goes on with a thread of the reader's, None begins a new one.
 
     `who` is the verified principal of a call that ends soon, or says who reads whenever it is asked, as
     `Identity.principal` does; it is asked at the beginning of everything that a reader can do here. `reader` is who

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError, RightsWithdrawn, WorkerFault
 from hive_agents.events import Event, EventBus, EventLog, EventType, Source, derived_id
-from hive_agents.llm import tracing
+from hive_agents.llm import tracing, waited
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
 from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.store import audit
+from hive_agents.telemetry import span
 from hive_agents.text import encodable
 from hive_agents.workspace import Workspace
 
@@ -147,9 +148,9 @@ class Run(ABC):
         return RunStore(self.workspace)
 
     def go(self, *, wait: float = 30.0) -> dict[str, Any]:
-        """`work` for code that doesn't await; Ctrl-C leaves the run stopped, to be resumed."""
+        """`work` for code that doesn't await, in a notebook too; Ctrl-C leaves the run stopped, to be resumed."""
         try:
-            return asyncio.run(self.work(wait=wait))
+            return waited(self.work(wait=wait))
         except KeyboardInterrupt:
             self.row = self.store.get(self.run_id)
             if self.row.status == "queued":  # nothing had begun that could record it
@@ -181,8 +182,11 @@ class Run(ABC):
                     return self.overtaken()
                 if self._drained:
                     attempt.ask("drain")
-                async with self._listened() as bus:
-                    await attempt.go(bus)
+                name = f"run {self.row.agent or self.GRAPH}"
+                with span(name, workspace=self.workspace, hive__run_id=self.run_id) as told:
+                    async with self._listened() as bus:
+                        await attempt.go(bus)
+                    told.note(hive__status=self.row.status)
             except BaseException:
                 self.row = await asyncio.to_thread(self.store.get, self.run_id)
                 raise

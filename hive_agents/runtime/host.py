@@ -36,7 +36,7 @@ class Host:
 
     `roles` are the parts that this process has. Several hosts may serve one workspace: runs are shared out, and judge,
     queen and triggers are one host's at a time. `serve` listens for HTTP requests until it is cancelled. `tools` and
-    `models` are given to all agents in place of the bundled ones and those of the settings.
+    `models` are given to all agents: tools beside those of the workspace, models in place of those of the settings.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from hive_agents.agents import AgentSpec
-from hive_agents.llm import Chain, Line, Role, Script, model_names, open_chain
+from hive_agents.llm import Chain, Line, Role, Script, model_names, open_chain, require_prices
 from hive_agents.workspace import Workspace
 
 
@@ -25,13 +25,20 @@ class RunModels:
 
     def __call__(self, role: Role) -> Chain:
         if role not in self._chains:
-            own = [self._agent.model] if self._agent.model else []
-            settings = self._workspace.settings
-            names = (own or model_names(settings, role)) if role == "chat" else (model_names(settings, role) or own)
+            settings, names = self._workspace.settings, self._names(role)
             for name in names:
                 self._open_script(name)
             self._chains[role] = open_chain(names, settings, root=self._workspace.root, scripts=self._scripts)
         return self._chains[role]
+
+    def require_prices(self, max_usd: float) -> None:
+        """Raises: HIVE-409 where a limit in dollars can't be kept, because a model's price isn't known."""
+        require_prices(self._workspace.settings, [*self._names("chat"), *self._names("judge")], max_usd)
+
+    def _names(self, role: Role) -> list[str]:
+        own = [self._agent.model] if self._agent.model else []
+        settings = self._workspace.settings
+        return (own or model_names(settings, role)) if role == "chat" else (model_names(settings, role) or own)
 
     @property
     def mark(self) -> str | None:

@@ -101,18 +101,18 @@ async def test_langchain_tools_and_mcp_tools_are_called_alike(context: ToolConte
     @dataclass
     class Answer:
         content: list[Text]
-        isError: bool = False
+        is_error: bool = False
 
     @dataclass
     class Listed:
         name: str = "echo"
         description: str = "Says it again."
-        inputSchema: dict[str, Any] = field(
+        input_schema: dict[str, Any] = field(
             default_factory=lambda: {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
         )
 
     async def call_tool(name: str, arguments: dict[str, Any]) -> Answer:
-        return Answer([Text(f"{name}: {arguments['text']}")], isError=arguments["text"] == "bad")
+        return Answer([Text(f"{name}: {arguments['text']}")], is_error=arguments["text"] == "bad")
 
     tools = registry(double)
     tools.register(Listed(), call=call_tool, side_effect="external", policy="allow")
@@ -142,7 +142,7 @@ async def test_blocking_tools_of_others_leave_the_event_loop_alone(context: Tool
     class Listed:
         name: str = "waits"
         description: str = "Waits."
-        inputSchema: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+        input_schema: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
 
     tools = ToolRegistry()
     if kind == "MCP":

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -58,6 +58,21 @@ class BedrockServer:
     answers: list[dict[str, Any]] = field(default_factory=list)
     """Taken before `answer`, one a call."""
 
+    says: Callable[[dict[str, Any]], Any] | None = None
+    """(request body) -> the tool that is called, as (name, arguments); or a text."""
+
+    def converse(self, body: dict[str, Any]) -> dict[str, Any]:
+        said = self.says(body) if self.says is not None else None
+        if said is None:
+            return converse(body, self.next_answer())
+        content, stop = [{"text": said}], "end_turn"
+        if isinstance(said, tuple):
+            content, stop = [{"toolUse": {"toolUseId": "call_1", "name": said[0], "input": said[1]}}], "tool_use"  # type: ignore[dict-item]
+        return converse(body, {}) | {
+            "output": {"message": {"role": "assistant", "content": content}},
+            "stopReason": stop,
+        }
+
     def fail(self, *failures: Any) -> None:
         self.failures += failures
 
@@ -102,15 +117,15 @@ class _Handler(BaseHTTPRequestHandler):
         elif failure == GARBAGE:
             self._send(200, b"<html>not what you asked for")
         elif isinstance(failure, Broken):
-            self._stream(list(converse_events(converse(body, self.state.next_answer()))), failure)
+            self._stream(list(converse_events(self.state.converse(body))), failure)
         elif failure is not None:
             status, kind, *message = failure
             said = {"message": message[0] if message else f"served {kind}"}
             self._send(status, json.dumps(said).encode(), {"x-amzn-ErrorType": kind})
         elif path.endswith("/converse"):
-            self._send(200, json.dumps(converse(body, self.state.next_answer())).encode())
+            self._send(200, json.dumps(self.state.converse(body)).encode())
         elif path.endswith("/converse-stream"):
-            self._stream(list(converse_events(converse(body, self.state.next_answer()))), None)
+            self._stream(list(converse_events(self.state.converse(body))), None)
         elif path.endswith("/invoke") and "/model/amazon.titan-embed" in path:
             vector = embed(body["inputText"], body["dimensions"])
             self._send(200, json.dumps({"embedding": vector, "inputTextTokenCount": 1}).encode())
@@ -165,7 +180,7 @@ def converse(body: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
         name = choice.get("tool", {}).get("name", tools[0])
         content, stop = [{"toolUse": {"toolUseId": "call_1", "name": name, "input": answer}}], "tool_use"
     else:
-        content, stop = [{"text": "echo: " + body["messages"][-1]["content"][0]["text"]}], "end_turn"
+        content, stop = [{"text": "echo: " + body["messages"][-1]["content"][0].get("text", "")}], "end_turn"
     return {
         "output": {"message": {"role": "assistant", "content": content}},
         "stopReason": stop,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents import Workspace
+from hive_agents import HiveError, Workspace
 from hive_agents.llm import Chain, ChatResult, Message, Script, ScriptedModel
 from hive_agents.optimizer.model_proposer import MOST, ModelProposer
 from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
@@ -246,16 +246,16 @@ def test_a_call_counts_for_whoever_comes_after_a_crash_in_it(tuned: Workspace) -
     assert (after["model_calls"], after["input_tokens"]) == (1, 7)
 
 
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [
-        ("anthropic.claude-3-haiku-20240307-v1:0", "$0.0004 of $0.0003"),
-        ("anthropic.claude-3-unheard-of", "price isn't known"),
-    ],
-)
-def test_a_limit_of_dollars_holds_or_no_further_call_is_made(
-    tuned: Workspace, monkeypatch: pytest.MonkeyPatch, model: str, reason: str
-) -> None:
+def test_a_limit_of_dollars_without_a_price_is_refused_before_anything_is_spent(tuned: Workspace) -> None:
+    (tuned.root / "hive.toml").write_text('[models]\nembedding = "none"\noptimizer = ["bedrock:nobody.unheard-of"]\n')
+    with pytest.raises(HiveError, match=r"the price of .* is not known") as caught:
+        OptimizerSession(Workspace(tuned.root), Optimizer(max_usd=0.0003))
+    assert caught.value.exit_code == 2
+    OptimizerSession(Workspace(tuned.root), Optimizer())
+
+
+def test_a_limit_of_dollars_holds(tuned: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, reason = "anthropic.claude-3-haiku-20240307-v1:0", "$0.0004 of $0.0003"
     (tuned.root / "hive.toml").write_text(f'[models]\nembedding = "none"\noptimizer = ["bedrock:{model}"]\n')
     with bedrock_server() as bedrock:
         point_aws_at(bedrock.url, monkeypatch)

@@ -1,0 +1,141 @@
+"""Our search, judge and approvals as parts of other people's LangChain and LangGraph programs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langgraph.types import interrupt
+from pydantic import ConfigDict, PrivateAttr
+
+from hive_agents.access import Principal
+from hive_agents.agents import scoped_search
+from hive_agents.approvals import ApprovalStore
+from hive_agents.goals import Goal
+from hive_agents.retrieval import Ranking, SearchEngine
+from hive_agents.runtime import Runtime
+from hive_agents.workspace import Workspace
+
+Update = dict[str, Any]
+Node = Callable[[Mapping[str, Any]], Awaitable[Update]]
+
+
+class HiveRetriever(BaseRetriever):
+    """A LangChain retriever: what the principal may view, by the active config, through scope and gate.
+
+    Each document is a passage; its metadata are `doc_id`, `chunk_id`, `title`, `heading`, `rank`, `score`.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Principal, Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name)))
+    >>> _ = place.index()
+    >>> retriever = HiveRetriever(workspace=place, principal=Principal("acme", "dana"))
+    >>> passage = retriever.invoke("rotate an API key")[0]
+    >>> sorted(passage.metadata)
+    ['chunk_id', 'doc_id', 'heading', 'rank', 'score', 'title']
+    >>> folder.cleanup()
+
+    Raises: as a search: HIVE-406 before the first index, HIVE-408 without an active config, HIVE-409 without words.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    workspace: Workspace
+    principal: Principal
+    top_k: int = 5
+    _engine: SearchEngine | None = PrivateAttr(default=None)
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        self._engine = self._engine or SearchEngine(self.workspace)
+        return _documents(scoped_search(self._engine, self.principal, query), self.top_k)
+
+
+def search_node(
+    workspace: Workspace, principal: Principal, *, query: str = "query", documents: str = "documents", top_k: int = 5
+) -> Node:
+    """Return a LangGraph node that reads `state[query]` and writes the passages to `state[documents]`.
+
+    They are plain dicts (`text` and the metadata of `HiveRetriever`), so that checkpoints stay small and readable.
+    """
+    engine = SearchEngine(workspace)
+
+    async def search(state: Mapping[str, Any]) -> Update:
+        ranking = await asyncio.to_thread(scoped_search, engine, principal, str(state[query]))
+        found = _documents(ranking, top_k)
+        return {documents: [{"text": one.page_content, **one.metadata} for one in found]}
+
+    return search
+
+
+def judge_node(
+    workspace: Workspace,
+    goal: Goal,
+    *,
+    result: str = "result",
+    judgment: str = "judgment",
+    llm: Any = None,
+    principal: Principal | None = None,
+) -> Node:
+    """Return a LangGraph node that judges `state[result]` and writes the verdict to `state[judgment]`.
+
+    The verdict is that of `Runtime.evaluate`, logged, with `approval_id` and `unavailable`: what the judge escalates is
+    filed for a person, unless no model could be asked. `approval_node` waits for that person.
+    """
+    runtime = Runtime(workspace, tenant=principal.tenant) if principal else Runtime(workspace)
+
+    async def judge(state: Mapping[str, Any]) -> Update:
+        found = await runtime.evaluate(goal, state[result], llm=llm)
+        filed = None
+        if found.escalated and not found.outage and found.decision_id is not None:
+            title = f"accept a result for {goal.name}?"
+            filed = await asyncio.to_thread(runtime.file_judgment, found.decision_id, title=title)
+        return {judgment: found.model_dump(mode="json") | {"approval_id": filed, "unavailable": found.outage}}
+
+    return judge
+
+
+def approval_node(workspace: Workspace, *, judgment: str = "judgment") -> Node:
+    """Return a LangGraph node that interrupts until a person has answered what `judge_node` filed.
+
+    It writes the answer into `state[judgment]` as `person` ("approved", "rejected", "responded", …) and `comment`. The
+    answer is read from the workspace, where `hive approvals` and the inbox put it: a resumed graph can't make one up.
+    """
+    store = ApprovalStore(workspace)
+
+    async def approval(state: Mapping[str, Any]) -> Update:
+        verdict = dict(state[judgment])
+        id = verdict.get("approval_id")
+        if id is None:
+            return {}
+        request = await asyncio.to_thread(store.get, id)
+        while not request.decided:  # a graph may be resumed before anybody has answered
+            interrupt({"approval_id": id, "title": request.title})
+            request = await asyncio.to_thread(store.get, id)
+        last = request.decisions[-1] if request.decisions else None
+        return {judgment: verdict | {"person": request.status, "comment": last.message if last else None}}
+
+    return approval
+
+
+def _documents(ranking: Ranking, top_k: int) -> list[Document]:
+    return [
+        Document(
+            page_content=hit.excerpt,
+            metadata={
+                "doc_id": hit.doc_id,
+                "chunk_id": hit.chunk_id,
+                "title": hit.title,
+                "heading": hit.heading,
+                "rank": rank,
+                "score": hit.score,
+            },
+        )
+        for rank, hit in enumerate(ranking.hits[:top_k], start=1)
+    ]

@@ -1,0 +1,228 @@
+"""Tools of MCP servers that the settings name, as `NAME__tool`, over stdio or HTTP, through the official SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, suppress
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.agents.tool import NAME, Tool, ToolContext, as_result, make_tool
+from hive_agents.credentials import Secret, is_reference, redacted, resolve
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.memory import ToolResult
+from hive_agents.settings import McpServer
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+CONNECT_SECONDS = 20.0
+CALL_SECONDS = 120.0
+_MOST_PAGES = 50
+
+
+def server_tools(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
+    """Yield the tools of each server of the settings, or why it has none."""
+    for name, settings in workspace.settings.mcp.servers.items():
+        try:
+            server = _server(workspace.root, name, settings.model_dump_json())
+            yield from [server.as_tool(listed) for listed in server.list_tools()]
+        except HiveError as error:
+            yield from error.diagnostics
+
+
+class Server:
+    """One server, started or connected to when it is first needed, and again when it has died."""
+
+    def __init__(self, workspace: Workspace, name: str, settings: McpServer) -> None:
+        self.name, self._settings, self._workspace = name, settings, workspace
+        self._connecting = asyncio.Lock()
+        self._client: Any = None
+        self._closing: asyncio.Event | None = None
+        self._listed: list[Any] | None = None
+
+    def list_tools(self) -> list[Any]:
+        """Return the server's tools. Raises: HIVE-432 where it can't be reached, HIVE-411 without the SDK, HIVE-421."""
+        if self._listed is None:
+            try:
+                self._listed = _in_loop(self._list()).result(CONNECT_SECONDS * 2)
+            except Exception as error:
+                raise self._fault(error) from None
+        return self._listed
+
+    def as_tool(self, listed: Any) -> Tool:
+        """Return one of its tools as ours: *external* unless the server says that it only reads."""
+        hints = listed.annotations
+        reads = bool(hints and hints.read_only_hint)
+        repeatable = reads or bool(hints and hints.idempotent_hint)
+        name = f"{self.name}__{re.sub(r'[^A-Za-z0-9_-]', '_', listed.name)}"
+        if not NAME.fullmatch(name):
+            raise self._fault(ValueError(f'"{name}" is too long, or no name for a tool'))
+        made = make_tool(listed, name=name, call=_refused, side_effect="read" if reads else "external")
+        call = partial(self._called, listed.name, repeatable)
+        return Tool(made.name, made.description, made.parameters, made.side_effect, call, made.policy)
+
+    async def _called(
+        self, name: str, repeatable: bool, arguments: Mapping[str, Any], context: ToolContext, _: Mapping[str, Secret]
+    ) -> ToolResult:
+        """Return the tool's result; a server that died or hangs is a failed call."""
+        if context.again and not repeatable:
+            why = "it may have been carried out before a crash, and the server doesn't say that it may be repeated"
+            return ToolResult(f"{self.name} was not called again: {why}. Ask a person to look.", is_error=True)
+        call = _in_loop(self._call(name, dict(arguments)))
+        try:
+            return as_result(await asyncio.wrap_future(call))
+        except Exception as error:
+            return ToolResult(self._fault(error).diagnostics[0].message, is_error=True)
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+        client = await self._connected()
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                return await client.call_tool(name, arguments)
+        except Exception as error:
+            # An error that the server answers leaves it alive; whatever else happened, the next call begins anew.
+            if not _answered(error):
+                self._drop()
+            raise
+
+    async def _list(self) -> list[Any]:
+        client = await self._connected()
+        found: list[Any] = []
+        cursor = None
+        for _ in range(_MOST_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            found += page.tools
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        return found
+
+    async def _connected(self) -> Any:
+        async with self._connecting:
+            if self._client is None:
+                ready: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+                self._closing = asyncio.Event()
+                _tasks.add(task := asyncio.create_task(self._serve(ready, self._closing)))
+                task.add_done_callback(_tasks.discard)
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    self._client = await ready
+            return self._client
+
+    async def _serve(self, ready: asyncio.Future[Any], closing: asyncio.Event) -> None:
+        """Hold the connection open, in one task: the SDK's scopes begin and end in the same one."""
+        client: Any = None
+        try:
+            async with AsyncExitStack() as stack:
+                client = await stack.enter_async_context(await self._open(stack))
+                ready.set_result(client)
+                await closing.wait()
+        except Exception as error:
+            if not ready.done():
+                ready.set_exception(error)
+        finally:
+            if self._client is client:
+                self._client = None
+
+    async def _open(self, stack: AsyncExitStack) -> Any:
+        mcp = _sdk("mcp")
+        if self._settings.command:
+            program, *arguments = self._settings.command
+            values = self._settings.env.items()
+            env = {key: resolve(self._workspace, text).reveal() if is_reference(text) else text for key, text in values}
+            stdio = _sdk("mcp.client.stdio")
+            started = mcp.StdioServerParameters(
+                command=program, args=arguments, env=env, cwd=self._workspace.root, encoding_error_handler="replace"
+            )
+            path = self._workspace.state_folder("mcp") / f"{self.name}.log"
+            log = stack.enter_context(path.open("a", encoding="utf-8"))
+            return mcp.Client(stdio.stdio_client(started, errlog=log), read_timeout_seconds=CALL_SECONDS)
+        headers = {key: resolve(self._workspace, one).reveal() for key, one in self._settings.headers_ref.items()}
+        client = import_module("httpx2").AsyncClient(headers=headers, timeout=CALL_SECONDS)
+        http = await stack.enter_async_context(client)
+        transport = _sdk("mcp.client.streamable_http").streamable_http_client(self._settings.url, http_client=http)
+        return mcp.Client(transport, read_timeout_seconds=CALL_SECONDS)
+
+    def _drop(self) -> None:
+        if self._closing is not None:
+            self._closing.set()
+        self._client = None
+
+    def _fault(self, error: BaseException) -> HiveError:
+        if isinstance(error, HiveError):
+            return error
+        while isinstance(error, BaseExceptionGroup):  # the SDK's task groups
+            error = error.exceptions[0]
+        if isinstance(error, TimeoutError):
+            told = "it gave no answer in time"
+        elif isinstance(error, FileNotFoundError):
+            told = f"{self._settings.command[0]} is no program here"
+        else:
+            told = f"{type(error).__name__}: {error}"
+        secrets = [text for text in self._settings.env.values() if not is_reference(text) and len(text) > 3]
+        message = redacted(f"the MCP server {self.name} failed: {told}"[:500], secrets)
+        path = f"mcp.servers.{self.name}"
+        fix = f"check {path}; what it wrote is in .hive/mcp/{self.name}.log"
+        return HiveError.of("HIVE-432", message, file="hive.toml", path=path, fix=fix, exit_code=3)
+
+
+def _answered(error: BaseException) -> bool:
+    """Whether the server itself answered with an error, as MCP has them, and goes on."""
+    closed = -32000
+    code = getattr(getattr(error, "error", None), "code", None)
+    return isinstance(code, int) and code != closed
+
+
+def _refused(*_: Any) -> Any:
+    raise AssertionError("calls go through the server")
+
+
+def _sdk(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        why = "the package mcp is not installed, and the settings name MCP servers"
+        raise HiveError.of("HIVE-411", why, fix='pip install "hive-agents[mcp]"') from None
+
+
+@cache
+def _server(root: Path, name: str, settings: str) -> Server:
+    """One for all runs of this process."""
+    return Server(Workspace(root), name, McpServer.model_validate_json(settings))
+
+
+_tasks: set[asyncio.Task[None]] = set()
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """One loop in a thread of its own for all servers: runs come and go, each with a loop of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="hive-mcp", daemon=True)
+    thread.start()
+
+    atexit.register(_end, loop)
+    return loop
+
+
+def _end(loop: asyncio.AbstractEventLoop) -> None:
+    """Let the servers that were started end with this process."""
+
+    async def ended() -> None:
+        for task in list(_tasks):
+            task.cancel()
+        await asyncio.gather(*_tasks, return_exceptions=True)
+
+    with suppress(Exception):
+        asyncio.run_coroutine_threadsafe(ended(), loop).result(3.0)
+
+
+def _in_loop(work: Any) -> Future[Any]:
+    return asyncio.run_coroutine_threadsafe(work, _loop())

@@ -1,0 +1,148 @@
+"""Tools of one's own: marked with `@tool` or LangChain's decorator, in files of the workspace, modules and packages."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+from typing import Any, overload
+
+from hive_agents.agents.bundled import bundled_tools
+from hive_agents.agents.mcp_servers import server_tools
+from hive_agents.agents.tool import Tool, make_tool
+from hive_agents.agents.tools import ToolRegistry
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.trust import is_trusted
+from hive_agents.workspace import Workspace
+
+GROUP = "hive_agents.tools"
+"""Entry points of installed packages: each leads to a tool, or to a module that holds some."""
+
+_log = logging.getLogger(__name__)
+
+
+@overload
+def tool(function: Callable[..., Any]) -> Tool: ...
+@overload
+def tool(**options: Any) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Return a function as a tool that agents can use; it can still be called as the function.
+
+    Its parameters and docstring describe it. `options` are those of `ToolRegistry.register`: `side_effect` ("read",
+    "write", "external"), `policy`, `name`, `description`, `credentials`.
+
+    >>> @tool(side_effect="external")
+    ... def refund(order: str, amount: float) -> str:
+    ...     '''Pay an order back.'''
+    ...     return f"{amount:.2f} for {order}"
+    >>> refund.name, refund.side_effect, refund("o1", 3)
+    ('refund', 'external', '3.00 for o1')
+
+    Raises: HIVE-113, HIVE-105 and HIVE-409, as `ToolRegistry.register`.
+    """
+    if function is None:
+        return lambda marked: make_tool(marked, **options)
+    return make_tool(function, **options)
+
+
+def workspace_tools(workspace: Workspace) -> ToolRegistry:
+    """Return the bundled tools and, where the workspace is trusted, those of its settings, packages and MCP servers.
+
+    What can't be loaded is in the registry's `missing`, and in the log.
+    Raises: HIVE-111 for two tools of one name.
+    """
+    registry = bundled_tools(workspace)
+    settings = workspace.settings
+    if not (settings.tools.python or settings.mcp.servers or entry_points(group=GROUP)):
+        return registry
+    if not is_trusted(workspace):
+        why = "the tools and MCP servers of this workspace are not loaded: it is not trusted on this machine"
+        _miss(registry, [Diagnostic("HIVE-431", why, "hive.toml", "tools", "read them, then run `hive trust`")])
+        return registry
+    for load in (_from_settings, _from_packages, server_tools):
+        for found in load(workspace):
+            if isinstance(found, Diagnostic):
+                _miss(registry, [found])
+            else:
+                registry.register(found)
+    return registry
+
+
+def _miss(registry: ToolRegistry, found: list[Diagnostic]) -> None:
+    for one in found:
+        _log.warning("%s: %s", one.code, one.message)
+    registry.missing += found
+
+
+def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
+    for pattern in workspace.settings.tools.python:
+        if not pattern.endswith(".py"):
+            yield from _loaded(pattern, lambda name=pattern: import_module(name))  # type: ignore[misc]
+            continue
+        paths = [path for path in sorted(workspace.root.glob(pattern)) if path.resolve().is_relative_to(workspace.root)]
+        if not paths:
+            fix = "write tools/*.py, relative to the workspace, or the name of a module"
+            yield _fault(f'no file of the workspace matches "{pattern}"', fix)
+        for path in paths:
+            yield from _loaded(
+                workspace.relative(path),
+                lambda path=path: _module(path, path.read_bytes()),  # type: ignore[misc]
+            )
+
+
+def _from_packages(_: Workspace) -> Iterator[Tool | Diagnostic]:
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        yield from _loaded(f"{point.name} ({point.value})", point.load)
+
+
+def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | Diagnostic]:
+    """The tools of what `load` gives, or why it gives none: code of others may raise anything."""
+    try:
+        found = load()
+        tools: list[Tool | Diagnostic] = list(_tools_in(found))
+    except HiveError as error:
+        return [_fault(f"{shown}: {error.diagnostics[0].message}", error.diagnostics[0].fix or "mend the tool")]
+    except (Exception, SystemExit) as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(shown)]
+        where = f" (line {frames[-1].lineno})" if frames else ""
+        return [_fault(f"{shown} can't be loaded{where}: {type(error).__name__}: {error}", "mend it")]
+    if not tools:
+        return [_fault(f"there is no tool in {shown}", "mark its functions with @hive_agents.tool")]
+    return tools
+
+
+def _tools_in(found: Any) -> Iterator[Tool]:
+    for value in vars(found).values() if isinstance(found, ModuleType) else [found]:
+        if isinstance(value, Tool):
+            yield value
+        elif not isinstance(value, type) and hasattr(value, "ainvoke") and hasattr(value, "args_schema"):
+            yield make_tool(value, side_effect="external")  # LangChain's say nothing about their effects
+
+
+@lru_cache(maxsize=256)
+def _module(path: Path, source: bytes) -> ModuleType:
+    """The module of a file, run once for each state of it."""
+    name = f"hive_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}_{path.stem}"
+    spec = spec_from_loader(name, loader=None, origin=str(path))
+    assert spec is not None
+    module = module_from_spec(spec)
+    module.__file__ = str(path)
+    sys.modules[name] = module  # where dataclasses and pickle look for it
+    try:
+        exec(compile(source, str(path), "exec"), vars(module))
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _fault(message: str, fix: str) -> Diagnostic:
+    return Diagnostic("HIVE-432", message, "hive.toml", "tools.python", fix)

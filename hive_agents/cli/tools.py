@@ -1,0 +1,82 @@
+"""`hive tools`: what agents here may be given to use, one tool at a time, and a call by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import Surface, count, with_surface
+
+HELP = "Tools of this workspace: bundled ones, one's own, those of packages and of MCP servers."
+app = typer.Typer(help=HELP, no_args_is_help=True)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name.")]
+
+
+@app.command("list")
+@with_surface()
+def list_(surface: Surface) -> None:
+    """List the tools with their effects, and why others aren't here."""
+    from hive_agents.agents import workspace_tools
+
+    registry = workspace_tools(surface.workspace)
+    shown = registry.view(sub_agent=True)
+    tools = [
+        {
+            "name": name,
+            "description": shown[name].description.partition("\n")[0],
+            "side_effect": shown[name].side_effect,
+            "policy": shown[name].policy,
+            "sub_agents_only": shown[name].sub_agents_only,
+        }
+        for name in shown.names
+    ]
+    lines = [f"{one['name']} ({one['side_effect']}, {one['policy']}): {one['description']}" for one in tools]
+    surface.warn(registry.missing)
+    missing = [one.to_json() for one in registry.missing]
+    surface.show({"tools": tools, "missing": missing}, *lines, count(len(tools), "tool"))
+
+
+@app.command("show")
+@with_surface()
+def show(surface: Surface, name: NameArgument) -> None:
+    """Show a tool as a model is offered it."""
+    from hive_agents.agents import workspace_tools
+
+    tool = workspace_tools(surface.workspace).view(sub_agent=True)[name]
+    value = {
+        "name": tool.name,
+        "description": tool.description,
+        "side_effect": tool.side_effect,
+        "policy": tool.policy,
+        "parameters": dict(tool.parameters),
+    }
+    parameters = json.dumps(value["parameters"], indent=2, ensure_ascii=False)
+    surface.show(value, f"{tool.name} ({tool.side_effect}, {tool.policy})", tool.description, parameters)
+
+
+@app.command("call")
+@with_surface(as_user="For whom (default: nobody in particular).")
+def call(
+    surface: Surface,
+    name: NameArgument,
+    args: Annotated[str, typer.Option("--args", metavar="JSON", help="An object with the arguments.")] = "{}",
+) -> None:
+    """Call a tool now. Whoever calls it approves of it; its effects are real."""
+    from hive_agents.agents import ToolContext, workspace_tools
+    from hive_agents.errors import HiveError
+    from hive_agents.files import jsontext
+
+    given = jsontext.parse(args, "--args")
+    if not isinstance(given, dict):
+        raise HiveError.of("HIVE-409", "the arguments are no object", fix='write --args \'{"name": "value"}\'')
+    place = surface.workspace
+    tools = workspace_tools(place).view(sub_agent=True)
+    tools[name]  # an unknown name is a wrong command, and no failed call
+    context = ToolContext(place, surface.asker.reader_if_named())
+    result = asyncio.run(tools.call(name, given, context, approved=True))
+    value: dict[str, Any] = {"tool": name, "content": result.content, "is_error": result.is_error}
+    surface.show(value, result.content)
+    raise typer.Exit(1 if result.is_error else 0)

@@ -1,0 +1,96 @@
+"""What a chat model can do, found out by asking it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import aclosing
+from typing import Any
+
+from hive_agents.files import Format
+from hive_agents.llm.chain import Chain
+from hive_agents.llm.endpoint_chat import EndpointModel
+from hive_agents.llm.model import ChatResult, Message, ModelError, Tool, Usage
+from hive_agents.llm.scripted import ScriptedModel
+
+_COLOUR: dict[str, Any] = {
+    "title": "colour",
+    "description": "The colour of the sky.",
+    "type": "object",
+    "properties": {"colour": {"type": "string"}},
+    "required": ["colour"],
+}
+_LOOK = Tool(
+    name="look_at_sky",
+    description="Tells the colour of the sky now.",
+    parameters={"type": "object", "properties": {"place": {"type": "string"}}},
+)
+_ASK = [Message(role="user", content="What colour is a clear sky at noon? Answer with the colour.")]
+_ASK_TOOL = [Message(role="user", content="Call the tool look_at_sky to learn the colour of the sky in Lima.")]
+
+
+class Probe(Format):
+    """What came back. `structured` is how structured answers are had ("tool", "schema", "prompt"), "" where not.
+
+    `error` is the failure's kind and words where the model can't be used, `priced` whether its price is known.
+    """
+
+    name: str
+    ok: bool
+    seconds: float = 0.0
+    structured: str = ""
+    tools: bool = False
+    streams: bool = False
+    priced: bool = False
+    error: str = ""
+    usage: Usage = Usage()
+
+
+async def probe(chain: Chain) -> Probe:
+    """Ask the first model of a chain twice: for a structured answer, and by a stream to call a tool.
+
+    What was remembered of an endpoint's model is found out again. A script isn't asked: its lines would be used up.
+    """
+    model = chain.models[0]
+    if isinstance(model, ScriptedModel):
+        return Probe(name=model.name, ok=True, structured="tool", tools=True, streams=True, priced=True)
+    if isinstance(model, EndpointModel):
+        model.abilities.learn(lambda old: old.model_copy(update={"structured": None, "without": []}))
+    started, usage, structured = time.perf_counter(), Usage(), "tool"
+    try:
+        usage += (await model.complete(_ASK, schema=_COLOUR, deadline=chain.deadline)).usage
+        if isinstance(model, EndpointModel):
+            structured = model.abilities.known.structured or ""
+    except ModelError as error:
+        usage, structured = usage + error.usage, ""
+        if error.outage or error.kind == "refusal":
+            return Probe(name=model.name, ok=False, error=f"{error.kind}: {error.message}", usage=usage)
+    seconds = round(time.perf_counter() - started, 3)
+    streams = tools = False
+    error_told = ""
+    try:
+        result = await _streamed(chain)
+        usage, streams = usage + result.usage, True
+        tools = any(call.name == _LOOK.name for call in result.tool_calls)
+    except ModelError as error:
+        usage += error.usage
+        streams = error.kind == "unsupported"  # it refused the tools, not the stream
+        error_told = "" if structured or streams else f"{error.kind}: {error.message}"
+    return Probe(
+        name=model.name,
+        ok=not error_told,
+        seconds=seconds,
+        structured=structured,
+        tools=tools,
+        streams=streams,
+        priced=usage.priced,
+        error=error_told,
+        usage=usage,
+    )
+
+
+async def _streamed(chain: Chain) -> ChatResult:
+    async with aclosing(chain.models[0].stream(_ASK_TOOL, tools=[_LOOK], deadline=chain.deadline)) as deltas:
+        async for delta in deltas:
+            if delta.result is not None:
+                return delta.result
+    raise ModelError("garbage", f"{chain.name} ended without an answer")

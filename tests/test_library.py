@@ -1,0 +1,126 @@
+"""The library where an event loop runs already, as in a notebook, and in graphs of others."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command
+from typing_extensions import TypedDict
+
+from hive_agents import Goal, Principal, Workspace
+from hive_agents.adapters import HiveRetriever, approval_node, judge_node, search_node
+from hive_agents.approvals import ApprovalStore
+from hive_agents.llm import ModelError, waited
+from tests.copilot.chats import copied_knowledge_base
+
+DOCS = Path(__file__).parent.parent / "docs"
+GUEST, DANA = Principal("acme", "guest"), Principal("acme", "dana", groups=frozenset({"qa"}))
+GOAL = Goal(id="answers", name="Answers")
+
+
+class State(TypedDict, total=False):
+    query: str
+    documents: list[dict[str, Any]]
+    result: dict[str, Any]
+    judgment: dict[str, Any]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return copied_knowledge_base(tmp_path / "w")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.S)
+
+
+async def cell(source: str, names: dict[str, Any]) -> None:
+    """Run a block as a notebook does: beneath a running event loop, with `await` allowed."""
+    code = compile(source, "<cell>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    found = eval(code, names)
+    if inspect.isawaitable(found):
+        await found
+
+
+async def test_every_block_of_the_page_runs_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    found = blocks("library.md", "python")
+    assert len(found) == 3
+    for source in found:
+        await cell(source, names)
+    assert names["reply"]["results"]
+    assert names["run"].row.status == "done"
+    assert names["state"]["__interrupt__"]
+
+
+async def test_code_that_waits_for_a_coroutine_does_so_beneath_a_running_loop() -> None:
+    async def work() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    assert waited(work()) == "done"
+
+
+def test_code_that_waits_for_a_coroutine_does_so_without_a_loop() -> None:
+    async def work() -> str:
+        return "done"
+
+    assert waited(work()) == "done"
+
+
+def test_a_retriever_gives_what_its_principal_may_view(place: Workspace) -> None:
+    dana, guest = (HiveRetriever(workspace=place, principal=one).invoke("recall of a batch") for one in (DANA, GUEST))
+    assert "sops/recall.md" in {document.metadata["doc_id"] for document in dana}
+    assert "sops/recall.md" not in {document.metadata["doc_id"] for document in guest}
+
+
+async def test_a_search_node_writes_plain_passages(place: Workspace) -> None:
+    update = await search_node(place, GUEST)({"query": "rotate a key"})
+    assert update["documents"][0]["doc_id"] == "faqs/rotate.md"
+    assert "second key" in update["documents"][0]["text"]
+
+
+def judged_graph(place: Workspace, llm: Any = None) -> Any:
+    builder = StateGraph(State)
+    builder.add_node("judge", judge_node(place, GOAL, llm=llm, principal=DANA))
+    builder.add_node("approval", approval_node(place))
+    builder.add_edge(START, "judge").add_edge("judge", "approval").add_edge("approval", END)
+    return builder.compile(checkpointer=InMemorySaver())
+
+
+async def test_a_graph_waits_for_the_person_and_not_for_whoever_resumes_it(place: Workspace) -> None:
+    graph, thread = judged_graph(place), {"configurable": {"thread_id": "1"}}
+    waiting = await graph.ainvoke({"result": {"answer": "A lamp."}}, thread)
+    (asked,) = waiting["__interrupt__"]
+    assert (await graph.ainvoke(Command(resume="approved"), thread))["__interrupt__"]
+    ApprovalStore(place).decide(asked.value["approval_id"], "approve", by="dana")
+    done = await graph.ainvoke(Command(resume=True), thread)
+    assert (done["judgment"]["person"], done["judgment"]["action"]) == ("approved", "escalate")
+    assert len(ApprovalStore(place).list()) == 1
+
+
+async def test_an_outage_files_nothing_and_the_graph_goes_on(place: Workspace) -> None:
+    async def down(*_: Any) -> Any:
+        raise ModelError("server", "nobody there")
+
+    done = await judged_graph(place, down).ainvoke({"result": {"answer": "x"}}, {"configurable": {"thread_id": "1"}})
+    assert (done["judgment"]["unavailable"], done["judgment"]["approval_id"]) == (True, None)
+    assert ApprovalStore(place).list() == []
+
+
+def test_naming_the_parts_of_the_library_imports_nothing_heavy() -> None:
+    heavy = "{'langgraph', 'boto3', 'mcp'}"
+    code = f"import sys; from hive_agents import ToolRegistry, tool; print({heavy} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
