@@ -19,7 +19,8 @@ _NUMBERED = re.compile(
 )
 _ITEM = re.compile(r"^(?P<indent>\s*)(?P<mark>[-*+o•·]|\d{1,3}[.)]|\(?[a-z0-9]{1,2}\))\s+(?P<words>\S.*)$")
 _COLUMNS = re.compile(r"\S(?:\t+| {3,})\S")
-_CODE_LINE = re.compile(r"^\s*(?:\$\s|//|/\*|--|;;|<\w|[{}]|\w+\s*[=({].*[;{)}]\s*$|.*[;{}]\s*$|#\S)")
+_CODE_LINE = re.compile(r"^\s*(?:\$\s|//|/\*|;;|<\w|[{}]|\w+\s*[=({].*[;{)}]\s*$|.*[;{}]\s*$|#\S)")
+_SIGN = re.compile(r"[^\w\s.,;:'\"()\-]")
 _LONGEST_HEADING = 90
 
 
@@ -110,15 +111,13 @@ def _is_aligned(block: Sequence[str]) -> bool:
     """Whether the lines mean something as they stand: columns, code, drawings."""
     if _ITEM.match(block[0]) and not any(_COLUMNS.search(line) for line in block):
         return False
-    columns = sum(bool(_COLUMNS.search(line.strip())) for line in block)
-    code = sum(bool(_CODE_LINE.match(line)) for line in block)
-    signs = sum(len(re.findall(r"[^\w\s.,;:'\"()\-]", line)) for line in block)
-    letters = sum(len(re.findall(r"\w", line)) for line in block)
-    return (
-        (len(block) > 1 and columns * 2 >= len(block))
-        or code * 2 > len(block)
-        or (letters > 0 and signs > letters and len(block) > 1)
-    )
+    columns = sum(_COLUMNS.search(line.strip()) is not None for line in block)
+    code = sum(_CODE_LINE.match(line) is not None for line in block)
+    if (len(block) > 1 and columns * 2 >= len(block)) or code * 2 > len(block):
+        return True
+    text = "".join(block)
+    letters = sum(map(str.isalnum, text))
+    return len(block) > 1 and letters > 0 and len(_SIGN.findall(text)) > letters
 
 
 def _indent(block: Sequence[str]) -> int:
@@ -127,6 +126,8 @@ def _indent(block: Sequence[str]) -> int:
 
 def _paragraph(block: Sequence[str]) -> str:
     """Return a paragraph, or a list where its lines begin items; every line stays a line."""
+    if not any(map(_ITEM.match, block)):
+        return plain_lines(escape("\n".join(map(str.strip, block))))
     indent = _indent(block)
     lines: list[str] = []
     depths: list[int] = []

@@ -47,7 +47,8 @@ def test_a_line_of_plain_text_is_a_heading_only_where_it_is_underlined_or_number
     imported = read("a.txt", text)
     assert imported.title == "User's guide"
     assert imported.markdown == (
-        "# User's guide\n\nSome words in a paragraph\nthat goes on.\n\nINTRODUCTION\n\n## 2.1 Installing it\n\nWords.\n\n"
+        "# User's guide\n\nSome words in a paragraph\nthat goes on.\n\nINTRODUCTION\n\n"
+        "## 2.1 Installing it\n\nWords.\n\n"
         "## Sub part\n\nRight below.\n"
     )
 
