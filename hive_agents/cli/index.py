@@ -4,13 +4,13 @@ from typing import Annotated, Any
 
 import typer
 
+from hive_agents.cli.configs import INTERRUPTED
 from hive_agents.cli.surface import (
     Surface,
     count,
     styled,
     with_surface,
 )
-from hive_agents.cli.configs import INTERRUPTED
 from hive_agents.text import safe_line
 
 
