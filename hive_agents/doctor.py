@@ -209,7 +209,7 @@ def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
         doc_id for (doc_id, labels), may_not in zip(documents, hidden, strict=True) if may_not and not labels.fault
     ]
     if unseen:
-        fix = "give them tenant and view in the front matter (`hive import --tenant T --view tenant`), or a grant in access/"
+        fix = "give them tenant and view (`hive import --tenant T --view tenant`), or a grant in access/"
         if not rules.principals:
             fix = 'access/ names nobody: set mode = "open" under [access] in hive.toml, and you see all of them'
         message = f"nobody but a tenant's admins can see {len(unseen)} of {len(documents)} documents: {_first(unseen)}"
