@@ -20,6 +20,7 @@ _NUMBERED = re.compile(
 _ITEM = re.compile(r"^(?P<indent>\s*)(?P<mark>[-*+o•·]|\d{1,3}[.)]|\(?[a-z0-9]{1,2}\))\s+(?P<words>\S.*)$")
 _COLUMNS = re.compile(r"\S(?:\t+| {3,})\S")
 _CODE_LINE = re.compile(r"^\s*(?:\$\s|//|/\*|;;|<\w|[{}]|\w+\s*[=({].*[;{)}]\s*$|.*[;{}]\s*$|#\S)")
+_LONG_RULE, _RUN, _WORD = 10, re.compile(r"([^\w\s])\1{3,}"), re.compile(r"\w")
 _SIGN = re.compile(r"[^\w\s.,;:'\"()\-]")
 _LONGEST_HEADING = 90
 
@@ -37,6 +38,11 @@ def text_as_markdown(text: str) -> str:
 
 def _lines(text: str) -> list[str]:
     return [line.expandtabs(8).rstrip() for line in text.split("\n")]
+
+
+def _short_rule(line: str) -> str:
+    """Return a line of signs alone with its long runs made short: 72 stars say no more than three."""
+    return line if len(line) < _LONG_RULE or _WORD.search(line) else _RUN.sub(r"\1\1\1", line)
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
@@ -91,9 +97,9 @@ def _markdown(blocks: Sequence[list[str]]) -> Iterator[str]:
         elif (heading := _numbered(block)) is not None:
             yield heading
         elif aligned:
-            code = [*code, "", *block] if code else list(block)
+            code += ["", *map(_short_rule, block)] if code else map(_short_rule, block)
         else:
-            yield _paragraph(block)
+            yield _paragraph([_short_rule(line) for line in block])
     if code:
         yield fence("\n".join(code))
 
