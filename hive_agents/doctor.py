@@ -237,6 +237,9 @@ def _permissions(workspace: Workspace) -> Iterator[Check]:
 
 def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
     """Tenants that nobody declared, labels that can't be read, and documents that nobody can see."""
+    if workspace.settings.access.mode == "open":
+        yield from _open(rules)
+        return
     documents = _labelled(workspace)
     named = {one.tenant for one in rules.principals.values()} | {one.tenant for one in rules.grants}
     for name in sorted(named - set(rules.admins)):
@@ -251,11 +254,29 @@ def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
         doc_id for (doc_id, labels), may_not in zip(documents, hidden, strict=True) if may_not and not labels.fault
     ]
     if unseen:
-        fix = "give them tenant and view in the front matter, or a grant in access/"
+        fix = "give them tenant and view (`hive import --tenant T --view tenant`), or a grant in access/"
+        if not rules.principals:
+            fix = 'access/ names nobody: set mode = "open" under [access] in hive.toml, and you see all of them'
         message = f"nobody but a tenant's admins can see {len(unseen)} of {len(documents)} documents: {_first(unseen)}"
         yield Check("permissions", "warn", message, fix)
     elif documents:
         yield Check("permissions", "ok", f"each of {len(documents)} documents has readers")
+
+
+def _open(rules: AccessRules) -> Iterator[Check]:
+    if rules.principals:
+        message = "access.mode is open although access/ names people: whoever works on this machine reads everything"
+        yield Check("permissions", "warn", message, 'take mode = "open" out of hive.toml')
+    else:
+        yield Check("permissions", "ok", "access.mode is open: whoever works on this machine reads every document")
+
+
+def nobody_sees(workspace: Workspace) -> bool:
+    """Return whether there are documents, and none of them has a reader: a tenant's admins apart, nobody sees any."""
+    if workspace.settings.access.mode == "open":
+        return False
+    documents = _labelled(workspace)
+    return bool(documents) and bool(AccessRules.load(workspace).unseen(documents).all())
 
 
 def _labelled(workspace: Workspace) -> list[tuple[str, AccessLabels]]:

@@ -21,6 +21,12 @@ _GENERIC_FIELDS = {
 }
 
 
+_OPEN = """\
+[access]
+mode = "open"   # you, on this machine, read every document; take it out once access/ names people (docs/copilot.md)
+"""
+
+
 def init_workspace(folder: Path, *, empty: bool = False) -> Path:
     """Raises: HIVE-409 for a folder that isn't empty, HIVE-403 where nothing can be written."""
     path = folder.resolve()
@@ -39,6 +45,7 @@ def init_workspace(folder: Path, *, empty: bool = False) -> Path:
             (path / "documents").mkdir()
             _generic(path)
             _documents_once(path)
+            atomic_write_text(path / "hive.toml", _OPEN)
         atomic_symlink(path / "configs" / "active.json", "v1.json")
     trust(Workspace(path))
     return path

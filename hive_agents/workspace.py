@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,9 @@ class Workspace:
 
     Raises: HIVE-410 when `root` has no `collections/`.
     """
+
+    waiting: Callable[[str], None] | None = None
+    """Told who holds the lock, once a wait for it takes over a second."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root).resolve()
@@ -103,7 +106,7 @@ class Workspace:
     @contextmanager
     def exclusive(self, what: str, timeout: float = 30.0) -> Iterator[None]:
         """One writer at a time over index, deployments and golden set; the second waits, then gets HIVE-402."""
-        with locked(self.state / "write.lock", what, timeout):
+        with locked(self.state / "write.lock", what, timeout, waiting=self.waiting):
             yield
 
     def __repr__(self) -> str:

@@ -62,7 +62,21 @@ def command(
         refresh = partial(keep_fresh, place, surface, told=False)
         Conversation(chat, console(), list(filters or []), doc, refresh).run()
         return
-    surface.show(*_asked(chat, text, doc=doc, filters=filters or [], cursor=cursor))
+    value, *shown = _asked(chat, text, doc=doc, filters=filters or [], cursor=cursor)
+    surface.show(value, *shown)
+    if not value["results"] and surface.asker.token_holder() is None:
+        _explain_missing(surface)
+
+
+def _explain_missing(surface: Surface) -> None:
+    """Tell the workspace's owner, who alone may know, why nothing is found by anybody."""
+    from hive_agents.doctor import nobody_sees
+    from hive_agents.errors import Diagnostic
+
+    if nobody_sees(surface.workspace):
+        message = "none of the documents has a tenant and readers, so that nobody may see any of them"
+        fix = "give them `hive import --tenant T --view tenant`, or a grant in access/; `hive doctor` says more"
+        surface.warn([Diagnostic("HIVE-409", message, "documents", fix=fix, severity="warning")])
 
 
 def _asked(chat: Chat, text: str, *, doc: str | None, filters: list[str], cursor: str | None) -> tuple[Any, ...]:

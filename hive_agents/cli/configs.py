@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hive_agents.text import count
+
+INTERRUPTED = "what is embedded is kept, and searches use the index as it was; run `hive index` to go on"
+WORTH_TELLING = 3.0
+
 if TYPE_CHECKING:
     from hive_agents.cli.surface import Surface
     from hive_agents.evaluation import GoldenSet
@@ -46,17 +51,26 @@ def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> 
 
 def refresh_index(workspace: Workspace, surface: Surface, *, told: bool = True) -> None:
     """What is measured is measured on the documents as they are now."""
-    from hive_agents.retrieval import build_index
+    from hive_agents.cli.progress import duration
+    from hive_agents.errors import Diagnostic
+    from hive_agents.retrieval import build_index, pending_work
 
-    with surface.progress() as progress:
+    work = pending_work(workspace)
+    if told and work.seconds > WORTH_TELLING:
+        which = "isn't built yet" if work.first else "isn't up to date"
+        spent = f"about {duration(work.seconds)} on one core, less where embeddings are kept"
+        surface.say(f"the index {which}: {count(work.documents, 'document')} to read, {spent}")
+    with surface.progress(INTERRUPTED) as progress:
         report = build_index(workspace, progress)
     if not told:
         surface.warn(warning for warning in report.warnings if warning.code == "HIVE-407")
         return
     surface.warn(report.warnings)
+    for name in report.waiting:
+        message = f'collection "{name}" changed; searches use the index as it was until the new one is proved'
+        fix = 'run `hive index` to prove it, or `hive index --accept --reason "…"` to switch now'
+        surface.warn([Diagnostic("HIVE-406", message, f"collections/{name}.json", fix=fix, severity="warning")])
     for skipped in report.skipped:
-        from hive_agents.errors import Diagnostic
-
         surface.warn(
             [Diagnostic("HIVE-108", skipped["message"], skipped["file"], line=skipped["line"], severity="warning")]
         )

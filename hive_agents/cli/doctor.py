@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,8 +11,15 @@ _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @with_surface()
-def command(surface: Surface) -> None:
+def command(
+    surface: Surface,
+    documents: Annotated[
+        bool, typer.Option("--documents", help="Only the documents: twins, versions, boilerplate, empty, huge, stale.")
+    ] = False,
+) -> None:
     """Check everything: settings with their sources, model, index, active config, permissions, audit log, disk."""
+    if documents:
+        _show_documents(surface)
     from hive_agents.doctor import examine
     from hive_agents.errors import HiveError
     from hive_agents.settings import describe_settings
@@ -32,4 +39,22 @@ def command(surface: Surface) -> None:
     lines += [f"     {one.key} = {one.value} ({one.source})" for one in settings if one.source != "default"]
     value = {"ok": ok, "checks": [vars(check) for check in checks], "settings": [vars(one) for one in settings]}
     surface.show(value, *lines)
+    raise typer.Exit(0 if ok else 1)
+
+
+def _show_documents(surface: Surface) -> None:
+    from hive_agents.importing import examine_documents
+
+    with surface.progress() as progress:
+        findings = examine_documents(surface.workspace, progress)
+    ok = all(finding.status != "fail" for finding in findings)
+    lines: list[Any] = []
+    for finding in findings:
+        lines.append(styled(f"{finding.status:4} ", _STYLES[finding.status]) + f"{finding.name}: {finding.message}")
+        lines += [f"     {', '.join(group[:4])}{' …' if len(group) > 4 else ''}" for group in finding.documents[:5]]
+        if len(finding.documents) > 5:
+            lines.append(f"     … and {len(finding.documents) - 5} more groups")
+        if finding.fix:
+            lines.append(f"     fix: {finding.fix}")
+    surface.show({"ok": ok, "findings": [vars(finding) for finding in findings]}, *lines)
     raise typer.Exit(0 if ok else 1)

@@ -40,7 +40,7 @@ def command(
     metadata = _labels(tenant or [], view or [])
 
     def once(given: Sequence[str], revision: str | None) -> ImportReport:
-        with surface.progress() as progress:
+        with surface.progress("what is imported stays; run the command again to go on") as progress:
             report = import_sources(
                 place,
                 given,

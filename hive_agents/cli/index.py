@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hive_agents.cli.configs import INTERRUPTED
 from hive_agents.cli.surface import (
     Surface,
     count,
@@ -33,7 +34,7 @@ def command(
     if accept and not reason:
         raise HiveError.of("HIVE-409", "--accept needs a reason", fix='add --reason "…"')
     place = surface.workspace
-    with surface.progress() as progress:
+    with surface.progress(INTERRUPTED) as progress:
         report = build_index(place, progress, write_seed=write_seed, accept=accept)
     surface.warn(report.warnings)
     if accept and reason:

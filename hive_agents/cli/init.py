@@ -19,4 +19,7 @@ def command(
 
     path = init_workspace(folder, empty=empty)
     step = "hive import PATH" if empty else "hive index"
-    surface.show({"path": str(path)}, f"made a workspace in {path}", f"next: cd {folder} && {step}")
+    lines = [f"made a workspace in {path}"]
+    if empty:
+        lines.append("you read every document here, and only on this machine (access.mode = open in hive.toml)")
+    surface.show({"path": str(path)}, *lines, f"next: cd {folder} && {step}")

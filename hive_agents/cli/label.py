@@ -1,34 +1,36 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import (
-    GoldenOption,
-    Surface,
-    console,
-    count,
-    styled,
-    with_surface,
-)
+from hive_agents.cli.surface import GoldenOption, Surface, count, with_surface
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rich.console import Console
-
-    from hive_agents.retrieval import Hit
+    from hive_agents.cli.labelling import Judged
+    from hive_agents.evaluation import LabelYield
+    from hive_agents.workspace import Workspace
 
 ListOption = list[str] | None
-HELP = "r relevant: answers it · d distractor: looks right, misleads · i irrelevant · s skip · q stop here"
-KEYS = {"r": "relevant", "d": "distractors", "i": "irrelevant"}
 
 
 @with_surface()
 def command(
     surface: Surface,
-    query: Annotated[str, typer.Argument(help="The question, in a reader's words.")],
+    query: Annotated[str | None, typer.Argument(help="The question, in a reader's words.")] = None,
+    questions: Annotated[
+        Path | None, typer.Option("--questions", metavar="FILE", help="Label many: one question a line.")
+    ] = None,
+    chat: Annotated[bool, typer.Option("--chat", help="Label the questions that were asked in chats.")] = False,
+    suggest: Annotated[
+        int | None,
+        typer.Option("--suggest", metavar="N", min=1, help="Write N questions from headings, for training only."),
+    ] = None,
+    all_of_them: Annotated[
+        bool, typer.Option("--all", help="Don't stop when more labels would change little.")
+    ] = False,
     relevant: Annotated[ListOption, typer.Option("--relevant", "-r", metavar="DOC", help="Answers it.")] = None,
     distractor: Annotated[ListOption, typer.Option("--distractor", "-d", metavar="DOC", help="Misleads.")] = None,
     irrelevant: Annotated[ListOption, typer.Option("--irrelevant", "-i", metavar="DOC", help="Neither.")] = None,
@@ -37,75 +39,171 @@ def command(
     collection: Annotated[str | None, typer.Option("--collection", help="Default: the only one.")] = None,
     golden: GoldenOption = None,
 ) -> None:
-    """Label a query: shows what both lanes find, asks about each document, and writes the golden set."""
-    from hive_agents.access import local_user
+    """Label questions: shows what both lanes find, a page at a time, asks about it, and writes the golden set."""
     from hive_agents.cli.configs import refresh_index
-    from hive_agents.evaluation import FILE, load_golden, pool, save_label
+    from hive_agents.cli.labelling import Judged
+    from hive_agents.errors import HiveError
     from hive_agents.retrieval import load_collection
-    from hive_agents.verification import accept, is_accepted
 
     place = surface.workspace
+    if sum([query is not None, questions is not None, chat, suggest is not None]) != 1:
+        fix = 'hive label "how do I …", or --questions FILE, --chat, --suggest N'
+        raise HiveError.of("HIVE-409", "what is to be labelled?", fix=fix)
     schema = load_collection(place, collection)
     refresh_index(place, surface)
-    chosen: dict[str, list[str]] = {
-        "relevant": list(relevant or []),
-        "distractors": list(distractor or []),
-        "irrelevant": list(irrelevant or []),
-    }
-    complete = irrelevant is not None
-    hits = pool(place.engine(), query, schema.name)
-    if not any(chosen.values()):
-        complete = _ask(query, hits, chosen)
-    if not any(chosen.values()):
-        surface.show({"query_id": None, **chosen}, "nothing was marked, so nothing was written")
-        return
-    path = golden or place.root / FILE
-    trusted = not path.exists() or is_accepted(place, load_golden(place, golden))
-    entry = save_label(
-        place,
-        query,
-        schema.name,
-        relevant=chosen["relevant"],
-        distractors=chosen["distractors"],
-        irrelevant=chosen["irrelevant"] if complete else None,
-        tags=tag or (),
-        split=split,
-        path=golden,
-    )
-    if trusted:
-        accept(place, load_golden(place, golden), local_user(), "hive label")
-    written = {name: entry.get(name, []) for name in chosen}
-    counts = ", ".join(f"{len(labels)} {name}" for name, labels in written.items())
-    partly = "" if complete else "; not fully judged, so what is irrelevant isn't kept"
-    surface.show({"query_id": entry["id"], **written}, f"{entry['id']}: {counts}{partly}")
+    session = _Session(surface, schema.name, golden, tag or [], split)
+    if suggest is not None:
+        session.suggest(suggest)
+    elif query is None:
+        session.ask_all(_read(questions) if questions is not None else _asked_in_chats(surface), all_of_them)
+    else:
+        given = Judged(list(relevant or []), list(distractor or []), list(irrelevant or []), irrelevant is not None)
+        named = given.relevant or given.distractors or given.irrelevant
+        session.show_one(query, given if named else session.ask(query))
 
 
-def _ask(query: str, hits: Sequence[Hit], chosen: dict[str, list[str]]) -> bool:
-    """Ask about each document; True when every one was answered. The end of input counts as q."""
-    err = console(stderr=True)
-    err.print(styled(f"\n{query}", "bold") + f"   {count(len(hits), 'document')}")
-    err.print(HELP)
-    complete = True
-    for number, hit in enumerate(hits, start=1):
-        err.print(styled(f"\n{number}. {hit.doc_id}", "bold") + f"  {hit.heading}")
-        err.print(f"   {hit.excerpt}", style="dim")
-        answer = _answer(err)
-        if answer == "q":
-            return False
-        if answer == "s":
-            complete = False
-        else:
-            chosen[KEYS[answer]].append(hit.doc_id)
-    return complete and bool(hits)
+class _Session:
+    """Labels go into one golden set, each question's as soon as it is answered."""
+
+    def __init__(
+        self, surface: Surface, collection: str, golden: Path | None, tags: list[str], split: str | None
+    ) -> None:
+        self._surface = surface
+        self._place: Workspace = surface.workspace
+        self._engine = self._place.engine()
+        self._collection = collection
+        self._golden = golden
+        self._tags = tags
+        self._split = split
+
+    def ask(self, query: str) -> Judged:
+        from hive_agents.cli.labelling import LabelPages
+        from hive_agents.evaluation import pool
+
+        def text_of(doc_id: str) -> str:
+            return (self._place.documents / doc_id).read_text(encoding="utf-8", errors="replace")
+
+        return LabelPages(query, pool(self._engine, query, self._collection), text_of).ask()
+
+    def show_one(self, query: str, judged: Judged) -> None:
+        value = self._saved(query, judged)
+        if value is None:
+            labels: dict[str, list[str]] = {"relevant": [], "distractors": [], "irrelevant": []}
+            self._surface.show({"query_id": None, **labels}, "nothing was marked, so nothing was written")
+            return
+        counts = ", ".join(f"{len(value[name])} {name}" for name in ("relevant", "distractors", "irrelevant"))
+        partly = "" if judged.complete else "; not fully judged, so what is irrelevant isn't kept"
+        self._surface.show(value, f"{value['query_id']}: {counts}{partly}")
+
+    def ask_all(self, questions: list[str], all_of_them: bool) -> None:
+        """Ask question after question; what they can show together is told on the way."""
+        from hive_agents.evaluation import LabelYield, open_questions
+
+        worth = LabelYield(self._engine, self._collection)
+        labelled = self._labelled(worth)
+        left = open_questions(questions, labelled)
+        written, why = [], "every question is labelled"
+        for number, question in enumerate(left, start=1):
+            self._surface.say(f"\nquestion {number} of {len(left)}")
+            judged = self.ask(question)
+            value = self._saved(question, judged)
+            if value is not None:
+                written.append(value)
+                self._count(worth, value["query_id"])
+                self._surface.say(worth.told())
+            if judged.stop:
+                why = "you stopped; labelled questions are kept, and the same command goes on with the others"
+                break
+            enough = None if all_of_them else worth.enough()
+            if enough is not None and number < len(left):
+                why = f"{enough} (--all goes on)"
+                break
+        value = {"queries": written, "open": len(left) - len(written), "stopped": why}
+        self._surface.show(value, f"{count(len(written), 'question')} labelled: {why}")
+
+    def suggest(self, most: int) -> None:
+        """Write questions made from headings: split train, marked as generated, with the document they come from."""
+        from hive_agents.cli.labelling import Judged
+        from hive_agents.evaluation import GENERATED, suggest
+
+        if self._split not in (None, "train"):
+            from hive_agents.errors import HiveError
+
+            message = f"generated questions are for training, not for {self._split}"
+            raise HiveError.of("HIVE-409", message, fix="leave --split out; label real questions for the other splits")
+        self._split, self._tags = "train", [*self._tags, GENERATED]
+        made = suggest(self._engine, self._collection, most, self._labelled(None))
+        written = [self._saved(one.question, Judged(relevant=[one.doc_id])) for one in made]
+        lines = [f"  {one.question}  {one.doc_id}" for one in made[:20]]
+        more = [f"  … and {len(made) - 20} more"] if len(made) > 20 else []
+        told = f"{count(len(made), 'question')} written from headings, for training only (tag {GENERATED})"
+        self._surface.show({"queries": written, "split": "train", "tag": GENERATED}, told, *lines, *more)
+
+    def _labelled(self, worth: LabelYield | None) -> list[str]:
+        """Return the questions that the golden set has, and count those of people into what they can show."""
+        from hive_agents.evaluation import FILE, GENERATED, load_golden
+
+        if not (self._golden or self._place.root / FILE).exists():
+            return []
+        known = load_golden(self._place, self._golden)
+        for query in known if worth is not None else ():
+            if worth is not None and GENERATED not in query.tags:
+                worth.add(query)
+        return known.texts
+
+    def _count(self, worth: LabelYield, query_id: str) -> None:
+        from hive_agents.evaluation import load_golden
+
+        worth.add(next(query for query in load_golden(self._place, self._golden) if query.id == query_id))
+
+    def _saved(self, query: str, judged: Judged) -> dict[str, Any] | None:
+        """Write a question's labels; None where nothing was marked."""
+        from hive_agents.access import local_user
+        from hive_agents.evaluation import FILE, load_golden, save_label
+        from hive_agents.verification import accept, is_accepted
+
+        if not (judged.relevant or judged.distractors or judged.irrelevant):
+            return None
+        path = self._golden or self._place.root / FILE
+        trusted = not path.exists() or is_accepted(self._place, load_golden(self._place, self._golden))
+        entry = save_label(
+            self._place,
+            query,
+            self._collection,
+            relevant=judged.relevant,
+            distractors=judged.distractors,
+            irrelevant=judged.irrelevant if judged.complete else None,
+            tags=self._tags,
+            split=self._split,
+            path=self._golden,
+        )
+        if trusted:
+            accept(self._place, load_golden(self._place, self._golden), local_user(), "hive label")
+        labels = {name: entry.get(name, []) for name in ("relevant", "distractors", "irrelevant")}
+        return {"query_id": entry["id"], **labels}
 
 
-def _answer(err: Console) -> str:
-    while True:
-        try:
-            answer = str(typer.prompt("   r/d/i/s/q", err=True)).strip().lower()[:1]
-        except typer.Abort:
-            err.print("")
-            return "q"
-        if answer in (*KEYS, "s", "q"):
-            return answer
-        err.print(HELP)
+def _read(file: Path) -> list[str]:
+    """Return the questions of a file, one a line. Raises: HIVE-409 where there is no such file."""
+    from hive_agents.errors import HiveError
+
+    try:
+        lines = file.expanduser().read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        raise HiveError.of("HIVE-409", f"there is no {file}", fix="name a file with one question a line") from None
+    return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+
+
+def _asked_in_chats(surface: Surface) -> list[str]:
+    """Return what was asked in chats, oldest first: of everybody for the owner, else of the token's holder."""
+    return list(_chat_log(surface))
+
+
+def _chat_log(surface: Surface) -> Iterator[str]:
+    from hive_agents.store import connected
+
+    holder = surface.asker.token_holder()
+    where, values = ("", ()) if holder is None else (" WHERE tenant = ? AND user = ?", (holder.tenant, holder.user))
+    with connected(surface.workspace.database) as connection:
+        for row in connection.execute(f"SELECT text FROM turns{where} ORDER BY at", values):
+            yield row[0]

@@ -37,6 +37,7 @@ ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name
 
 WHO_ASKS = "Who asks (default: the local user)."
 PROGRESS_AFTER = 1.0
+TOLD_EVERY = 10.0
 
 
 class Surface:
@@ -69,7 +70,14 @@ class Surface:
         """As `workspace`, for the command that is about trust itself."""
         from hive_agents import Workspace
 
-        return Workspace(self._folder) if self._folder is not None else Workspace.find()
+        found = Workspace(self._folder) if self._folder is not None else Workspace.find()
+        found.waiting = lambda holder: self.say(f"waiting: {holder}")
+        return found
+
+    def say(self, line: str) -> None:
+        """Tell a person on stderr what is going on."""
+        if not self.quiet:
+            console(stderr=True).print(line)
 
     @cached_property
     def asker(self) -> Asker:
@@ -97,11 +105,30 @@ class Surface:
             err.print(told, style=style, soft_wrap=True)
 
     @contextmanager
-    def progress(self) -> Iterator[Callable[[str, int, int], None]]:
-        """A callback (what, done, total) that draws a bar on stderr once the work takes over a second."""
-        if self.quiet or self.as_json or not sys.stderr.isatty():
-            yield lambda what, done, total: None
-            return
+    def progress(self, kept: str | None = None) -> Iterator[Callable[[str, int, int], None]]:
+        """A callback (what, done, total) that tells on stderr how far the work is, once it takes over a second.
+
+        A terminal shows a bar, anything else a line every ten seconds. `kept` is what an interruption says: what is
+        kept, and how to go on.
+        """
+        try:
+            if self.quiet:
+                yield lambda what, done, total: None
+            elif sys.stderr.isatty() and not self.as_json:
+                with self._bars() as report:
+                    yield report
+            else:
+                from hive_agents.cli.progress import told_now_and_then
+
+                with told_now_and_then(self.say, first=PROGRESS_AFTER, every=TOLD_EVERY) as report:
+                    yield report
+        except KeyboardInterrupt:
+            if kept is not None:
+                self.say(f"\ninterrupted: {kept}")
+            raise
+
+    @contextmanager
+    def _bars(self) -> Iterator[Callable[[str, int, int], None]]:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

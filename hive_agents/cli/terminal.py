@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_UNWRAPPED = 100_000
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console on which text is shown as it is: what a user wrote is never markup, and moves no cursor."""
     from rich.console import Console
@@ -29,7 +32,19 @@ def console(*, stderr: bool = False) -> Console:
                 # Rich's own controls, of a bar that is drawn again, are apart from all text.
                 yield part if part.control else Segment(shown(part.text), part.style)
 
-    return Plain(stderr=stderr, markup=False, emoji=False, highlight=False)
+    class Piped(Plain):
+        """For a program, a file or a pager: no line is wrapped, and none filled up with blanks."""
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            with self.capture() as captured:
+                super().print(*objects, **options)
+            self.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+            self.file.flush()
+
+    stream = sys.stderr if stderr else sys.stdout
+    if stream.isatty():
+        return Plain(stderr=stderr, markup=False, emoji=False, highlight=False)
+    return Piped(stderr=stderr, width=_UNWRAPPED, markup=False, emoji=False, highlight=False)
 
 
 def write(text: str, *, err: bool = False, end: str = "\n") -> None:

@@ -15,6 +15,10 @@ from .golden import (
     GoldenSet as GoldenSet,
     load_golden as load_golden,
 )
+from .label_yield import (
+    LabelYield as LabelYield,
+    open_questions as open_questions,
+)
 from .labelling import (
     pool as pool,
     question_key as question_key,
@@ -34,4 +38,9 @@ from .statistics import (
     one_sided_p_value as one_sided_p_value,
     paired_difference as paired_difference,
     spent_alpha as spent_alpha,
+)
+from .suggesting import (
+    GENERATED as GENERATED,
+    Suggestion as Suggestion,
+    suggest as suggest,
 )

@@ -22,14 +22,19 @@ _UNSEEN = re.compile("[\u115f\u1160\u3164\uffa0]")
 
 def pool(engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH) -> list[Hit]:
     """The documents that either lane would return, each once with its best passage, in turn from both lanes."""
-    methods = ["keyword", "vector"] if engine.index(collection).embedding_model else ["keyword"]
-    rankings = [engine.search(query, _single_lane(method, collection, depth)).hits for method in methods]
+    rankings = lanes(engine, query, collection, depth)
     pooled: dict[str, Hit] = {}
     for rank in range(max((len(hits) for hits in rankings), default=0)):
         for hits in rankings:
             if rank < len(hits):
                 pooled.setdefault(hits[rank].doc_id, hits[rank])
     return list(pooled.values())
+
+
+def lanes(engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH) -> list[tuple[Hit, ...]]:
+    """Return what each lane finds alone: words, and meaning where there is an embedding model."""
+    methods = ["keyword", "vector"] if engine.index(collection).embedding_model else ["keyword"]
+    return [tuple(engine.search(query, _single_lane(method, collection, depth)).hits) for method in methods]
 
 
 def _single_lane(method: str, collection: str, depth: int) -> RetrievalConfig:

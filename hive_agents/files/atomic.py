@@ -6,12 +6,15 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hive_agents.errors import HiveError
-from hive_agents.files.guarded import make_folder, opened, parent_of, unlinked
+from hive_agents.files.guarded import make_folder, opened, parent_of, read_bytes, remove, unlinked
+
+_SILENT_SECONDS = 1.0
 
 
 def atomic_write(path: Path, data: bytes, *, mode: int | None = None) -> None:
@@ -62,26 +65,55 @@ def append_line(path: Path, line: str) -> None:
 
 
 @contextmanager
-def locked(path: Path, what: str, timeout: float = 30.0) -> Iterator[None]:
-    """Hold the lock file `path`; `what` says in HIVE-402, which a second process gets after its wait, who holds it."""
+def locked(
+    path: Path, what: str, timeout: float = 30.0, *, waiting: Callable[[str], None] | None = None
+) -> Iterator[None]:
+    """Hold the lock file `path`; a second process gets HIVE-402 after its wait.
+
+    `what` is what the holder does. `waiting` is called, once a wait takes over a second, with who holds the lock.
+    """
     from filelock import FileLock, Timeout
+
+    holder = path.with_suffix(".holder")
 
     with disk_errors(path):
         make_folder(path.parent, 0o700)
         lock = FileLock(unlinked(path), mode=0o600)
         try:
-            lock.acquire(timeout=timeout)
+            patience = min(timeout, _SILENT_SECONDS) if waiting is not None else timeout
+            try:
+                lock.acquire(timeout=patience)
+            except Timeout:
+                if waiting is None or patience == timeout:
+                    raise
+                waiting(_told(holder, what))
+                lock.acquire(timeout=timeout - patience)
         except Timeout:
             raise HiveError.of(
                 "HIVE-402",
-                f"another process is {what} (waited {timeout:.0f} s)",
+                f"{_told(holder, what)} (waited {timeout:.0f} s)",
                 file=f"{path.parent.name}/{path.name}",
                 fix="wait until it has finished, then run the command again",
             ) from None
     try:
+        with suppress(OSError, HiveError):  # it is told, no more
+            doing = f"{what} (process {os.getpid()}, since {time.strftime('%H:%M:%S')})"
+            with os.fdopen(opened(holder, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
+                file.write(doing.encode())
         yield
     finally:
+        with suppress(OSError, HiveError):
+            remove(holder)
         lock.release()
+
+
+def _told(holder: Path, what: str) -> str:
+    """Return who holds a lock, as its holder wrote it."""
+    try:
+        doing = read_bytes(holder).decode()
+    except (OSError, UnicodeDecodeError, HiveError):
+        doing = ""
+    return f"another process is {doing or what}"
 
 
 @contextmanager

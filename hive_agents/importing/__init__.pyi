@@ -3,6 +3,10 @@ from .conversion import (
     convert as convert,
     convert_bytes as convert_bytes,
 )
+from .examining import (
+    Finding as Finding,
+    examine_documents as examine_documents,
+)
 from .imported import (
     Imported as Imported,
     ImportFailure as ImportFailure,

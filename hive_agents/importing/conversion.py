@@ -72,7 +72,12 @@ def kind_of(name: str) -> str | None:
     """
     inner = PurePath(name[:-3] if name.lower().endswith(".gz") else name)
     known = KINDS.get(inner.suffix.lower())
-    return known or ("text" if _PLAIN.match(inner.name) or not inner.suffix else None)
+    return known or ("text" if is_plain_name(inner.name) or not inner.suffix else None)
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether every project has a text of this name, such as README or copyright."""
+    return _PLAIN.match(name) is not None
 
 
 def convert(path: Path, kind: str | None = None) -> Imported:

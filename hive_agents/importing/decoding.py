@@ -26,7 +26,7 @@ def decode(data: bytes, declared: str | None = None) -> str:
     index with words that nobody can search for.
     Raises: ImportFailure for anything else.
     """
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), declared or "utf-8")
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), declared or _escaped(data) or "utf-8")
     try:
         text = data.decode(encoding).removeprefix("\ufeff")
     except LookupError:
@@ -42,3 +42,10 @@ def decode(data: bytes, declared: str | None = None) -> str:
     if len(_CONTROL.findall(text)) > len(text) // 200:
         raise ImportFailure("holds binary data, not text; does its suffix fit?")
     return _CONTROL.sub("", re.sub(r"\r\n?|[\f\v\x85\u2028\u2029]", "\n", text))
+
+
+def _escaped(data: bytes) -> str | None:
+    """Return the encoding of a text that switches between alphabets, which says so by its escape sequences."""
+    if b"\x1b$)C" in data:
+        return "iso2022_kr"
+    return "iso2022_jp_2" if b"\x1b$B" in data or b"\x1b$@" in data else None

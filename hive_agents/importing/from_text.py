@@ -19,7 +19,9 @@ _NUMBERED = re.compile(
 )
 _ITEM = re.compile(r"^(?P<indent>\s*)(?P<mark>[-*+o•·]|\d{1,3}[.)]|\(?[a-z0-9]{1,2}\))\s+(?P<words>\S.*)$")
 _COLUMNS = re.compile(r"\S(?:\t+| {3,})\S")
-_CODE_LINE = re.compile(r"^\s*(?:\$\s|//|/\*|--|;;|<\w|[{}]|\w+\s*[=({].*[;{)}]\s*$|.*[;{}]\s*$|#\S)")
+_CODE_LINE = re.compile(r"^\s*(?:\$\s|//|/\*|;;|<\w|[{}]|\w+\s*[=({].*[;{)}]\s*$|.*[;{}]\s*$|#\S)")
+_LONG_RULE, _RUN, _WORD = 10, re.compile(r"([^\w\s])\1{3,}"), re.compile(r"\w")
+_SIGN = re.compile(r"[^\w\s.,;:'\"()\-]")
 _LONGEST_HEADING = 90
 
 
@@ -36,6 +38,11 @@ def text_as_markdown(text: str) -> str:
 
 def _lines(text: str) -> list[str]:
     return [line.expandtabs(8).rstrip() for line in text.split("\n")]
+
+
+def _short_rule(line: str) -> str:
+    """Return a line of signs alone with its long runs made short: 72 stars say no more than three."""
+    return line if len(line) < _LONG_RULE or _WORD.search(line) else _RUN.sub(r"\1\1\1", line)
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[list[str]]:
@@ -90,9 +97,9 @@ def _markdown(blocks: Sequence[list[str]]) -> Iterator[str]:
         elif (heading := _numbered(block)) is not None:
             yield heading
         elif aligned:
-            code = [*code, "", *block] if code else list(block)
+            code += ["", *map(_short_rule, block)] if code else map(_short_rule, block)
         else:
-            yield _paragraph(block)
+            yield _paragraph([_short_rule(line) for line in block])
     if code:
         yield fence("\n".join(code))
 
@@ -110,15 +117,13 @@ def _is_aligned(block: Sequence[str]) -> bool:
     """Whether the lines mean something as they stand: columns, code, drawings."""
     if _ITEM.match(block[0]) and not any(_COLUMNS.search(line) for line in block):
         return False
-    columns = sum(bool(_COLUMNS.search(line.strip())) for line in block)
-    code = sum(bool(_CODE_LINE.match(line)) for line in block)
-    signs = sum(len(re.findall(r"[^\w\s.,;:'\"()\-]", line)) for line in block)
-    letters = sum(len(re.findall(r"\w", line)) for line in block)
-    return (
-        (len(block) > 1 and columns * 2 >= len(block))
-        or code * 2 > len(block)
-        or (letters > 0 and signs > letters and len(block) > 1)
-    )
+    columns = sum(_COLUMNS.search(line.strip()) is not None for line in block)
+    code = sum(_CODE_LINE.match(line) is not None for line in block)
+    if (len(block) > 1 and columns * 2 >= len(block)) or code * 2 > len(block):
+        return True
+    text = "".join(block)
+    letters = sum(map(str.isalnum, text))
+    return len(block) > 1 and letters > 0 and len(_SIGN.findall(text)) > letters
 
 
 def _indent(block: Sequence[str]) -> int:
@@ -127,6 +132,8 @@ def _indent(block: Sequence[str]) -> int:
 
 def _paragraph(block: Sequence[str]) -> str:
     """Return a paragraph, or a list where its lines begin items; every line stays a line."""
+    if not any(map(_ITEM.match, block)):
+        return plain_lines(escape("\n".join(map(str.strip, block))))
     indent = _indent(block)
     lines: list[str] = []
     depths: list[int] = []

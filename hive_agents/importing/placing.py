@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from hive_agents.files import frontmatter
+from hive_agents.importing.conversion import is_plain_name
 from hive_agents.importing.imported import Imported
 
 ORIGIN = "source_file"
@@ -37,6 +38,16 @@ def places(relative: PurePosixPath) -> Iterator[str]:
         number += 1
 
 
+def _named(file: PurePosixPath) -> str:
+    """Return a title by the file's name; of a name that each folder has, with the folder's.
+
+    >>> _named(PurePosixPath("hr/leave_policy.txt")), _named(PurePosixPath("adduser/changelog.gz"))
+    ('leave policy', 'adduser: changelog')
+    """
+    name = re.sub(r"[-_\s]+", " ", file.stem).strip()
+    return f"{file.parent.name}: {name}" if is_plain_name(file.name) and file.parent.name else name
+
+
 def _slug(part: str) -> str:
     folded = unicodedata.normalize("NFC", part).lower()
     return re.sub(r"[^\w.]+", "-", folded)[:_LONGEST].strip("-.") or "unnamed"
@@ -46,5 +57,5 @@ def document_text(imported: Imported, file: PurePosixPath, metadata: Mapping[str
     """Return the text of the document that a file becomes."""
     if imported.source is not None:
         return frontmatter.render({**imported.metadata, **metadata}, imported.markdown) if metadata else imported.source
-    title = imported.title or re.sub(r"[-_\s]+", " ", file.stem).strip()
+    title = imported.title or _named(file)
     return frontmatter.render({"title": title, **imported.metadata, **metadata, ORIGIN: file.name}, imported.markdown)

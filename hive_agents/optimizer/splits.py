@@ -30,19 +30,22 @@ class Splits:
 def split(golden: GoldenSet) -> Splits:
     """As the golden set says; else 50/20/30 by cluster from 40 queries on, 60/0/40 from 20, and none below.
 
+    A query that names its split, such as a generated one, is in no other, and doesn't count among those 40 or 20.
     Near-duplicate queries stay together: otherwise the holdout would hold questions that were learned.
     """
     if golden.has_holdout:
         return _named(golden)
-    n = len(golden)
+    open_queries = golden.only(query.id for query in golden if query.split is None)
+    n = len(open_queries)
     if n < LEAST:
         return Splits(golden, golden.only([]), None, "uncertified")
     regime: Regime = "hashed" if n >= HASHED else "cross_validated"
     train, validation = SHARES[regime]
-    places = _places(golden)
+    places = _places(open_queries)
+    named = {name: [query.id for query in golden if query.split == name] for name in ("train", "validation")}
     return Splits(
-        golden.only(query for query, place in places.items() if place < train),
-        golden.only(query for query, place in places.items() if train <= place < validation),
+        golden.only([*named["train"], *(query for query, place in places.items() if place < train)]),
+        golden.only([*named["validation"], *(query for query, place in places.items() if train <= place < validation)]),
         golden.only(query for query, place in places.items() if place >= validation),
         regime,
     )

@@ -88,8 +88,10 @@ from .index import (
 )
 from .indexing import (
     IndexReport as IndexReport,
+    PendingWork as PendingWork,
     build_index as build_index,
     index_is_stale as index_is_stale,
+    pending_work as pending_work,
 )
 from .keyword_batch import (
     KeywordBatch as KeywordBatch,

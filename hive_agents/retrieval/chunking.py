@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hive_agents.retrieval.collection import Chunking
 
@@ -20,6 +24,7 @@ TokenOffsets = Callable[[str], list[tuple[int, int]]]
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
 _WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
+_PART = 50_000
 _MOST_PIECES = 4  # of one character: a Hangul syllable is three letters to the tokenizer
 _HEADING_TAGS = {f"h{level}": level for level in range(1, 7)}
 
@@ -74,6 +79,7 @@ class _Cutter:
         self.heading_level = chunking.heading_level
         self.offsets = offsets
         self.fences: list[tuple[int, int]] = []
+        self.piece_starts = _piece_starts(body, offsets)
 
     def chunks(self) -> Iterator[Chunk]:
         path: dict[int, str] = {}
@@ -157,7 +163,15 @@ class _Cutter:
     def _fits(self, start: int, end: int) -> bool:
         if (end - start) * _MOST_PIECES <= self.limit:
             return True
+        if self._between_words(start) and self._between_words(end):
+            first, last = np.searchsorted(self.piece_starts, (start, end))
+            return bool(last - first <= self.limit)
         return len(self._pieces(self.body[start:end])) <= self.limit
+
+    def _between_words(self, position: int) -> bool:
+        """Whether a cut here leaves the word pieces on both sides as they are in the whole text."""
+        around = self.body[max(position - 1, 0) : position + 1]
+        return position in (0, len(self.body)) or _WORD_END.search(around) is not None
 
     def _pieces(self, text: str) -> list[tuple[int, int]]:
         """The word pieces of `text`, or of a beginning that has more than `limit`.
@@ -174,7 +188,8 @@ class _Cutter:
         return self.offsets(text)
 
     def _in_fence(self, position: int) -> bool:
-        return any(start < position < end for start, end in self.fences)
+        before = bisect.bisect_left(self.fences, (position, 0)) - 1
+        return before >= 0 and self.fences[before][0] < position < self.fences[before][1]
 
     def _blocks(self) -> Iterator[_Block]:
         """The top-level blocks of the Markdown, each with the white space behind it."""
@@ -199,6 +214,18 @@ class _Cutter:
             kind = "paragraph" if token.type == "paragraph_open" else token.type
             level = _HEADING_TAGS[token.tag] if _is_heading(token) else 0
             yield _Block(start, end, kind, " ".join(content.split()), level)
+
+
+def _piece_starts(body: str, offsets: TokenOffsets) -> NDArray[np.int64]:
+    """Return where each word piece of the text begins; it is read in parts that end with a line."""
+    starts: list[NDArray[np.int64]] = []
+    begin = 0
+    while begin < len(body):
+        end = body.find("\n", begin + _PART) + 1 or len(body)
+        found = [start for start, _ in offsets(body[begin:end])]
+        starts.append(np.array(found, np.int64) + begin)
+        begin = end
+    return np.concatenate(starts) if starts else np.zeros(0, np.int64)
 
 
 def _descend(path: dict[int, str], heading: _Block) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import random
 import re
 import zipfile
 import zlib
@@ -72,9 +73,12 @@ class EmbeddingCache:
         """Shape `(n, dimensions)`; embeds what isn't known yet, and saves it every `SHARD` texts."""
         wanted = {value: text for value, text in zip(hashes, texts, strict=True) if value not in self._known}
         todo = sorted(wanted.items(), key=lambda item: len(item[1]))
-        for start in range(0, len(todo), SHARD):
-            part = todo[start : start + SHARD]
-            report = None if progress is None else lambda done, base=start: progress(base + done, len(todo))
+        shards = [todo[start : start + SHARD] for start in range(0, len(todo), SHARD)]
+        random.Random(0).shuffle(shards)  # long texts among short ones: what is left takes as long as what was
+        finished = 0
+        for part in shards:
+            report = None if progress is None else lambda done, base=finished: progress(base + done, len(todo))
+            finished += len(part)
             new = self._embedder.embed([text for _, text in part], report)
             self._known.update(zip((value for value, _ in part), new, strict=True))
             shard = self._folder / f"{self._slug}-{part[0][0].hex()[:16]}.npz"

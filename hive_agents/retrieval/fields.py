@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError, closest
-from hive_agents.retrieval.boosts import HALF_LIFE, BoostKey, boost_key, by_age
+from hive_agents.retrieval.boosts import HALF_LIFE, BoostKey, boost_key, by_age, newest_day
 from hive_agents.retrieval.collection import Collection, FieldSchema
 from hive_agents.retrieval.documents import iso_date, keyword_text
 from hive_agents.retrieval.filters import Condition, Scalar
@@ -105,7 +105,7 @@ class FieldValues:
             newest[document] = max(day, newest.get(document, day))
         if newest:
             days = np.array(list(newest.values()))
-            factors[list(newest)] *= by_age(days.max() - days, half_life)
+            factors[list(newest)] *= by_age(newest_day(days, half_life) - days, half_life)
 
     def _meeting(self, conditions: Sequence[tuple[str, Condition]], checked: bool) -> Documents:
         allowed = np.ones(self._n_documents, np.bool_) if self._visible is None else self._visible.copy()

@@ -12,6 +12,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from hive_agents.store import connect, connected, database_errors
 from hive_agents.workspace import Workspace
 
 FORMAT = "index-1"
+_READ_PER_SECOND, _EMBEDDED_PER_SECOND = 500_000, 40_000  # bytes of Markdown, on one modest core
 Progress = Callable[[str, int, int], None]
 """Called with (what is being done, how many are done, of how many)."""
 
@@ -119,6 +121,39 @@ def index_is_stale(workspace: Workspace) -> bool:
             if known.keys() - files.keys():
                 return True
     return False
+
+
+@dataclass(frozen=True)
+class PendingWork:
+    """How many documents an index would read, and about how long that takes; `first` where there is no index yet."""
+
+    documents: int
+    seconds: float
+    first: bool
+
+
+def pending_work(workspace: Workspace) -> PendingWork:
+    """Return what `build_index` would have to do for documents that are new or changed; rough, and cheap to ask."""
+    known: dict[str, str] = {}
+    first = True
+    names = collection_names(workspace)
+    if workspace.database.exists():
+        with connected(workspace.database) as connection:
+            for name in names:
+                live = store.find_generation(connection, name)
+                if live is not None:
+                    first = False
+                    known |= store.document_hashes(connection, live)
+    documents = size = 0
+    for doc_id, path in document_files(workspace.documents):
+        with suppress(OSError):
+            data = path.read_bytes()
+            if known.get(doc_id) != content_hash(data):
+                documents += 1
+                size += len(data)
+    embedder, _ = open_embedder(workspace)
+    pace = _READ_PER_SECOND if embedder is None else _EMBEDDED_PER_SECOND
+    return PendingWork(documents, len(names) * size / pace, first)
 
 
 @dataclass(frozen=True)

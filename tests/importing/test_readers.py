@@ -325,3 +325,9 @@ def test_a_whole_folder_of_odd_names_has_kinds(tmp_path: Path) -> None:
 
     assert {kind_of(name) for name in ("README.Debian", "copyright", "NEWS.gz", "TODO", "a.log")} == {"text"}
     assert {kind_of(name) for name in ("a.py", "b.png", "c.tar.gz", "d.so", "e.js.gz")} == {None}
+
+
+def test_a_long_rule_inside_a_paragraph_is_short() -> None:
+    stars = "*" * 70
+    assert read("a.txt", f"{stars}\n* A notice in a box\n{stars}\n").markdown.count("*") < 10
+    assert read("a.txt", f"Title\n{'=' * 5}\n\nx\n").title == "Title"

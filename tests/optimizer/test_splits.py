@@ -65,3 +65,17 @@ def test_a_split_does_not_depend_on_the_order_of_the_file() -> None:
     forward = golden(different(50))
     backward = GoldenSet("knowledge-base", 10, tuple(reversed(forward.queries)), "evals/golden.json", "hash")
     assert ids(split(forward).holdout) == ids(split(backward).holdout)
+
+
+def test_a_query_that_names_its_split_is_never_held_out() -> None:
+    generated = [
+        GoldenQuery(id=f"g{n}", query=f"generated topic {n} {n * 7}", relevant=["a.md"], split="train")
+        for n in range(60)
+    ]
+    asked = [GoldenQuery(id=f"q{n}", query=f"asked matter {n} {n * 13}", relevant=["a.md"]) for n in range(50)]
+    found = split(GoldenSet("kb", 10, (*generated, *asked), "evals/golden.json", "hash"))
+    assert found.holdout is not None
+    assert not {query.id for query in (*found.holdout, *found.validation)} & {query.id for query in generated}
+    assert {query.id for query in generated} <= {query.id for query in found.train}
+    alone = split(GoldenSet("kb", 10, (*generated, *asked[:5]), "evals/golden.json", "hash"))
+    assert (alone.regime, alone.holdout) == ("uncertified", None)

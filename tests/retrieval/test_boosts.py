@@ -10,6 +10,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import RetrievalConfig, retrieve
+from hive_agents.retrieval.boosts import by_age, newest_day
 from hive_agents.retrieval.explain import explain_hit, explain_text
 from tests.conftest import config_json, write_document
 
@@ -114,3 +115,15 @@ def test_the_explanation_names_the_boost(text_workspace: Workspace) -> None:
     assert found["boost"] == 2.5
     assert "boosted by 2.5" in explain_text(found)
     assert "boosted" not in explain_text(explain_hit(engine, QUERY, config, "faqs/rotate-key.md"))
+
+
+def test_one_date_far_in_the_future_leaves_the_ages_of_the_others() -> None:
+    days = np.array([*np.arange(0.0, 400.0, 10.0), 27_000.0])
+    factors = by_age(newest_day(days, 30.0) - days, 30.0)
+    assert factors[-1] == factors[-2] == 1.0
+    assert factors[-5] == pytest.approx(0.5)
+
+
+def test_a_few_documents_are_counted_from_the_newest_whatever_the_gap() -> None:
+    days = np.array([0.0, 5000.0])
+    assert newest_day(days, 30.0) == 5000.0

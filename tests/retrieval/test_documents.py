@@ -152,3 +152,17 @@ def test_documents_are_the_markdown_files_and_no_links(tmp_path: Path) -> None:
     assert found == ["a.md", "b/folder.md/c.md", "b/z.md", "Ünïcode #1.md"]
     assert linked_documents(root) == ["inside.md", "leaves.md", "linked", "loop.md", "nowhere.md"]
     assert list(document_files(tmp_path / "missing")) == []
+
+
+def test_values_keep_the_text_that_a_number_or_a_boolean_would_lose() -> None:
+    document = parse("---\nversion: 1.50\nstatus: NO\nlabels: [3.10, 007, 2024-01-05, 1e3]\n---\nBody.\n")
+    assert document.metadata["status"] == "NO"
+    assert document.metadata["labels"] == ["3.10", "007", "2024-01-05", "1e3"]
+    assert document.metadata["version"] == 1.5  # a field of type number
+    assert document.warnings == ()
+
+
+def test_blank_values_are_no_values() -> None:
+    document = parse('---\nstatus: " "\nlabels: ["", auth, "  ", null]\n---\nBody.\n')
+    assert "status" not in document.metadata
+    assert document.metadata["labels"] == ["auth"]

@@ -1,0 +1,126 @@
+"""A person labels what a question finds: a page of documents at a time, by single keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from hive_agents.cli.surface import console, count, styled
+
+if TYPE_CHECKING:
+    from hive_agents.retrieval import Hit
+
+PAGE = 10
+OPENED_LINES = 60
+KEYS = {"r": "relevant", "d": "distractors", "i": "irrelevant", "s": "skipped"}
+HELP = (
+    "r relevant: answers it \u00b7 d distractor: looks right, misleads \u00b7 i irrelevant \u00b7 s skip \u00b7 o open"
+    " \u00b7 u undo \u00b7 n next question \u00b7 q stop here\n"
+    "each is for the document asked about, or for those named: `r 2 5-7`, `i faqs/*`, `i all`, `o 3`"
+)
+
+
+@dataclass
+class Judged:
+    """A question's labels; `complete` where every document has one, `stop` where the person wants no more questions."""
+
+    relevant: list[str] = field(default_factory=list)
+    distractors: list[str] = field(default_factory=list)
+    irrelevant: list[str] = field(default_factory=list)
+    complete: bool = False
+    stop: bool = False
+
+
+class LabelPages:
+    """One question and its pool. `text_of` reads a document, for whoever wants to see it whole."""
+
+    def __init__(self, query: str, hits: Sequence[Hit], text_of: Callable[[str], str]) -> None:
+        self._query = query
+        self._hits = list(hits)
+        self._text_of = text_of
+        self._labels: dict[str, str] = {}
+        self._done: list[list[str]] = []
+        self._err = console(stderr=True)
+
+    def ask(self) -> Judged:
+        """Ask until every document has a label, or the person goes on or stops; the end of input counts as q."""
+        self._err.print(styled(f"\n{self._query}", "bold") + f"   {count(len(self._hits), 'document')}")
+        self._err.print(HELP)
+        shown = -1
+        while (current := self._current()) is not None:
+            if current // PAGE != shown:
+                shown = current // PAGE
+                self._show_page(shown)
+            ended = self._act(current, self._answer(current))
+            if ended:
+                return self._judged(stop=ended == "stop")
+        return self._judged(stop=False)
+
+    def _act(self, current: int, answer: str) -> Literal["next", "stop", ""]:
+        key, _, rest = answer.partition(" ")
+        if key == "q":
+            return "stop"
+        if key == "n":
+            return "next"
+        if key == "u":
+            for doc_id in self._done.pop() if self._done else []:
+                self._labels.pop(doc_id, None)
+            return ""
+        named = list(self._named(rest)) if rest.strip() else [current]
+        if not named or key not in (*KEYS, "o"):
+            self._err.print(HELP)
+        elif key == "o":
+            self._open(named[0])
+        else:
+            doc_ids = [self._hits[number].doc_id for number in named]
+            self._labels |= dict.fromkeys(doc_ids, KEYS[key])
+            self._done.append(doc_ids)
+        return ""
+
+    def _named(self, text: str) -> Iterator[int]:
+        """Yield the places of the documents that numbers, ranges, a folder or a pattern name."""
+        for word in text.split():
+            span = re.fullmatch(r"(\d+)(?:-(\d+))?", word)
+            if span:
+                first, last = int(span[1]), int(span[2] or span[1])
+                yield from (number - 1 for number in range(first, last + 1) if 1 <= number <= len(self._hits))
+                continue
+            pattern = "*" if word == "all" else f"{word}*" if word.endswith("/") else word
+            for number, hit in enumerate(self._hits):
+                # What has a label already keeps it: `i all` is for the rest.
+                if fnmatchcase(hit.doc_id, pattern) and hit.doc_id not in self._labels:
+                    yield number
+
+    def _current(self) -> int | None:
+        return next((n for n, hit in enumerate(self._hits) if hit.doc_id not in self._labels), None)
+
+    def _show_page(self, page: int) -> None:
+        for number, hit in list(enumerate(self._hits, start=1))[page * PAGE : (page + 1) * PAGE]:
+            self._err.print(styled(f"\n{number}. {hit.doc_id}", "bold") + f"  {hit.heading}")
+            self._err.print(f"   {hit.excerpt}", style="dim")
+
+    def _open(self, number: int) -> None:
+        lines = self._text_of(self._hits[number].doc_id).splitlines()
+        self._err.print("\n".join(lines[:OPENED_LINES]))
+        if len(lines) > OPENED_LINES:
+            self._err.print(f"\u2026 {len(lines) - OPENED_LINES} more lines: documents/{self._hits[number].doc_id}")
+
+    def _answer(self, current: int) -> str:
+        try:
+            return str(typer.prompt(f"   {current + 1}. r/d/i/s/o/u/n/q", err=True)).strip().lower()
+        except typer.Abort:
+            self._err.print("")
+            return "q"
+
+    def _judged(self, *, stop: bool) -> Judged:
+        by_label: dict[str, list[str]] = {name: [] for name in KEYS.values()}
+        for doc_id, name in self._labels.items():
+            by_label[name].append(doc_id)
+        skipped = by_label.pop("skipped")
+        complete = bool(self._hits) and not skipped and len(self._labels) == len(self._hits)
+        return Judged(**by_label, complete=complete, stop=stop)

@@ -1,0 +1,79 @@
+"""How small a gain a golden set can show, and when more labels would change little."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+from statistics import NormalDist, stdev
+
+from hive_agents.evaluation.golden import GoldenQuery
+from hive_agents.evaluation.labelling import POOL_DEPTH, lanes
+from hive_agents.evaluation.metrics import nudcg
+from hive_agents.retrieval import SearchEngine
+
+ALPHA, POWER = 0.05, 0.80
+STEP, LITTLE = 10, 0.005
+"""More labels change little where `STEP` more questions lower the smallest gain that can be shown by less."""
+
+
+@dataclass
+class LabelYield:
+    """What the labelled questions of a collection can show.
+
+    The spread between two ways of searching is taken from the differences of both lanes' nUDCG, question by question;
+    with one lane, from that lane's own.
+    """
+
+    engine: SearchEngine
+    collection: str
+    differences: list[float] = field(default_factory=list)
+
+    def add(self, query: GoldenQuery) -> None:
+        """Take a labelled question in; one without any relevant document says nothing of a gain."""
+        if not query.relevant:
+            return
+        scores = []
+        for hits in lanes(self.engine, query.query, self.collection):
+            ranking = list(dict.fromkeys(hit.doc_id for hit in hits))[:POOL_DEPTH]
+            scores.append(nudcg(ranking, query.qrels, POOL_DEPTH))
+        self.differences.append(scores[0] - scores[-1] if len(scores) > 1 else scores[0])
+
+    def smallest_gain(self, questions: int | None = None) -> float | None:
+        """Return the gain in nUDCG that so many questions show in four cases of five; None where nothing is known."""
+        if len(self.differences) < 5:
+            return None
+        z = NormalDist().inv_cdf(1 - ALPHA) + NormalDist().inv_cdf(POWER)
+        return z * stdev(self.differences) / sqrt(questions or len(self.differences))
+
+    def told(self) -> str:
+        """Return in a line what the labels can show now, and what more of them could."""
+        n, now = len(self.differences), self.smallest_gain()
+        if now is None:
+            return f"{n} questions with an answer; from 5 on it is known how small a gain they can show"
+        later = [(more, self.smallest_gain(more)) for more in (20, 50, 100, 200) if more > n][:2]
+        more = "".join(f", {questions} of {gain:.2f}" for questions, gain in later if gain is not None)
+        return f"{n} questions can show a gain of {now:.2f} nUDCG in four cases of five{more}"
+
+    def enough(self) -> str | None:
+        """Return why more labels would change little, None where they wouldn't."""
+        n, now = len(self.differences), self.smallest_gain()
+        later = self.smallest_gain(n + STEP)
+        if n < 20 or now is None or later is None or now - later >= LITTLE:
+            return None
+        return f"{STEP} more questions would show a gain of {later:.3f} instead of {now:.3f}: they would change little"
+
+
+def open_questions(questions: Sequence[str], labelled: Sequence[str]) -> list[str]:
+    """Return the questions, each once, that aren't labelled yet."""
+    from hive_agents.evaluation.labelling import question_key
+
+    seen = {question_key(one) for one in labelled}
+    found = []
+    for question in questions:
+        text = " ".join(question.split())
+        key = question_key(text)
+        if key and key not in seen:
+            seen.add(key)
+            found.append(text)
+    return found

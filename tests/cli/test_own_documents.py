@@ -1,0 +1,65 @@
+"""Somebody's own documents, from the first command to the first answer, as the README says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hive_agents import Workspace
+from tests.sample import hive
+
+LEAVE = "# Leave\n\nEmployees have thirty days of leave a year.\n"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Workspace:
+    hive("init", tmp_path / "ws", "--empty")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "leave.md").write_text(LEAVE)
+    assert hive("import", tmp_path / "docs", "-w", tmp_path / "ws").code == 0
+    return Workspace(tmp_path / "ws")
+
+
+def permissions(place: Workspace) -> list[tuple[str, str, str]]:
+    checks = hive("doctor", "-w", place.root, "--json").json["checks"]
+    return [(one["status"], one["message"], one["fix"] or "") for one in checks if one["name"] == "permissions"]
+
+
+def test_the_owner_of_an_empty_workspace_reads_all_that_is_imported(own: Workspace) -> None:
+    ran = hive("chat", "How many days of leave do employees have?", "-w", own.root, "--json")
+    assert (ran.code, [one["doc_id"] for one in ran.json["results"]]) == (0, ["leave.md"])
+    assert {status for status, _, _ in permissions(own)} == {"ok"}
+
+
+def test_import_and_init_say_who_will_see_the_documents(own: Workspace, tmp_path: Path) -> None:
+    assert "only on this machine" in hive("init", tmp_path / "other", "--empty").out
+    (tmp_path / "note.md").write_text("# Note\n")
+    assert "nobody" not in hive("import", tmp_path / "note.md", "-w", own.root).out
+
+
+def test_an_open_workspace_whose_files_name_people_is_told(own: Workspace) -> None:
+    (own.root / "access").mkdir()
+    (own.root / "access" / "p.json").write_text('{"tenants": {"a": {}}, "principals": {"dana": {"tenant": "a"}}}')
+    [(_, message, fix)] = [one for one in permissions(own) if one[0] == "warn"]
+    assert "although access/ names people" in message
+    assert "take mode" in fix
+
+
+def test_documents_that_nobody_may_see_are_explained_to_the_owner_where_they_are_missed(own: Workspace) -> None:
+    (own.root / "hive.toml").unlink()
+    hive("index", "-w", own.root)
+    assert any('mode = "open"' in fix for _, _, fix in permissions(own))
+    (own.root / "access").mkdir()
+    (own.root / "access" / "p.json").write_text('{"tenants": {"a": {}}, "principals": {"dana": {"tenant": "a"}}}')
+    ran = hive("chat", "How many days of leave?", "--as", "dana", "-w", own.root)
+    assert "nobody may see any of them" in ran.err
+
+
+def test_a_reader_with_a_token_isn_t_told_of_documents(own: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    (own.root / "hive.toml").unlink()
+    (own.root / "access").mkdir()
+    (own.root / "access" / "p.json").write_text('{"tenants": {"a": {}}, "principals": {"dana": {"tenant": "a"}}}')
+    token = hive("token", "--user", "dana", "--tenant", "a", "-w", own.root, "--json").json["token"]
+    monkeypatch.setenv("HIVE_TOKEN", token)
+    assert hive("chat", "How many days of leave?", "-w", own.root).err == ""

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from hive_agents.cli.progress import told_now_and_then
+from hive_agents.files import locked
+from tests.sample import copied_sample, indexed_sample
+
+HIVE = [sys.executable, "-m", "hive_agents"]
+
+
+def test_work_that_takes_long_is_told_in_lines() -> None:
+    lines: list[str] = []
+    with told_now_and_then(lines.append, first=0.0, every=0.01) as report:
+        report("reading", 0, 100)
+        report("reading", 50, 100)
+        while not lines or "50" not in lines[-1]:
+            time.sleep(0.01)
+    assert lines[-1].startswith("reading: 50 of 100 (50 %), about ")
+
+
+def test_work_that_is_over_at_once_says_nothing() -> None:
+    lines: list[str] = []
+    with told_now_and_then(lines.append) as report:
+        report("reading", 1, 2)
+    assert lines == []
+
+
+def test_piped_output_has_no_wrapped_line_and_no_blanks_at_its_end() -> None:
+    run = subprocess.run(
+        [*HIVE, "query", "rotate an API key", "-w", str(indexed_sample())], capture_output=True, text=True, check=True
+    )
+    lines = run.stdout.splitlines()
+    assert max(map(len, lines)) > 120
+    assert [line for line in lines if line != line.rstrip()] == []
+    assert len(lines) == 1 + 3 * 10 + 1  # a head, three lines for each of ten hits, and why the list ends
+
+
+def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "workspace")
+    command = [*HIVE, "index", "-w", str(place.root)]
+    lock = place.exclusive("indexing")
+    lock.__enter__()
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stderr is not None
+        told = waiting.stderr.readline()
+        lock.__exit__(None, None, None)
+    assert waiting.returncode == 0
+    assert told.startswith("waiting: another process is indexing (process ")
+
+
+def test_who_holds_a_lock_is_forgotten_with_it(tmp_path: Path) -> None:
+    with locked(tmp_path / "write.lock", "indexing"):
+        assert (tmp_path / "write.holder").read_text().startswith("indexing (process ")
+    assert not (tmp_path / "write.holder").exists()
+
+
+def test_an_interrupted_command_says_what_is_kept(tmp_path: Path) -> None:
+    program = (
+        "from hive_agents.cli import surface\n"
+        "try:\n"
+        "    with surface.Surface(False, False).progress('half of it is kept; run it again') as report:\n"
+        "        raise KeyboardInterrupt\n"
+        "except KeyboardInterrupt: pass\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stderr == "\ninterrupted: half of it is kept; run it again\n"
+
+
+def test_a_search_that_needs_a_first_index_says_so(tmp_path: Path) -> None:
+    subprocess.run([*HIVE, "init", str(tmp_path / "ws"), "--empty"], check=True, capture_output=True)
+    documents = tmp_path / "ws" / "documents"
+    for number in range(200):
+        (documents / f"{number}.md").write_text(f"# Document {number}\n\n" + f"words of {number} " * 700)
+    (tmp_path / "ws" / "hive.toml").write_text('[models]\nembedding = "none"\n')
+    run = subprocess.run([*HIVE, "fields", "-w", str(tmp_path / "ws")], capture_output=True, text=True, check=True)
+    assert "the index isn't built yet: 200 documents to read, about " in run.stderr

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.evaluation import GoldenQuery, LabelYield, open_questions, suggest
+from tests.topics import indexed_engine
+
+
+def worth(topics: Workspace, differences: list[float]) -> LabelYield:
+    return LabelYield(indexed_engine(topics), "kb", differences)
+
+
+def test_more_questions_show_a_smaller_gain(topics: Workspace) -> None:
+    few = worth(topics, [0.0, 0.4, -0.2, 0.1, 0.3])
+    assert few.smallest_gain() == pytest.approx(0.2655, abs=1e-3)
+    assert few.smallest_gain(20) == pytest.approx(0.1327, abs=1e-3)
+    assert "5 questions can show a gain of 0.27 nUDCG in four cases of five, 20 of 0.13, 50 of 0.08" in few.told()
+    assert worth(topics, [0.1] * 4).smallest_gain() is None
+
+
+def test_it_is_enough_where_ten_more_would_change_little(topics: Workspace) -> None:
+    assert worth(topics, [0.0, 0.4] * 15).enough() is None
+    why = worth(topics, [0.0, 0.4] * 100).enough()
+    assert why is not None
+    assert "10 more questions" in why
+
+
+def test_a_question_without_an_answer_shows_no_gain(topics: Workspace) -> None:
+    found = worth(topics, [])
+    found.add(GoldenQuery(id="q1", query="heater", relevant=["guides/heater.md"]))
+    found.add(GoldenQuery(id="q2", query="nothing", relevant=[]))
+    assert len(found.differences) == 1
+
+
+def test_each_open_question_comes_once() -> None:
+    assert open_questions(["A key?", "a  key", "", "?!", "b"], ["B"]) == ["A key?"]
+
+
+def test_suggested_questions_are_spread_over_the_documents(topics: Workspace) -> None:
+    made = suggest(indexed_engine(topics), "kb", 5)
+    assert len({one.doc_id for one in made}) == len(made)
+    again = suggest(indexed_engine(topics), "kb", 50, [one.question for one in made])
+    assert not {one.question for one in made} & {one.question for one in again}
