@@ -19,7 +19,7 @@ from benchmarks.worlds import copied
 from hive_agents import RetrievalConfig
 from hive_agents.evaluation import load_golden
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.selection import Candidate, Change, ablated, by_lower_bound, standard_error
+from hive_agents.optimizer.selection import Candidate, ConfigChange, ablated, by_lower_bound, standard_error
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit
 from hive_agents.optimizer.splits import split
@@ -42,7 +42,7 @@ class Archive:
         self.session = session
         self.golden = load_golden(session.workspace)
         self.configs: list[RetrievalConfig] = []
-        self.changes: list[list[Change]] = []
+        self.changes: list[list[ConfigChange]] = []
         self._cache = LaneCache(session.engine, self.golden)
         self._rows: dict[str, int] = {}
         self._nudcg: list[Floats] = []
@@ -154,10 +154,10 @@ def shipped(view: View) -> int:
     archive, base = view.archive, view.archive.session.baseline
     found = [Candidate(archive.changes[row], gain) for row, gain in zip(view.candidates, view.gains, strict=True)]
 
-    def row_of(changes: Sequence[Change]) -> int:
+    def row_of(changes: Sequence[ConfigChange]) -> int:
         return archive.row(parsed(apply(base, [(change["path"], change["b"]) for change in changes])))
 
-    def mean_of(changes: Sequence[Change]) -> float | None:
+    def mean_of(changes: Sequence[ConfigChange]) -> float | None:
         row = row_of(changes)
         return float(archive.gains([row], view.open).mean()) if view.allowed(row) else None
 

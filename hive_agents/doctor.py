@@ -36,13 +36,13 @@ from hive_agents.workspace import Workspace
 
 LITTLE_DISK = 500 << 20
 
-Status = Literal["ok", "warn", "fail"]
+CheckStatus = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True)
 class Check:
     name: str
-    status: Status
+    status: CheckStatus
     message: str
     fix: str | None = None
 
@@ -75,7 +75,7 @@ def examine(workspace: Workspace) -> list[Check]:
     return found
 
 
-def _from_diagnostic(name: str, found: Diagnostic, status: Status = "fail") -> Check:
+def _from_diagnostic(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Check:
     return Check(name, status, f"{found.code}: {found.message}", found.fix)
 
 

@@ -12,12 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import AnyCase, FileFormat, Format, diagnostics_of, jsontext, load_value
+from hive_agents.files import Amount, AnyCase, Count, FileFormat, Format, diagnostics_of, jsontext, load_value
 
 FILE = "hive.toml"
-Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
-Amount = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
 

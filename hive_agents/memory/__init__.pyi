@@ -5,8 +5,8 @@ from .adapt import (
     AgentMemory as AgentMemory,
 )
 from .buffer import (
+    BufferScope as BufferScope,
     DataBuffer as DataBuffer,
-    Scope as Scope,
 )
 from .compaction import (
     Compaction as Compaction,

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-Mask = NDArray[np.bool_]
+from hive_agents.retrieval.lanes import Mask
+
 Scored = tuple[NDArray[np.intp], NDArray[np.float32]]
 
 _SAMPLE = 16
