@@ -138,7 +138,7 @@ class Host:
         if "runs" in names:
             from hive_agents.runtime.housekeeping import keep_house
 
-            # Who holds this lease tells others that a host takes runs: see `agent_resume.HOST`.
+            # Who holds this lease tells others that a host takes runs: see `decisions.HOST`.
             roles.append(HostRole("housekeeping", lambda: keep_house(self.workspace), leases=alone))
         return roles
 
