@@ -19,7 +19,7 @@ from benchmarks.worlds import copied
 from hive_agents import RetrievalConfig
 from hive_agents.evaluation import load_golden
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.selection import Candidate, Change, ablated, by_mean_rank, standard_error
+from hive_agents.optimizer.selection import Candidate, ConfigChange, ablated, by_mean_rank, standard_error
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit
 from hive_agents.optimizer.splits import split
@@ -42,7 +42,7 @@ class Archive:
         self.session = session
         self.golden = load_golden(session.workspace)
         self.configs: list[RetrievalConfig] = []
-        self.changes: list[list[Change]] = []
+        self.changes: list[list[ConfigChange]] = []
         self._cache = LaneCache(session.engine, self.golden)
         self._rows: dict[str, int] = {}
         self._nudcg: list[Floats] = []
@@ -62,7 +62,7 @@ class Archive:
             self._distractors.append(scores.distractors)
         return self._rows[mark]
 
-    def row_of(self, changes: Sequence[Change]) -> int:
+    def row_of(self, changes: Sequence[ConfigChange]) -> int:
         """The row of the baseline with these changes, which is measured where it wasn't."""
         base = self.session.baseline
         return self.row(parsed(apply(base, [(change["path"], change["b"]) for change in changes])))
@@ -161,7 +161,7 @@ def ablated_by_mean(view: View, row: int) -> int:
     """Without the changes whose removal doesn't lower the mean, as the optimizer does it."""
     archive = view.archive
 
-    def mean_of(changes: Sequence[Change]) -> float | None:
+    def mean_of(changes: Sequence[ConfigChange]) -> float | None:
         left = archive.row_of(changes)
         return float(archive.gains([left], view.open).mean()) if view.allowed(left) else None
 

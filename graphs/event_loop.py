@@ -20,10 +20,10 @@ from hive_agents.agents import (
     AgentSession,
     AgentSpec,
     End,
+    GoalVerdict,
     NodeSpec,
     NodeWork,
     Update,
-    Verdict,
     conclude,
     joined,
     reachable,
@@ -37,14 +37,14 @@ GOAL, PERSON = "GOAL", "PERSON"
 class AgentState(TypedDict, total=False):
     run_id: str
     ends: Annotated[list[End], joined]
-    verdicts: list[Verdict]
+    verdicts: list[GoalVerdict]
     asked: list[str]  # requests about the goal that wait for a person
     outcome: dict[str, Any]
 
 
 class LoopState(TypedDict, total=False):
     ends: Annotated[list[End], joined]
-    verdicts: list[Verdict]
+    verdicts: list[GoalVerdict]
     iteration: int
     tool_calls: int
     next: str

@@ -40,13 +40,13 @@ from hive_agents.workspace import Workspace
 
 LITTLE_DISK = 500 << 20
 
-Status = Literal["ok", "warn", "fail"]
+CheckStatus = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True)
 class Check:
     name: str
-    status: Status
+    status: CheckStatus
     message: str
     fix: str | None = None
 
@@ -82,7 +82,7 @@ def examine(workspace: Workspace) -> list[Check]:
     return found
 
 
-def _from_diagnostic(name: str, found: Diagnostic, status: Status = "fail") -> Check:
+def _from_diagnostic(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Check:
     return Check(name, status, f"{found.code}: {found.message}", found.fix)
 
 
@@ -118,7 +118,7 @@ def _chat_models(workspace: Workspace) -> Iterator[Check]:
             fix = "see `hive models test` and the server's own log"
             yield Check("chat models", "fail", f"{what}: {found.error}", fix)
             continue
-        status: Status = "ok" if found.structured and found.tools else "warn"
+        status: CheckStatus = "ok" if found.structured and found.tools else "warn"
         fix = "agents need tools, planner and judge structured answers: take a larger model for them"
         yield Check("chat models", status, f"{what}: {told_of(found)}", fix)
 

@@ -12,7 +12,17 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import AnyCase, FileFormat, Format, diagnostics_of, jsontext, load_value, read_bytes
+from hive_agents.files import (
+    Amount,
+    AnyCase,
+    Count,
+    FileFormat,
+    Format,
+    diagnostics_of,
+    jsontext,
+    load_value,
+    read_bytes,
+)
 
 FILE = "hive.toml"
 BUILT_IN = ("bedrock", "scripted", "local", "onnx")
@@ -31,9 +41,7 @@ def _http_url(url: str) -> str:
     return url.rstrip("/")
 
 
-Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
-Amount = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
 ServerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]

@@ -28,8 +28,8 @@ from .judges import (
 )
 from .node_end import (
     End as End,
+    GoalVerdict as GoalVerdict,
     Update as Update,
-    Verdict as Verdict,
     joined as joined,
 )
 from .node_loop import (

@@ -24,7 +24,7 @@ from hive_agents.workspace import Workspace
 
 ROLES = frozenset({"operator", "admin"})
 LISTED = 10
-Split = Literal["train", "validation"]
+OpenSplit = Literal["train", "validation"]
 
 
 def validate_config(name: str, context: ToolContext) -> ToolResult:
@@ -43,7 +43,7 @@ def validate_config(name: str, context: ToolContext) -> ToolResult:
     return _told({"ok": not has_errors(findings), "diagnostics": [finding.to_json() for finding in findings]})
 
 
-def evaluate_config(name: str, context: ToolContext, split: Split = "validation") -> ToolResult:
+def evaluate_config(name: str, context: ToolContext, split: OpenSplit = "validation") -> ToolResult:
     """Measure a config against the golden set: nUDCG, distractors, tags, and the queries it does worst on.
 
     Args:
@@ -68,7 +68,7 @@ def evaluate_config(name: str, context: ToolContext, split: Split = "validation"
     )
 
 
-def compare_configs(a: str, b: str, context: ToolContext, split: Split = "validation") -> ToolResult:
+def compare_configs(a: str, b: str, context: ToolContext, split: OpenSplit = "validation") -> ToolResult:
     """Measure two configs side by side; every difference is B minus A.
 
     Args:
@@ -179,7 +179,7 @@ def _sound(workspace: Workspace, name: str, golden: GoldenSet) -> StoredConfig:
     return stored
 
 
-def _part(context: ToolContext, split: Split) -> GoldenSet:
+def _part(context: ToolContext, split: OpenSplit) -> GoldenSet:
     """The split's queries, less those that are asked for a principal of another tenant: their words are theirs."""
     golden, principals = load_golden(context.workspace), AccessRules.load(context.workspace).principals
     assert context.principal is not None

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.agents.guards import Budget, Spent
+from hive_agents.agents.guards import Budget, BudgetSpent
 from hive_agents.llm import Usage
 from hive_agents.store import audit, connected, transaction
 from hive_agents.text import encodable
@@ -149,14 +149,14 @@ class Effects:
                 connection.execute(update, (tokens, usage.usd, self.run_id))
             self.budget.spend(seconds=seconds, usage=usage)
 
-    def _spent(self) -> Spent:
+    def _spent(self) -> BudgetSpent:
         query = (
             "SELECT sum(steps), sum(tool_calls), sum(tokens), sum(usd), sum(seconds), sum(unpriced) FROM effects"
             " WHERE run_id = ?"
         )
         with connected(self._workspace.database) as connection:
             row = [value or 0 for value in connection.execute(query, (self.run_id,)).fetchone()]
-        return Spent(
+        return BudgetSpent(
             steps=row[0], tool_calls=row[1], tokens=row[2], usd=float(row[3]), seconds=float(row[4]), unpriced=row[5]
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import BudgetExhausted
-from hive_agents.agents.node_end import End, Update, Verdict, fault, spent
+from hive_agents.agents.node_end import End, GoalVerdict, Update, fault, spent
 from hive_agents.agents.node_requests import words_of
 from hive_agents.agents.session import AgentSession
 from hive_agents.events import EventType
@@ -20,7 +20,7 @@ from hive_agents.text import cut
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 
 
-async def conclude(session: AgentSession, ends: Sequence[End], verdicts: Sequence[Verdict]) -> Update:
+async def conclude(session: AgentSession, ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Update:
     """`outcome` where the run is over, `asked` where a person decides, else one verdict more with where to go on."""
     found = await _concluded(session, ends, verdicts)
     if found.get("outcome", {}).get("status") == "failed":
@@ -34,7 +34,7 @@ def lost(ends: Sequence[End]) -> End | None:
     return next((end for end in failed if spent(end["error"])), failed[0] if failed else None)
 
 
-async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Sequence[Verdict]) -> Update:
+async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Update:
     failed = lost(ends)
     if failed is not None:
         return {"outcome": {"status": "failed", "error": failed["error"]}, "asked": []}
@@ -54,7 +54,7 @@ async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Seque
     if action == ACCEPT:
         return {"outcome": {"status": "done", "error": None}, "asked": []}
     targets = _replanned(session, ends) if action == REPLAN else _last(ends)
-    return {"verdicts": [*verdicts, Verdict(n=n, action=action, targets=targets, key=key)], "asked": []}
+    return {"verdicts": [*verdicts, GoalVerdict(n=n, action=action, targets=targets, key=key)], "asked": []}
 
 
 def results(session: AgentSession) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def results(session: AgentSession) -> dict[str, Any]:
     return {key: value for key, value in session.buffer.read_all("execution").items() if key in keys}
 
 
-async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], verdicts: Sequence[Verdict]) -> Any:
+async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Any:
     async def do(_: bool) -> Done:
         result, context = results(session), _context(session, ends)
         model = session.models("judge") if _needs_model(session.goal) else None
@@ -109,7 +109,7 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
 
 
 async def _escalated(
-    session: AgentSession, key: str, n: int, found: Any, last: list[str], verdicts: Sequence[Verdict]
+    session: AgentSession, key: str, n: int, found: Any, last: list[str], verdicts: Sequence[GoalVerdict]
 ) -> Update:
     title = f"accept the result of {session.agent.id}?"
     number = found["judgment"]["decision_id"]
@@ -128,7 +128,7 @@ async def _escalated(
         return Done(found | {"feedback": words_of(request)})
 
     await session.effects.once(f"{key}/answer", "synthetic", "answer", do)
-    verdict = Verdict(n=n, action="retry", targets=last, key=f"{key}/answer")
+    verdict = GoalVerdict(n=n, action="retry", targets=last, key=f"{key}/answer")
     return {"verdicts": [*verdicts, verdict], "asked": []}
 
 
@@ -144,7 +144,7 @@ def _needs_model(goal: Goal) -> bool:
     return criteria or any(constraint.check is None for constraint in goal.constraints)
 
 
-def _attempts(verdicts: Sequence[Verdict]) -> Attempts:
+def _attempts(verdicts: Sequence[GoalVerdict]) -> Attempts:
     actions = [verdict["action"] for verdict in verdicts]
     plan = actions[::-1].index("replan") if "replan" in actions else len(actions)
     return Attempts(retries=actions[len(actions) - plan :].count("retry"), replans=actions.count("replan"))

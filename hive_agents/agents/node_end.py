@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-Status = Literal["completed", "failed"]
+EndStatus = Literal["completed", "failed"]
 
 
 class End(TypedDict):
@@ -13,14 +13,14 @@ class End(TypedDict):
 
     node: str
     visit: int
-    status: Status
+    status: EndStatus
     outputs: list[str]
     targets: list[str]
     conversation: str
     error: dict[str, str] | None
 
 
-class Verdict(TypedDict):
+class GoalVerdict(TypedDict):
     """A judgement of the goal; `targets` are the nodes that are to do it again, `key` leads to the whole of it."""
 
     n: int

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from hive_agents import prompts
 from hive_agents.agents.effects import Done
-from hive_agents.agents.judges import NodeContext, node_verdict
+from hive_agents.agents.judges import NodeAction, NodeContext, node_verdict
 from hive_agents.agents.models import complete
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.subagent_judge import SubagentJudge
@@ -17,7 +17,6 @@ from hive_agents.judging import EscalationReason, Judgment, JudgmentAction, Sign
 from hive_agents.llm import Message, ModelError, ToolCall, Usage
 from hive_agents.memory import Entry
 
-Action = Literal["accept", "retry", "escalate", "continue"]
 _RECENT = 12
 _CHARS = 2_000
 _SCHEMA = {
@@ -32,7 +31,7 @@ _SCHEMA = {
 class Found(NamedTuple):
     """A verdict, which level gave it, and for an escalation why."""
 
-    action: Action
+    action: NodeAction
     level: int
     feedback: str | None = None
     reason: EscalationReason | None = None

@@ -29,11 +29,11 @@ from hive_agents.llm import Message, ModelError, ToolCall
 from hive_agents.memory import Entry
 from hive_agents.text import cut
 
-State = Mapping[str, Any]
-Step = Callable[[NodeWork, State], Awaitable[Update]]
+VisitState = Mapping[str, Any]
+Step = Callable[[NodeWork, VisitState], Awaitable[Update]]
 
 
-async def enter(work: NodeWork, _: State) -> Update:
+async def enter(work: NodeWork, _: VisitState) -> Update:
     """Ask first where that is wanted, then tell the model why it is here."""
     session, node = work.session, work.node
     advice = None
@@ -54,7 +54,7 @@ async def enter(work: NodeWork, _: State) -> Update:
     return {"iteration": 0, "tool_calls": 0, "next": "think"}
 
 
-async def think(work: NodeWork, state: State) -> Update:
+async def think(work: NodeWork, state: VisitState) -> Update:
     """One turn of the model, recorded before it counts."""
     session, node = work.session, work.node
     iteration = state["iteration"] + 1
@@ -102,7 +102,7 @@ async def think(work: NodeWork, state: State) -> Update:
     return {"iteration": iteration, "next": "act" if made else "judge"}
 
 
-async def act(work: NodeWork, state: State) -> Update:
+async def act(work: NodeWork, state: VisitState) -> Update:
     """The turn's tool calls, all at once, but outputs and files in order; results go back in the calls' order."""
     session, iteration = work.session, state["iteration"]
     key = f"{work.key}/{iteration}"
@@ -132,7 +132,7 @@ async def act(work: NodeWork, state: State) -> Update:
     return {"tool_calls": state["tool_calls"] + len(asked), "next": "judge"}
 
 
-async def judge(work: NodeWork, state: State) -> Update:
+async def judge(work: NodeWork, state: VisitState) -> Update:
     """Accept, send back with feedback, or ask a person; a loop that leads nowhere ends here."""
     session, node, iteration = work.session, work.node, state["iteration"]
     key = f"{work.key}/{iteration}"
@@ -180,7 +180,7 @@ async def judge(work: NodeWork, state: State) -> Update:
     return {"next": "think"}
 
 
-async def leave(work: NodeWork, state: State) -> Update:
+async def leave(work: NodeWork, state: VisitState) -> Update:
     """Only here outputs reach the data buffer; then the way on."""
     session, node = work.session, work.node
     error = state.get("error")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from hive_agents.agents.node_end import End, Verdict, led_here, visits
+from hive_agents.agents.node_end import End, GoalVerdict, led_here, visits
 from hive_agents.agents.prompt_texts import VARIABLES, filled
 from hive_agents.agents.session import AgentSession
 from hive_agents.agents.spec import AgentSpec, NodeSpec
@@ -47,7 +47,7 @@ class NodeWork:
     key: str
     visit: int
     ends: Sequence[End] = ()
-    verdicts: Sequence[Verdict] = ()
+    verdicts: Sequence[GoalVerdict] = ()
     delegated: bool = False
     own_buffer: DataBuffer | None = None
     task: str | None = None
@@ -55,7 +55,7 @@ class NodeWork:
 
     @classmethod
     def of(
-        cls, session: AgentSession, node: NodeSpec, ends: Sequence[End], verdicts: Sequence[Verdict] = ()
+        cls, session: AgentSession, node: NodeSpec, ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()
     ) -> NodeWork:
         visit = visits(ends, node.id) + 1
         return cls(session, session.agent, node, f"{node.id}#{visit}", visit, ends, verdicts)

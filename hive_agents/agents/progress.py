@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hive_agents.agents.guards import Turn, doom_loop, fingerprint, is_stalled
+from hive_agents.agents.guards import LoopTurn, doom_loop, fingerprint, is_stalled
 from hive_agents.agents.guards.loops import KEPT
 from hive_agents.agents.node_end import fault
 from hive_agents.agents.node_work import NodeWork
@@ -33,7 +33,7 @@ def stuck(work: NodeWork, iteration: int) -> dict[str, str] | None:
     return None
 
 
-def _as_turns(work: NodeWork, said: list[tuple[int, Message]]) -> list[Turn]:
+def _as_turns(work: NodeWork, said: list[tuple[int, Message]]) -> list[LoopTurn]:
     turns, values = [], dict[str, str]()
     for n, message in said:
         results = []
@@ -43,5 +43,5 @@ def _as_turns(work: NodeWork, said: list[tuple[int, Message]]) -> list[Turn]:
                 results.append(ToolResult(entry.message.content, entry.is_error))
                 if call.name == "set_output" and not entry.is_error:
                     values[str(call.args.get("key"))] = json.dumps(call.args.get("value"), default=str)
-        turns.append(Turn.of(message.content, results, values))
+        turns.append(LoopTurn.of(message.content, results, values))
     return turns

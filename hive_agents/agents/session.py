@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,7 +13,7 @@ from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
-from hive_agents.events import Event, EventType, derived_id
+from hive_agents.events import Event, EventType, Publish, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment
 from hive_agents.llm import Chain, Role
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 PARALLEL_CALLS = 8
 PARALLEL_SUB_AGENTS = 4
-
-Publish = Callable[[Event], Awaitable[Any]]
 
 
 class Court(Protocol):

@@ -28,7 +28,7 @@ def _is_key(key: str) -> str:
     return key
 
 
-Key = Annotated[str, AfterValidator(_is_key)]
+BufferKey = Annotated[str, AfterValidator(_is_key)]
 """A value of the data buffer: it can be a `$variable` of a prompt."""
 
 
@@ -52,9 +52,9 @@ class NodeSpec(Format):
 
     id: Name
     system_prompt: str
-    input_keys: list[Key] = []
-    output_keys: list[Key] = []
-    nullable_output_keys: list[Key] = []
+    input_keys: list[BufferKey] = []
+    output_keys: list[BufferKey] = []
+    nullable_output_keys: list[BufferKey] = []
     tools: list[str] = []
     sub_agents: list[Name] = []
     success_criteria: str | None = None

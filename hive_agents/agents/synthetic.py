@@ -8,7 +8,7 @@ from typing import Any
 
 from hive_agents import llm
 from hive_agents.agents.node_work import NodeWork
-from hive_agents.agents.tool import Decision
+from hive_agents.agents.tool import ToolDecision
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.errors import HiveError
@@ -99,7 +99,7 @@ def edit(work: NodeWork, filename: str, old: str, new: str, *, plan: Mapping[str
     return ToolResult(f"{filename} is changed.")
 
 
-def decision(work: NodeWork, name: str) -> Decision:
+def decision(work: NodeWork, name: str) -> ToolDecision:
     """A run's own files are the node's to use, unless a rule names them; "*" is about the registry's tools.
 
     For a sub-agent the rules of the agent that delegated hold too.

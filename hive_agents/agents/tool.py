@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 SideEffect = Literal["read", "write", "external"]
-Decision = Literal["allow", "ask", "deny"]
+ToolDecision = Literal["allow", "ask", "deny"]
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 RESERVED = ("set_output", "ask_user", "delegate_to_sub_agent", "report_to_parent")
 """Tools that the event loop makes itself."""
@@ -66,7 +66,7 @@ class Tool:
     parameters: Mapping[str, Any]
     side_effect: SideEffect
     call: Call = field(repr=False)
-    policy: Decision = "ask"
+    policy: ToolDecision = "ask"
     credentials: Mapping[str, str] = field(default_factory=dict)
     sub_agents_only: bool = False
     function: Callable[..., Any] | None = field(default=None, repr=False)
@@ -87,7 +87,7 @@ def make_tool(
     name: str | None = None,
     description: str | None = None,
     side_effect: SideEffect = "read",
-    policy: Decision = "ask",
+    policy: ToolDecision = "ask",
     credentials: Mapping[str, str] | None = None,
     sub_agents_only: bool = False,
     call: Callable[[str, dict[str, Any]], Any] | None = None,

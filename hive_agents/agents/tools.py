@@ -10,7 +10,7 @@ from typing import Any
 
 from hive_agents import credentials, llm
 from hive_agents.agents.guards.retries import RetryPolicy, retried
-from hive_agents.agents.tool import Decision, Tool, ToolContext, as_result, make_tool
+from hive_agents.agents.tool import Tool, ToolContext, ToolDecision, as_result, make_tool
 from hive_agents.approvals import ToolRule
 from hive_agents.credentials import Secret, redacted
 from hive_agents.errors import Diagnostic, HiveError, closest
@@ -19,7 +19,7 @@ from hive_agents.memory import ToolResult
 from hive_agents.telemetry import span
 
 _log = logging.getLogger(__name__)
-_STRICT: Sequence[Decision] = ("allow", "ask", "deny")
+_STRICT: Sequence[ToolDecision] = ("allow", "ask", "deny")
 
 
 class Tools:
@@ -66,7 +66,7 @@ class Tools:
         policies = self._policies if policy is None else (*self._policies, tuple(policy))
         return Tools(chosen, policies, sub_agent=self._sub_agent or sub_agent)
 
-    def decide(self, name: str) -> Decision:
+    def decide(self, name: str) -> ToolDecision:
         """Whether a call is allowed, needs a person, or is denied; a tool that isn't here is denied.
 
         Where a policy has no rule for it the tool's own decides.
@@ -184,7 +184,7 @@ class ToolRegistry(Tools):
         return frozenset(name for name, tool in self._tools.items() if tool.sub_agents_only)
 
 
-def strictest(policies: Iterable[Sequence[ToolRule]], name: str, own: Decision) -> Decision:
+def strictest(policies: Iterable[Sequence[ToolRule]], name: str, own: ToolDecision) -> ToolDecision:
     """In each policy the first rule that matches decides, without one `own`; the strictest of them all holds."""
     said = (next((rule.decision for rule in policy if fnmatchcase(name, rule.match)), own) for policy in policies)
     return max(said, key=_STRICT.index, default=own)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 AgentArgument = Annotated[str, typer.Argument(help="An agent of agents/*.json.")]
-ReasonOption = Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")]
+HistoryReasonOption = Annotated[str | None, typer.Option("--reason", help="Why; kept in the history.")]
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
 
@@ -39,7 +39,7 @@ def propose(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="NEW.json", help="The whole new agent in place of a patch.")
     ] = None,
-    reason: ReasonOption = None,
+    reason: HistoryReasonOption = None,
 ) -> None:
     """Propose a new version: it is checked and written down, and serves nobody until it is deployed."""
     from hive_agents.agents.evolution import proposals
@@ -67,7 +67,7 @@ def deploy(
     version: Annotated[
         int | None, typer.Option("--version", min=1, help="A proposed version (default: the agent's file).")
     ] = None,
-    reason: ReasonOption = None,
+    reason: HistoryReasonOption = None,
 ) -> None:
     """Run its goal's eval cases beside what serves, and ask another person to let it serve, unless it is blocked."""
     from hive_agents.runtime import agent_deploy
@@ -90,7 +90,7 @@ def deploy(
 
 
 @with_surface(as_user=WHO_ASKS)
-def rollback(surface: Surface, agent: AgentArgument, reason: ReasonOption = None) -> None:
+def rollback(surface: Surface, agent: AgentArgument, reason: HistoryReasonOption = None) -> None:
     """Serve the version before again; run it again to go further back."""
     from hive_agents.agents import roll_back
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def talk(run: AgentRun, *, stderr: bool = False) -> dict[str, Any]:
     """Run, asking here what the agent asks, until it rests with nothing that was answered."""
-    listener = Listener(run, stderr)
+    listener = TerminalListener(run, stderr)
     result = listener.go()
     while result["status"] == "waiting" and _answered(run, listener):
         result = listener.go()
@@ -28,7 +28,7 @@ def talk(run: AgentRun, *, stderr: bool = False) -> dict[str, Any]:
     return result
 
 
-class Listener:
+class TerminalListener:
     """Lines from a terminal, all the time; from a pipe or file only when something was asked.
 
     The terminal is read by the run's event loop while it works, and by this thread while it waits: no other thread
@@ -140,7 +140,7 @@ def questions(run: AgentRun) -> list[ApprovalRequest]:
     return [one for one in pending if one.run_id == run.run_id and "question" in one.context]
 
 
-def _answered(run: AgentRun, listener: Listener) -> bool:
+def _answered(run: AgentRun, listener: TerminalListener) -> bool:
     """Ask whoever sits here what the agent asks; whether a question was answered. The rest needs `hive approvals`."""
     from hive_agents.access import Asker
     from hive_agents.approvals import ApprovalStore

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 app = typer.Typer(help="Triggers: add, list, remove and fire them.", no_args_is_help=True)
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="A trigger of triggers/*.json.")]
+TriggerArgument = Annotated[str, typer.Argument(metavar="ID", help="A trigger of triggers/*.json.")]
 SHOWN = ("id", "type", "agent", "enabled", "next_at", "last_at", "missed", "last_run_id")
 
 
@@ -117,7 +117,7 @@ def list_(surface: Surface) -> None:
 
 @app.command("remove")
 @with_surface()
-def remove(surface: Surface, id: IdArgument) -> None:
+def remove(surface: Surface, id: TriggerArgument) -> None:
     """Remove a trigger and what is remembered of it; its runs stay."""
     from hive_agents.triggers import TriggerStore, remove_trigger
 
@@ -132,7 +132,7 @@ def remove(surface: Surface, id: IdArgument) -> None:
 @with_surface()
 def fire(
     surface: Surface,
-    id: IdArgument,
+    id: TriggerArgument,
     input: Annotated[
         str | None, typer.Option("--input", metavar="JSON", help="Inputs over the trigger's constant ones.")
     ] = None,

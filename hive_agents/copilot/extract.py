@@ -13,7 +13,7 @@ from typing import Any
 from hive_agents.copilot.answer import Answer, Passage, inert
 from hive_agents.copilot.excerpts import content_terms, stemmed_words
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
-from hive_agents.copilot.prose import Sentence, read
+from hive_agents.copilot.prose import ProseSentence, read
 from hive_agents.retrieval import DEFAULT_LANGUAGE, terms
 
 MAX_SENTENCES = 3
@@ -98,9 +98,9 @@ def quotable(passage: Passage) -> list[str]:
 
 
 @lru_cache(maxsize=1024)
-def _quotes(text: str) -> tuple[Sentence, ...]:
+def _quotes(text: str) -> tuple[ProseSentence, ...]:
     """Return a passage's sentences as an answer shows them: a document's own numbers in brackets cite nothing."""
-    return tuple(Sentence(inert(each.text), each.above, each.linked, each.whole) for each in read(text))
+    return tuple(ProseSentence(inert(each.text), each.above, each.linked, each.whole) for each in read(text))
 
 
 def _candidates(question: str, passages: Sequence[Passage], language: str) -> list[_Candidate]:
@@ -149,7 +149,7 @@ def _forms(text: str, language: str) -> Mapping[str, frozenset[str]]:
     return {term: frozenset(words) for term, words in found.items()}
 
 
-def _held(sentence: Sentence, asked: Question, language: str) -> Mapping[str, float]:
+def _held(sentence: ProseSentence, asked: Question, language: str) -> Mapping[str, float]:
     """Return the question's words in a sentence; one in a link's text alone is another page's title, and counts so."""
     held = _shared(asked, sentence.text, language)
     if not (held and sentence.linked):
@@ -171,7 +171,7 @@ def _likeness(form: str, word: str) -> float:
     return 1.0 if min(len(form), len(word)) >= SAME_FORM * max(len(form), len(word)) else OTHER_FORM
 
 
-def _fitness(question: str, sentence: Sentence) -> float:
+def _fitness(question: str, sentence: ProseSentence) -> float:
     """Return 1 for a sentence that says something on its own; less for pieces, pointers, the wrong kind of thing."""
     fitness = 1.0 if sentence.whole else FRAGMENT
     if _points(sentence.text):
@@ -198,7 +198,7 @@ def _standings(passages: Sequence[Passage], asked: Question, language: str) -> d
     return standings
 
 
-def _before(quoted: Sequence[Sentence], place: int) -> str:
+def _before(quoted: Sequence[ProseSentence], place: int) -> str:
     """Return the sentence that this one leans on, where it stands just before it and is one to show."""
     if place == 0 or not answer_pattern("leans", r"^(?:{})\b").match(quoted[place].text):
         return ""

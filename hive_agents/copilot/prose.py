@@ -22,7 +22,7 @@ _MARK = re.compile(r"</?\s*mark\b[^<>]*>", re.I)
 
 
 @dataclass(frozen=True)
-class Sentence:
+class ProseSentence:
     """`above` is the heading, the table's head or the line with a colon that it stands under; `linked` are its links.
 
     `whole` is false for a row of a table and for an item of a list that doesn't end like a sentence.
@@ -47,7 +47,7 @@ def sentences(markdown: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1024)
-def read(markdown: str) -> tuple[Sentence, ...]:
+def read(markdown: str) -> tuple[ProseSentence, ...]:
     """Return the same sentences with what a reader sees around them.
 
     >>> read("# Keys\\n\\nBring:\\n\\n- a [form](f.md)")[-1]
@@ -89,7 +89,7 @@ def _ends(before: str, after: str) -> bool:
     return bool(before.strip()) and not after.islower() and not numbered and not _ABBREVIATED.search(before[-12:])
 
 
-def _blocks(markdown: str) -> Iterator[Sentence]:
+def _blocks(markdown: str) -> Iterator[ProseSentence]:
     tokens = _parser().parse(markdown)
     heading = lead = ""
     columns: list[str] = []
@@ -103,7 +103,7 @@ def _blocks(markdown: str) -> Iterator[Sentence]:
         elif token.type == "tr_open":
             cells, links = [], []
         elif token.type == "tr_close" and (row := _row(columns, cells)):
-            yield Sentence(row, f"{heading} {' '.join(columns)}".strip(), tuple(links), whole=False)
+            yield ProseSentence(row, f"{heading} {' '.join(columns)}".strip(), tuple(links), whole=False)
         if token.type != "inline":
             continue
         text, opened = " ".join(without_marks(_text(token)).split()), tokens[place - 1].type
@@ -118,7 +118,7 @@ def _blocks(markdown: str) -> Iterator[Sentence]:
             under = f"{heading} {lead}".strip() if in_list else heading
             for sentence in split(text):
                 linked = tuple(link for link in _links(token) if link in sentence)
-                yield Sentence(sentence, under, linked, not in_list or sentence.endswith(_STOPS))
+                yield ProseSentence(sentence, under, linked, not in_list or sentence.endswith(_STOPS))
             if not in_list:
                 lead = text if text.endswith((":", "：")) else ""
 

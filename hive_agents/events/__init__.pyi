@@ -19,6 +19,7 @@ from .protocols import (
     EventLogProtocol as EventLogProtocol,
     Handler as Handler,
     Overflow as Overflow,
+    Publish as Publish,
     SubscriptionProtocol as SubscriptionProtocol,
 )
 from .subscription import (
@@ -28,9 +29,9 @@ from .tickets import (
     ESCALATIONS as ESCALATIONS,
     SEVERITIES as SEVERITIES,
     TICKET_EVENTS as TICKET_EVENTS,
-    Cause as Cause,
     EscalationTicket as EscalationTicket,
-    Severity as Severity,
+    TicketCause as TicketCause,
+    TicketSeverity as TicketSeverity,
     tickets_of as tickets_of,
     worst as worst,
 )

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Literal, Protocol
 
 from hive_agents.events.types import Event, EventType
 
 Handler = Callable[[Event], object]
 """A function, or a coroutine function: what it returns is awaited where it can be."""
+Publish = Callable[[Event], Awaitable[Any]]
+"""`Bus.publish`, for those who only tell."""
 Overflow = Literal["block", "drop_oldest", "disconnect"]
 
 

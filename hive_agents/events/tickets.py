@@ -10,11 +10,11 @@ from pydantic import Field, ValidationError
 from hive_agents.events.types import Event, EventType
 from hive_agents.files import Format
 
-Severity = Literal["low", "medium", "high", "critical"]
-Cause = Literal["doom_loop", "stall", "excessive_retries", "repeated_errors", "budget_burn", "crash"]
+TicketSeverity = Literal["low", "medium", "high", "critical"]
+TicketCause = Literal["doom_loop", "stall", "excessive_retries", "repeated_errors", "budget_burn", "crash"]
 
-SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-CAUSES: tuple[Cause, ...] = get_args(Cause)
+SEVERITIES: tuple[TicketSeverity, ...] = get_args(TicketSeverity)
+CAUSES: tuple[TicketCause, ...] = get_args(TicketCause)
 ESCALATIONS = (EventType.ESCALATION_OPENED, EventType.ESCALATION_UPDATED, EventType.ESCALATION_RESOLVED)
 """The events whose payload is a ticket."""
 
@@ -38,8 +38,8 @@ class EscalationTicket(Format):
     id: str
     run_id: str
     node_id: str | None = None
-    severity: Severity
-    cause: Cause
+    severity: TicketSeverity
+    cause: TicketCause
     evidence: list[str]
     first_seen: str
     last_seen: str
@@ -52,7 +52,7 @@ class EscalationTicket(Format):
     resolution: str | None = None
 
 
-def worst(*severities: Severity) -> Severity:
+def worst(*severities: TicketSeverity) -> TicketSeverity:
     """
     >>> worst("medium", "critical", "low")
     'critical'

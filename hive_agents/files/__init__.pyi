@@ -13,8 +13,10 @@ from .atomic import (
 )
 from .formats import (
     NAME_PATTERN as NAME_PATTERN,
+    Amount as Amount,
     AnyCase as AnyCase,
     ConfigName as ConfigName,
+    Count as Count,
     FileFormat as FileFormat,
     Format as Format,
     Name as Name,

@@ -51,6 +51,8 @@ AnyCase = BeforeValidator(_lower)
 """Enum values are lower case in files; input ignores case."""
 
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
+Count = Annotated[int, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0)]
 ConfigName = Annotated[Name, AfterValidator(_not_reserved)]
 
 

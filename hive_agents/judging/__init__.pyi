@@ -19,7 +19,7 @@ from .decision_log import (
 from .decisions import (
     ACTIONS as ACTIONS,
     UNTYPED as UNTYPED,
-    Decision as Decision,
+    JudgedCase as JudgedCase,
 )
 from .drift import (
     DriftState as DriftState,

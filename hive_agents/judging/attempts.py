@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from hive_agents.files import Format
+from hive_agents.files import Count, Format
 from hive_agents.judging.verdict import EscalationReason, Judgment, JudgmentAction
 
 MAX_RETRIES = 3
 MAX_REPLANS = 2
-Count = Annotated[int, Field(ge=0)]
 
 
 class Attempts(Format):

@@ -9,7 +9,7 @@ from typing import Any
 from hive_agents.access import same_person
 from hive_agents.judging import drift, labels
 from hive_agents.judging.decision_log import DecisionLog, unknown_decision
-from hive_agents.judging.decisions import Decision
+from hive_agents.judging.decisions import JudgedCase
 from hive_agents.workspace import Workspace
 
 
@@ -62,17 +62,17 @@ def answer(workspace: Workspace, decision_id: int, action: str, by: str, comment
     return Audited(decision_id, action, row.action, action == row.action, state)
 
 
-def human_agreement(rows: Sequence[Decision]) -> tuple[int, int]:
+def human_agreement(rows: Sequence[JudgedCase]) -> tuple[int, int]:
     """How many decisions two or more people labelled, and on how many of them all said the same."""
     double = [row for row in rows if len(row.labels) >= 2]
     return len(double), sum(len({label.action for label in row.labels}) == 1 for row in double)
 
 
-def _done(row: Decision, by: str | None) -> bool:
+def _done(row: JudgedCase, by: str | None) -> bool:
     if by is not None:
         return any(same_person(label.by, by) for label in row.labels)
     return any(label.blind for label in row.labels)
 
 
-def _item(row: Decision) -> AuditItem:
+def _item(row: JudgedCase) -> AuditItem:
     return AuditItem(row.id, row.at, row.tenant, row.goal_type, row.goal_id, row.run_id, row.result)

@@ -14,8 +14,8 @@ from hive_agents.judging import drift
 from hive_agents.judging.audits import human_agreement
 from hive_agents.judging.certify import ALPHA, DELTA, Recommendation, Stratum, certify, empirical_threshold, minimum_n
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REASONS, Decision
-from hive_agents.judging.metrics import CalibrationMetrics, Guarantee, Status, accept_accuracy, retry_success
+from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REASONS, JudgedCase
+from hive_agents.judging.metrics import CalibrationMetrics, CalibrationStatus, Guarantee, accept_accuracy, retry_success
 from hive_agents.judging.thresholds import GLOBAL, Threshold, threshold_for, was_certified
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
@@ -66,7 +66,9 @@ def calibrate(
         found[name] = (result, max(value, overall) if name == SECURITY else value)
     waiting = _store(workspace, found, newest, before, at, by, alpha, delta)
     expired = before[GLOBAL].status == "expired"
-    status: Status = "certified" if pooled.threshold is not None else "expired" if expired else "insufficient"
+    status: CalibrationStatus = (
+        "certified" if pooled.threshold is not None else "expired" if expired else "insufficient"
+    )
     values, same = _audit_arrays(current)
     return CalibrationMetrics(
         status=status,
@@ -87,7 +89,7 @@ def calibrate(
     )
 
 
-def _strata(rows: Sequence[Decision], *, pooled: bool = False) -> list[Stratum]:
+def _strata(rows: Sequence[JudgedCase], *, pooled: bool = False) -> list[Stratum]:
     """Automatic decisions, labelled where drawn for audit; escalated ones, labelled by whoever decided them.
 
     Pooled, security's extra draws are left out, so that every automatic decision had the same chance.
@@ -101,7 +103,7 @@ def _strata(rows: Sequence[Decision], *, pooled: bool = False) -> list[Stratum]:
     ]
 
 
-def _stratum(logged: Sequence[Decision], labelled: Sequence[Decision], blind: bool) -> Stratum:
+def _stratum(logged: Sequence[JudgedCase], labelled: Sequence[JudgedCase], blind: bool) -> Stratum:
     pairs = [
         (row.proposal[1], row.proposal[0] == human)
         for row in labelled
@@ -114,11 +116,11 @@ def _stratum(logged: Sequence[Decision], labelled: Sequence[Decision], blind: bo
     )
 
 
-def _labelled(rows: Sequence[Decision]) -> int:
+def _labelled(rows: Sequence[JudgedCase]) -> int:
     return sum(len(stratum.agrees) for stratum in _strata(rows))
 
 
-def _audit_arrays(rows: Sequence[Decision]) -> tuple[list[float], list[bool]]:
+def _audit_arrays(rows: Sequence[JudgedCase]) -> tuple[list[float], list[bool]]:
     audits, escalated = _strata(rows, pooled=True)
     return [*audits.confidence, *escalated.confidence], [*audits.agrees, *escalated.agrees]
 
@@ -191,7 +193,7 @@ def _insert(connection: Connection, row: tuple[str | float, ...]) -> int:
     return number
 
 
-def _warnings(rows: Sequence[Decision], alpha: float) -> list[str]:
+def _warnings(rows: Sequence[JudgedCase], alpha: float) -> list[str]:
     found = []
     double, same = human_agreement(rows)
     if double >= 20 and same / double < 1 - alpha:

@@ -10,7 +10,7 @@ from hive_agents.goals import Constraint, Goal
 from hive_agents.judging.rules import Decided
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
 
-Hold = Literal["drift", "budget"]
+HoldReason = Literal["drift", "budget"]
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
 
 
@@ -66,7 +66,9 @@ class Case:
             return self.escalate("constraint_not_evaluated", why, rule_id=rule.id)
         return self._judgment(rule.action, 1.0, why, why if rule.action in (RETRY, REPLAN) else None, rule_id=rule.id)
 
-    def by_verdict(self, verdict: Judgment, violations: list[str], threshold: float, hold: Hold | None) -> Judgment:
+    def by_verdict(
+        self, verdict: Judgment, violations: list[str], threshold: float, hold: HoldReason | None
+    ) -> Judgment:
         """What becomes of the evaluator's verdict; with a panel, of the least sure one."""
         named, unknown = self._constraints(violations)
         broken = [each for each in named if each not in self.violated]

@@ -16,7 +16,7 @@ from hive_agents.access import same_person
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import disk_errors, opened, read_bytes
 from hive_agents.goals import goal_type_of
-from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, Decision, Label, decision_of, source_of
+from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, JudgedCase, Label, decision_of, source_of
 from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
@@ -140,12 +140,12 @@ class DecisionLog:
         tenant: str | None = None,
         since: str | None = None,
         until: str | None = None,
-    ) -> list[Decision]:
+    ) -> list[JudgedCase]:
         """The decisions, oldest first, each with its labels; `since` and `until` are ISO times, half open."""
         goal_type = None if goal_type is None else goal_type_of(goal_type)
         return self._select({"goal_type = ?": goal_type, "tenant = ?": tenant, "at >= ?": since, "at < ?": until})
 
-    def get(self, decision_id: int) -> Decision:
+    def get(self, decision_id: int) -> JudgedCase:
         """One decision. Raises: HIVE-409 when there is none of this number, or it was damaged."""
         found = self._select({"id = ?": decision_id})
         if self.damaged:
@@ -170,7 +170,7 @@ class DecisionLog:
                     )
         return len(entries)
 
-    def _select(self, bounds: Mapping[str, str | int | None]) -> list[Decision]:
+    def _select(self, bounds: Mapping[str, str | int | None]) -> list[JudgedCase]:
         used = {clause: value for clause, value in bounds.items() if value is not None}
         where = f" WHERE {' AND '.join(used)}" if used else ""
         with connected(self.workspace.database, rows=True) as connection:

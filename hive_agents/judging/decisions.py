@@ -38,7 +38,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class JudgedCase:
     """A row of the log. `audit`: 0 not drawn, 1 drawn, 2 drawn only because security is drawn twice as often."""
 
     id: int
@@ -106,7 +106,7 @@ def people(labels: Iterable[Label]) -> list[str]:
     return found
 
 
-def decision_of(row: Row, labels: Sequence[Label]) -> Decision:
+def decision_of(row: Row, labels: Sequence[Label]) -> JudgedCase:
     """The decision in a row of `judge_decisions`, with each person's first label.
 
     Raises: ValueError for a row that was damaged.
@@ -122,7 +122,7 @@ def decision_of(row: Row, labels: Sequence[Label]) -> Decision:
     for label in labels:
         if not any(same_person(label.by, other.by) for other in first):
             first.append(label)
-    return Decision(**values, labels=tuple(first))
+    return JudgedCase(**values, labels=tuple(first))
 
 
 def _sound(values: Mapping[str, Any]) -> bool:

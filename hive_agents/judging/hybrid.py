@@ -11,7 +11,7 @@ from hive_agents.errors import HiveError
 from hive_agents.expressions import ExpressionError
 from hive_agents.goals import Goal, goal_type_of
 from hive_agents.judging.attempts import within_bounds
-from hive_agents.judging.case import Case, Hold, ids_of, storable
+from hive_agents.judging.case import Case, HoldReason, ids_of, storable
 from hive_agents.judging.criteria import score_criteria
 from hive_agents.judging.deadline import must_end
 from hive_agents.judging.decisions import ESCALATE_ALL, UNTYPED
@@ -59,7 +59,7 @@ class HybridJudge:
         *,
         panel: Sequence[Any] = (),
         thresholds: Mapping[str, float] | None = None,
-        holds: Mapping[str | None, Hold] | None = None,
+        holds: Mapping[str | None, HoldReason] | None = None,
         workspace: Workspace | None = None,
     ) -> None:
         self._rules: list[EvaluationRule] = []

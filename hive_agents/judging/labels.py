@@ -5,7 +5,7 @@ from __future__ import annotations
 from hive_agents.access import person
 from hive_agents.judging import drift
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.decisions import Decision
+from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.learning.stages import RuleBook
 from hive_agents.workspace import Workspace
 
@@ -31,7 +31,7 @@ def enter(
     return drift.observe(workspace, row.goal_type, action == row.action) if row.automatic else state
 
 
-def _observe_rules(workspace: Workspace, row: Decision, action: str) -> None:
+def _observe_rules(workspace: Workspace, row: JudgedCase, action: str) -> None:
     matched = {rule_id for rule_id, found in (row.judgment.get("tried") or {}).items() if found}
     if not matched:
         return

@@ -7,9 +7,9 @@ from typing import Literal
 
 from hive_agents.files import Format
 from hive_agents.judging.certify import lower_bound
-from hive_agents.judging.decisions import Decision
+from hive_agents.judging.decisions import JudgedCase
 
-Status = Literal["certified", "insufficient", "expired"]
+CalibrationStatus = Literal["certified", "insufficient", "expired"]
 
 
 class Accuracy(Format):
@@ -56,7 +56,7 @@ class CalibrationMetrics(Format):
     ('insufficient', None, 0.7, 45, None)
     """
 
-    status: Status
+    status: CalibrationStatus
     recommended_threshold: float | None
     previous: float
     needed_audits: int
@@ -71,7 +71,7 @@ class CalibrationMetrics(Format):
     warnings: list[str] = []
 
 
-def accept_accuracy(rows: Sequence[Decision]) -> list[Accuracy]:
+def accept_accuracy(rows: Sequence[JudgedCase]) -> list[Accuracy]:
     """How often people accept, too, what the judge accepted, per confidence; blind audits only."""
     bins: dict[int, list[bool]] = {}
     for row in rows:
@@ -86,7 +86,7 @@ def accept_accuracy(rows: Sequence[Decision]) -> list[Accuracy]:
     ]
 
 
-def retry_success(rows: Sequence[Decision]) -> Rate | None:
+def retry_success(rows: Sequence[JudgedCase]) -> Rate | None:
     """How often a retry mended the result; None when no retry's outcome is known."""
     outcomes = [row.outcome for row in rows if row.action == "retry" and row.outcome is not None]
     k = outcomes.count("succeeded")

@@ -10,7 +10,7 @@ from hive_agents.errors import HiveError
 from hive_agents.judging import weights
 from hive_agents.judging.certify import lower_bound
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.judging.decisions import Decision
+from hive_agents.judging.decisions import JudgedCase
 from hive_agents.judging.drift import states
 from hive_agents.judging.thresholds import GLOBAL, threshold_for
 from hive_agents.workspace import Workspace
@@ -69,7 +69,7 @@ def _damaged(thresholds: dict[str, Any]) -> list[str]:
     return [f"the calibration of {name} is damaged: calibrate again" for name in found]
 
 
-def measures(rows: Sequence[Decision]) -> dict[str, Any]:
+def measures(rows: Sequence[JudgedCase]) -> dict[str, Any]:
     """The figures of a set of decisions."""
     n = len(rows)
     return {
@@ -100,7 +100,7 @@ def histogram(confidences: Sequence[float]) -> list[dict[str, float | int]]:
     return [{"lo": i / BINS, "hi": (i + 1) / BINS, "n": count} for i, count in enumerate(counts)]
 
 
-def agreement(rows: Sequence[Decision], *, blind: bool) -> dict[str, Any]:
+def agreement(rows: Sequence[JudgedCase], *, blind: bool) -> dict[str, Any]:
     """How often people say what the judge said; of an escalation, what its evaluator had proposed."""
     pairs = [
         (row.proposal[0] if row.proposal is not None else row.action, human)

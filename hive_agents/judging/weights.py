@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.judging.decisions import Decision
+from hive_agents.judging.decisions import JudgedCase
 
 SOURCES = ("rule", "llm", "evidence")
 PENALTY = 1.0
@@ -57,7 +57,7 @@ class SignalWeights:
         }
 
 
-def learn(rows: Sequence[Decision]) -> dict[str, SignalWeights]:
+def learn(rows: Sequence[JudgedCase]) -> dict[str, SignalWeights]:
     """Weights by goal type, and under `*` those of all types together."""
     labelled = [row for row in rows if row.human_action() is not None and _signals(row)]
     together = _fit(labelled)
@@ -123,7 +123,7 @@ def auc(p: _Floats, labels: _Floats) -> float | None:
     return float((difference > 0).mean() + 0.5 * (difference == 0).mean())
 
 
-def _fit(rows: Sequence[Decision], shrink_to: Mapping[str, float] | None = None) -> SignalWeights:
+def _fit(rows: Sequence[JudgedCase], shrink_to: Mapping[str, float] | None = None) -> SignalWeights:
     equal = dict.fromkeys(SOURCES, 1.0)
     if len(rows) < ANY_FROM:
         return SignalWeights(equal, len(rows), None, None, None, None, False)
@@ -150,11 +150,11 @@ def _single(x: _Floats, y: _Floats, cut: int, column: int) -> float:
     return brier(_sigmoid(fitted[0] + x[cut:, column] * fitted[1]), y[cut:])
 
 
-def _signals(row: Decision) -> list[Mapping[str, Any]]:
+def _signals(row: JudgedCase) -> list[Mapping[str, Any]]:
     return [signal for signal in row.judgment.get("signals") or [] if signal.get("source") in SOURCES]
 
 
-def _features(row: Decision) -> list[float]:
+def _features(row: JudgedCase) -> list[float]:
     """Per source the log-odds that the result is good; 0 where the source said nothing."""
     values = dict.fromkeys(SOURCES, 0.0)
     for signal in _signals(row):

@@ -10,26 +10,26 @@ from contextlib import closing, suppress
 from threading import Event, Thread
 from typing import Any, TypeVar
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
-async def in_thread(call: Callable[[], Answer]) -> Answer:
+async def in_thread(call: Callable[[], T]) -> T:
     """What `call` returns or raises. Cancelling leaves the thread to itself.
 
     Not `asyncio.to_thread`: its pool is joined when the loop ends, so a command that gave up on a slow
     model would still wait for it.
     """
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Answer] = loop.create_future()
+    answer: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 
-    def deliver(result: Answer | None, error: BaseException | None) -> None:
+    def deliver(result: T | None, error: BaseException | None) -> None:
         if answer.done():
             return
         if error is not None:
             answer.set_exception(error)
         else:
-            answer.set_result(result)  # type: ignore[arg-type]  # Answer may include None
+            answer.set_result(result)  # type: ignore[arg-type]  # T may include None
 
     def work() -> None:
         result, failure = None, None
@@ -44,7 +44,7 @@ async def in_thread(call: Callable[[], Answer]) -> Answer:
     return await answer
 
 
-def waited(work: Coroutine[Any, Any, Answer]) -> Answer:
+def waited(work: Coroutine[Any, Any, T]) -> T:
     """Return what `work` returns, for code that doesn't await; also beneath a running event loop, as in a notebook.
 
     There it gets a loop of its own in a thread of its own, and the caller's stands still meanwhile.
@@ -57,14 +57,14 @@ def waited(work: Coroutine[Any, Any, Answer]) -> Answer:
         return pool.submit(contextvars.copy_context().run, asyncio.run, work).result()
 
 
-async def from_thread(start: Callable[[], Generator[Answer, None, None]]) -> AsyncGenerator[Answer, None]:
+async def from_thread(start: Callable[[], Generator[T, None, None]]) -> AsyncGenerator[T, None]:
     """What the generator of `start` yields or raises. Closing leaves the thread, which ends at the next item."""
     loop = asyncio.get_running_loop()
-    items: asyncio.Queue[tuple[list[Answer], BaseException | None]] = asyncio.Queue()
+    items: asyncio.Queue[tuple[list[T], BaseException | None]] = asyncio.Queue()
     context = contextvars.copy_context()
     left = Event()
 
-    def deliver(item: list[Answer], error: BaseException | None = None) -> None:
+    def deliver(item: list[T], error: BaseException | None = None) -> None:
         with suppress(RuntimeError):  # the loop has closed: nobody listens any more
             loop.call_soon_threadsafe(items.put_nowait, (item, error))
 

@@ -6,8 +6,8 @@ from .adapt import (
     accepted_notes as accepted_notes,
 )
 from .buffer import (
+    BufferScope as BufferScope,
     DataBuffer as DataBuffer,
-    Scope as Scope,
 )
 from .compaction import (
     Compaction as Compaction,

@@ -17,7 +17,7 @@ from hive_agents.text import encodable
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
-Scope = Literal["execution", "stream", "global"]
+BufferScope = Literal["execution", "stream", "global"]
 _LOCKS: WeakValueDictionary[tuple[str, ...], threading.Lock] = WeakValueDictionary()
 _LOCKS_GUARD = threading.Lock()
 _WHERE = "tenant = ? AND scope = ? AND scope_key = ?"
@@ -63,7 +63,7 @@ class DataBuffer:
         self.writes = None if writes is None else frozenset(writes)
         self.reads = None if reads is None else frozenset(reads) | (self.writes or frozenset())
         keys = {"execution": run_id, "global": ""} | ({} if stream_id is None else {"stream": stream_id})
-        self._places = {scope: (tenant, scope, keys[scope]) for scope in get_args(Scope) if scope in keys}
+        self._places = {scope: (tenant, scope, keys[scope]) for scope in get_args(BufferScope) if scope in keys}
         self._locks = {scope: _lock_of(str(workspace.root), *place) for scope, place in self._places.items()}
 
     def for_node(self, input_keys: Iterable[str], output_keys: Iterable[str]) -> DataBuffer:
@@ -77,7 +77,7 @@ class DataBuffer:
             writes=output_keys,
         )
 
-    def read(self, key: str, scope: Scope | None = None, default: Any = None) -> Any:
+    def read(self, key: str, scope: BufferScope | None = None, default: Any = None) -> Any:
         """The value in that scope; without one the nearest: execution, then stream, then global."""
         self._permit(key, self.reads, "an input")
         for place in self._places.values() if scope is None else [self._place(scope)]:
@@ -86,7 +86,7 @@ class DataBuffer:
                 return json.loads(found[0])
         return default
 
-    def read_all(self, scope: Scope | None = None) -> dict[str, Any]:
+    def read_all(self, scope: BufferScope | None = None) -> dict[str, Any]:
         """Every value that may be read, by key; without a scope the nearest of each."""
         places = [self._place(scope)] if scope else list(self._places.values())
         values: dict[str, Any] = {}
@@ -106,7 +106,7 @@ class DataBuffer:
         frozen: Mapping[str, Any] = _frozen(self.read_all())
         return frozen
 
-    def write(self, key: str, value: Any, scope: Scope = "execution") -> int:
+    def write(self, key: str, value: Any, scope: BufferScope = "execution") -> int:
         """Set a value; returns its version, which counts from 1.
 
         Raises: HIVE-104 for what isn't plain JSON, HIVE-105 for more than a million characters of it.
@@ -121,7 +121,9 @@ class DataBuffer:
             ).fetchall()
         return int(row[0][0])
 
-    def update(self, key: str, change: Callable[[Any], Any], scope: Scope = "execution", default: Any = None) -> Any:
+    def update(
+        self, key: str, change: Callable[[Any], Any], scope: BufferScope = "execution", default: Any = None
+    ) -> Any:
         """Set the value to `change(value)` and return it; no write of anybody's is lost in between.
 
         `change` starts from `default` where there is nothing yet. It may be called again when another process was
@@ -154,7 +156,7 @@ class DataBuffer:
             found: tuple[str, int] | None = connection.execute(query, (*place, key)).fetchone()
         return found
 
-    def _place(self, scope: Scope) -> tuple[str, str, str]:
+    def _place(self, scope: BufferScope) -> tuple[str, str, str]:
         if scope not in self._places:
             known = ", ".join(self._places)
             why = "this run belongs to no stream" if scope == "stream" else f"there is no scope {scope}"

@@ -12,8 +12,8 @@ from hive_agents.memory.conversation import ConversationStore
 from hive_agents.memory.data_files import DataFiles
 from hive_agents.memory.entries import Mark
 from hive_agents.memory.tiers import (
-    Plan,
     Tier,
+    TierPlan,
     compact_preserving_structure,
     emergencies,
     last_turn,
@@ -95,13 +95,13 @@ def _view(store: ConversationStore, conversation_id: str) -> _View:
         return _View(timeline.lead, tuple(timeline.groups()), len(timeline.marks))
 
 
-def _without_model(view: _View, file: str) -> Iterator[Plan]:
+def _without_model(view: _View, file: str) -> Iterator[TierPlan]:
     pointed = results_to_pointers(view.lead, view.groups)
     yield pointed
     yield compact_preserving_structure(view.lead, pointed.groups, file)
 
 
-def _plans(view: _View, file: str, summary: str | None) -> Iterator[Plan]:
+def _plans(view: _View, file: str, summary: str | None) -> Iterator[TierPlan]:
     yield from _without_model(view, file)
     pointed = results_to_pointers(view.lead, view.groups).groups
     if summary:
@@ -109,13 +109,13 @@ def _plans(view: _View, file: str, summary: str | None) -> Iterator[Plan]:
     yield from emergencies(view.lead, pointed, file)
 
 
-def _first_fit(plans: Iterator[Plan], room: int) -> Plan | None:
+def _first_fit(plans: Iterator[TierPlan], room: int) -> TierPlan | None:
     return next((plan for plan in plans if tokens_of(plan.lead, plan.groups) <= room), None)
 
 
 def _carry_out(
     store: ConversationStore, conversation_id: str, files: DataFiles, view: _View, room: int, summary: str | None
-) -> tuple[Plan, str | None] | None:
+) -> tuple[TierPlan, str | None] | None:
     with files.lock():
         file = f"conversation_{files.next_number(_NUMBERED)}.md"
         plan = _first_fit(_plans(view, file, summary), room)

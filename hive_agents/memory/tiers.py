@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hive_agents.llm import ToolCall
-from hive_agents.memory.timeline import Group, Piece
+from hive_agents.memory.timeline import Group, TimelinePiece
 
 PREVIEW = 300
 SET_OUTPUT = "set_output"
@@ -16,7 +16,7 @@ Tier = Literal["none", "results", "structure", "summary", "emergency"]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TierPlan:
     """A smaller view, and the text that leaves the conversation for its file."""
 
     tier: Tier
@@ -43,13 +43,13 @@ def last_turn(groups: Sequence[Group]) -> int:
     return max(start, 0)
 
 
-def results_to_pointers(lead: str | None, groups: Sequence[Group]) -> Plan:
+def results_to_pointers(lead: str | None, groups: Sequence[Group]) -> TierPlan:
     """Tier 1: a result before the last turn that is in a file becomes its pointer; errors and set_output stay."""
     start = last_turn(groups)
-    return Plan("results", lead, (*map(_with_pointers, groups[:start]), *groups[start:]))
+    return TierPlan("results", lead, (*map(_with_pointers, groups[:start]), *groups[start:]))
 
 
-def compact_preserving_structure(lead: str | None, groups: Sequence[Group], file: str) -> Plan:
+def compact_preserving_structure(lead: str | None, groups: Sequence[Group], file: str) -> TierPlan:
     """Tier 2: free text before the last turn goes to `file`; tool calls, errors and set_output stay."""
     start = last_turn(groups)
     kept: list[Group] = []
@@ -65,14 +65,14 @@ def compact_preserving_structure(lead: str | None, groups: Sequence[Group], file
     return _plan("structure", conversation_pointer(file), (*kept, *groups[start:]), "\n\n".join(spilled))
 
 
-def summarised(lead: str | None, groups: Sequence[Group], file: str, summary: str) -> Plan:
+def summarised(lead: str | None, groups: Sequence[Group], file: str, summary: str) -> TierPlan:
     """Tier 3: everything before the last turn goes to `file`; a summary stands for it."""
     start = last_turn(groups)
     words = f"{conversation_pointer(file)}\n\nSummary of it:\n{summary}"
     return _plan("summary", words, tuple(groups[start:]), transcript(lead, groups[:start]))
 
 
-def emergencies(lead: str | None, groups: Sequence[Group], file: str) -> Iterator[Plan]:
+def emergencies(lead: str | None, groups: Sequence[Group], file: str) -> Iterator[TierPlan]:
     """Tier 4, each plan smaller than the one before: pointers and the last turn, whole, shortened, or not at all."""
     start = last_turn(groups)
     words = "\n".join([conversation_pointer(file), *_pointers(groups[:start])])
@@ -95,9 +95,9 @@ def transcript(lead: str | None, groups: Sequence[Group]) -> str:
     return "\n\n".join(sections)
 
 
-def _plan(tier: Tier, lead: str, groups: tuple[Group, ...], spilled: str) -> Plan:
+def _plan(tier: Tier, lead: str, groups: tuple[Group, ...], spilled: str) -> TierPlan:
     # Where nothing leaves the conversation no file is written, and no line may point to it.
-    return Plan(tier, lead if spilled else None, groups, spilled)
+    return TierPlan(tier, lead if spilled else None, groups, spilled)
 
 
 def _pointers(groups: Sequence[Group], most: int = 20) -> list[str]:
@@ -112,19 +112,19 @@ def _with_pointers(group: Group) -> Group:
     )
 
 
-def _pointed(piece: Piece) -> Piece:
+def _pointed(piece: TimelinePiece) -> TimelinePiece:
     if piece.pointer is None or len(piece.pointer) >= len(piece.message.content):
         return piece
     return piece.with_content(piece.pointer)
 
 
-def _kept_result(call: ToolCall, result: Piece, file: str, spilled: list[str]) -> Piece:
+def _kept_result(call: ToolCall, result: TimelinePiece, file: str, spilled: list[str]) -> TimelinePiece:
     if result.is_error or call.name == SET_OUTPUT or result.pointer is not None:
         return result
     return _spilled(result, f"[Saved to '{file}']", spilled)
 
 
-def _spilled(piece: Piece, short: str, spilled: list[str]) -> Piece:
+def _spilled(piece: TimelinePiece, short: str, spilled: list[str]) -> TimelinePiece:
     if len(short) >= len(piece.message.content):
         return piece
     spilled.append(_section(piece, piece.message.content))
@@ -132,7 +132,7 @@ def _spilled(piece: Piece, short: str, spilled: list[str]) -> Piece:
 
 
 def _shortened(group: Group, file: str, spilled: list[str]) -> Group:
-    def short(piece: Piece) -> Piece:
+    def short(piece: TimelinePiece) -> TimelinePiece:
         pointed = _pointed(piece)
         text = pointed.message.content
         if pointed is not piece or len(text) <= PREVIEW:
@@ -156,14 +156,14 @@ def _rendered_lead(lead: str | None) -> list[str]:
     return [] if lead is None else [lead]
 
 
-def _section(piece: Piece, text: str) -> str:
+def _section(piece: TimelinePiece, text: str) -> str:
     failed = ", error" if piece.is_error else ""
     return f"## {piece.n or '–'} {piece.message.role}{failed}\n{text}"
 
 
-def _whole(piece: Piece) -> str:
+def _whole(piece: TimelinePiece) -> str:
     return "\n".join(filter(None, [piece.message.content, _calls(piece)]))
 
 
-def _calls(piece: Piece) -> str:
+def _calls(piece: TimelinePiece) -> str:
     return "\n".join(f"→ {call.name} {json.dumps(call.args, ensure_ascii=False)}" for call in piece.message.tool_calls)

@@ -14,7 +14,7 @@ INTERRUPTED = "[No result: the run was interrupted before this call was done.]"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TimelinePiece:
     """A message as the model is sent it; `n` is its number in the store, 0 where it isn't stored."""
 
     n: int
@@ -23,13 +23,13 @@ class Piece:
     is_error: bool = False
     pointer: str | None = None
 
-    def with_message(self, message: Message) -> Piece:
-        return Piece(self.n, message, message_tokens(message), self.is_error, self.pointer)
+    def with_message(self, message: Message) -> TimelinePiece:
+        return TimelinePiece(self.n, message, message_tokens(message), self.is_error, self.pointer)
 
-    def with_content(self, content: str) -> Piece:
+    def with_content(self, content: str) -> TimelinePiece:
         return self.with_message(self.message.model_copy(update={"content": content}))
 
-    def without_words(self, notice: str) -> Piece:
+    def without_words(self, notice: str) -> TimelinePiece:
         """The message with the notice for its words, and without the arguments of its calls."""
         calls = [call.model_copy(update={"args": {}}) for call in self.message.tool_calls]
         content = notice if self.message.content else ""
@@ -40,11 +40,11 @@ class Piece:
 class Group:
     """A message, and the results of its tool calls in the order of the calls: they stay or go together."""
 
-    head: Piece
-    results: tuple[Piece, ...] = ()
+    head: TimelinePiece
+    results: tuple[TimelinePiece, ...] = ()
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[TimelinePiece, ...]:
         return (self.head, *self.results)
 
     def without(self, withheld: Collection[int], notice: str) -> Group:
@@ -70,8 +70,8 @@ def _lead(lead: str | None) -> list[Message]:
 
 @dataclass(slots=True)
 class _Head:
-    piece: Piece
-    results: list[Piece | None]
+    piece: TimelinePiece
+    results: list[TimelinePiece | None]
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Timeline:
     _open: list[_Head] = field(default_factory=list)
 
     def add(self, entry: Entry) -> None:
-        piece = Piece(entry.n, entry.message, entry.tokens, entry.is_error, entry.pointer)
+        piece = TimelinePiece(entry.n, entry.message, entry.tokens, entry.is_error, entry.pointer)
         if entry.message.role == "tool":
             found = self._call(entry.message.tool_call_id)
             if found is not None:
@@ -121,14 +121,14 @@ class Timeline:
             calls = zip(shown.message.tool_calls, head.results, strict=True)
             yield Group(shown, tuple(self._result(call, result) for call, result in calls))
 
-    def _result(self, call: ToolCall, result: Piece | None) -> Piece:
+    def _result(self, call: ToolCall, result: TimelinePiece | None) -> TimelinePiece:
         shown = None if result is None else self._shown(result)
         if shown is not None:
             return shown
         message = Message(role="tool", content=INTERRUPTED, tool_call_id=call.id)
-        return Piece(0, message, message_tokens(message), is_error=True)
+        return TimelinePiece(0, message, message_tokens(message), is_error=True)
 
-    def _shown(self, piece: Piece) -> Piece | None:
+    def _shown(self, piece: TimelinePiece) -> TimelinePiece | None:
         if piece.n not in self._changes:
             return piece
         change = self._changes[piece.n]

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 
-class BudgetExhausted(Exception):
+class SearchBudgetExhausted(Exception):
     """`name` is the budget that ran out: evaluations or seconds."""
 
     def __init__(self, name: str) -> None:
@@ -15,7 +15,7 @@ class BudgetExhausted(Exception):
 
 
 @dataclass
-class Budget:
+class SearchBudget:
     """Configs measured and seconds spent, over all processes that worked on the run."""
 
     max_evaluations: int
@@ -31,9 +31,9 @@ class Budget:
         return self.seconds_before + time.monotonic() - self._started
 
     def spend(self) -> None:
-        """Count one config. Raises: `BudgetExhausted` before it is measured."""
+        """Count one config. Raises: `SearchBudgetExhausted` before it is measured."""
         if self.evaluations >= self.max_evaluations:
-            raise BudgetExhausted("evaluations")
+            raise SearchBudgetExhausted("evaluations")
         if self.seconds >= self.max_seconds:
-            raise BudgetExhausted("seconds")
+            raise SearchBudgetExhausted("seconds")
         self.evaluations += 1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hive_agents.evaluation import GoldenSet
 from hive_agents.evaluation.metrics import discount, ideal_dcg
-from hive_agents.optimizer.budget import Budget
+from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, Floats, Ints
 from hive_agents.retrieval import (
     BM25Params,
@@ -122,7 +122,7 @@ class LaneCache:
     Every config measured is one evaluation of `budget`.
     """
 
-    def __init__(self, engine: SearchEngine, golden: GoldenSet, *, budget: Budget | None = None) -> None:
+    def __init__(self, engine: SearchEngine, golden: GoldenSet, *, budget: SearchBudget | None = None) -> None:
         self.golden = golden
         self.budget = budget
         self._lanes = CachedLanes(engine, golden)

@@ -46,10 +46,10 @@ SCHEMA: dict[str, Any] = {
     "required": ["patches"],
 }
 
-Faults = Callable[[RetrievalConfig, Edit], list[str]]
+FaultsOf = Callable[[RetrievalConfig, Edit], list[str]]
 
 
-def edit_of(proposed: Mapping[str, Any], situation: Situation, known: set[str], faults: Faults) -> Edit:
+def edit_of(proposed: Mapping[str, Any], situation: Situation, known: set[str], faults: FaultsOf) -> Edit:
     """One patch as an edit; whatever is wrong with it stands in the edit's `faults`.
 
     `known` are the identities of configs that need no second trial; a sound edit's is added.

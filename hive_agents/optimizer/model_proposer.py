@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, Message, ModelError, model_names, open_chain
 from hive_agents.optimizer.briefing import briefing
-from hive_agents.optimizer.model_answer import REASON_LENGTH, SCHEMA, Faults, edit_of, told
+from hive_agents.optimizer.model_answer import REASON_LENGTH, SCHEMA, FaultsOf, edit_of, told
 from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
 from hive_agents.optimizer.space import Edit, apply, identity, parsed
 from hive_agents.optimizer.spending import Spending
@@ -30,7 +30,7 @@ FAILURES = 2
 _AGAIN = (
     "These patches can't be used. Mend them, or propose others in their place; the rest is taken, so leave it out.\n"
 )
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 class NoAnswer(Exception):
@@ -45,7 +45,7 @@ class ModelProposer:
         workspace: Workspace,
         settings: Optimizer,
         spending: Spending,
-        faults: Faults,
+        faults: FaultsOf,
         *,
         chain: Chain | None = None,
     ) -> None:
@@ -150,7 +150,7 @@ def _best(edits: list[Edit], situation: Situation) -> list[Edit]:
     return [edits[place] for place in sorted(range(len(edits)), key=lambda place: -scores[place])]
 
 
-def _waited(call: Coroutine[Any, Any, Answer]) -> Answer:
+def _waited(call: Coroutine[Any, Any, T]) -> T:
     """What `call` returns or raises; Ctrl-C doesn't wait for it."""
     future = asyncio.run_coroutine_threadsafe(call, _loop())
     try:

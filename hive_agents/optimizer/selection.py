@@ -15,7 +15,7 @@ import numpy as np
 
 from hive_agents.optimizer.cached_lanes import Floats
 
-Change = dict[str, Any]
+ConfigChange = dict[str, Any]
 EQUAL = 1e-12
 """Means that differ by less are equal: they differ by the order of additions."""
 RESAMPLES = 300
@@ -26,7 +26,7 @@ _SEED = 11
 class Candidate:
     """`gain` is the paired gain over the baseline, a value an open query; `changes` are from the baseline."""
 
-    changes: Sequence[Change]
+    changes: Sequence[ConfigChange]
     gain: Floats
 
 
@@ -58,7 +58,9 @@ def by_mean_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [gaining[place] for place in order]
 
 
-def ablated(changes: Sequence[Change], mean_of: Callable[[Sequence[Change]], float | None]) -> list[Change]:
+def ablated(
+    changes: Sequence[ConfigChange], mean_of: Callable[[Sequence[ConfigChange]], float | None]
+) -> list[ConfigChange]:
     """Return the changes that pay: what can be taken out without lowering the mean is out.
 
     `mean_of` gives the mean over the open queries with just these changes, and None where such a config may not be
@@ -75,7 +77,7 @@ def ablated(changes: Sequence[Change], mean_of: Callable[[Sequence[Change]], flo
     return kept
 
 
-def _removals(changes: Sequence[Change]) -> Iterator[list[Change]]:
+def _removals(changes: Sequence[ConfigChange]) -> Iterator[list[ConfigChange]]:
     """What is left without one change, and without all changes of one block, such as dynamic_k."""
     paths = [change["path"] for change in changes]
     blocks = [path.rpartition(".")[0] for path in paths]

@@ -17,7 +17,7 @@ from hive_agents.errors import HiveError, has_errors
 from hive_agents.evaluation import GoldenSet, load_golden
 from hive_agents.files import atomic_write_text, read_bytes
 from hive_agents.llm import model_names, require_prices
-from hive_agents.optimizer.budget import Budget
+from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
 from hive_agents.optimizer.headroom import Headroom, headroom
@@ -25,7 +25,7 @@ from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.model_proposer import ModelProposer
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation, Sweep
-from hive_agents.optimizer.selection import Candidate, Change, ablated, by_mean_rank
+from hive_agents.optimizer.selection import Candidate, ConfigChange, ablated, by_mean_rank
 from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
@@ -83,7 +83,7 @@ class OptimizerSession:
         self.tuning = load_tuning(workspace, golden)
         self.engine = SearchEngine(workspace)
         self.baseline = parsed(baseline) if baseline else active_config(workspace).stored.config
-        self.budget = Budget(settings.evaluations, settings.seconds, evaluations, seconds)
+        self.budget = SearchBudget(settings.evaluations, settings.seconds, evaluations, seconds)
         self.spending = Spending(settings, usage, ledger)
         self.proposer = proposer or self._configured_proposer()
         self._diagnoses: dict[str, Diagnosis] = {}
@@ -191,7 +191,7 @@ class OptimizerSession:
                 found[row["identity"]] = (data, self.remeasure(parsed(data)))
         return list(found.values())
 
-    def restored(self, changes: Sequence[Change]) -> ConfigData:
+    def restored(self, changes: Sequence[ConfigChange]) -> ConfigData:
         """The baseline with these changes."""
         values = tuple((change["path"], change["b"]) for change in changes)
         return next_data(self.baseline, Edit(values, "selection", ""))
@@ -218,7 +218,7 @@ class OptimizerSession:
                 return self.restored(ablated(candidate.changes, self._mean_with))
         return None
 
-    def _mean_with(self, changes: Sequence[Change]) -> float | None:
+    def _mean_with(self, changes: Sequence[ConfigChange]) -> float | None:
         """The mean over the open queries with these changes; None for a config that is faulty or does harm."""
         data = self.restored(changes)
         if self.faults(data):

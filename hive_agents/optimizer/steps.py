@@ -12,7 +12,7 @@ from typing import Any
 from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
 from hive_agents.errors import Stale
 from hive_agents.events import Event, EventLog, EventType, derived_id
-from hive_agents.optimizer.budget import BudgetExhausted
+from hive_agents.optimizer.budget import SearchBudgetExhausted
 from hive_agents.optimizer.proposal import merged
 from hive_agents.optimizer.rejected import stopped_by_gate
 from hive_agents.optimizer.session import OptimizerSession, next_data
@@ -23,11 +23,11 @@ from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
 ABLATED = "what was measured best on the open queries, without the changes that don't pay"
-State = Mapping[str, Any]
-Update = dict[str, Any]
+SearchState = Mapping[str, Any]
+SearchUpdate = dict[str, Any]
 
 
-def diagnose(session: OptimizerSession, state: State) -> Update:
+def diagnose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Attribute what the incumbent loses to causes."""
     iteration = state.get("iteration", 0) + 1
     incumbent = state.get("incumbent") or session.baseline.model_dump(exclude_unset=True)
@@ -36,14 +36,14 @@ def diagnose(session: OptimizerSession, state: State) -> Update:
     try:
         known = state.get("diagnosed") == identity(incumbent)  # which costs nothing again, in whatever process
         found = session.diagnosed(parsed(incumbent)) if known else session.diagnose(parsed(incumbent))
-    except BudgetExhausted as spent:
+    except SearchBudgetExhausted as spent:
         return base | {"stopped_by": spent.name, **_spent(session)}
     first = state.get("first_diagnosis") or found.summary
     told = {"diagnosis": found.to_json(), "first_diagnosis": first, "diagnosed": identity(incumbent)}
     return base | told | _spent(session)
 
 
-def propose(session: OptimizerSession, state: State) -> Update:
+def propose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Targeted edits of the incumbent, and one merge of two configs that win on different queries."""
     if state.get("stopped_by"):
         return {"proposals": []}
@@ -52,7 +52,7 @@ def propose(session: OptimizerSession, state: State) -> Update:
     try:
         diagnosis = session.diagnosed(incumbent)
         proposed = session.propose(incumbent, diagnosis, state)
-    except BudgetExhausted as spent:
+    except SearchBudgetExhausted as spent:
         return {"proposals": [], "stopped_by": spent.name, **_spent(session)}
     proposals = [_proposal({} if edit.faults else next_data(incumbent, edit), edit) for edit in proposed.edits]
     merge = _merge(session, state)
@@ -65,7 +65,7 @@ def propose(session: OptimizerSession, state: State) -> Update:
     return {"proposals": proposals, "fallbacks": fallbacks, **swept, **_spent(session)}
 
 
-def validate(session: OptimizerSession, state: State) -> Update:
+def validate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Levels 1 and 2; what fails is told and never measured."""
     kept, rows = [], list(state.get("rows", []))
     for proposal in state["proposals"]:
@@ -77,21 +77,21 @@ def validate(session: OptimizerSession, state: State) -> Update:
     return {"proposals": kept, "rows": rows, "tried": [*state.get("tried", []), *(identity(p["data"]) for p in kept)]}
 
 
-def evaluate(session: OptimizerSession, state: State) -> Update:
+def evaluate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Measure each proposal on cached rankings."""
     measured = []
     stopped = state.get("stopped_by")
     for proposal in state["proposals"]:
         try:
             found = session.measure(parsed(proposal["data"]))
-        except BudgetExhausted as spent:
+        except SearchBudgetExhausted as spent:
             stopped = spent.name
             break
         measured.append(proposal | {"train": found.train_nudcg, "validation": found.validation_nudcg})
     return {"proposals": measured, "stopped_by": stopped, **_spent(session)}
 
 
-def judge(session: OptimizerSession, state: State) -> Update:
+def judge(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Accept or send back each trial; go on, look wider, or stop."""
     incumbent_data = state["incumbent"]
     base, incumbent = session.baseline_measured, session.remeasure(parsed(incumbent_data))
@@ -103,7 +103,7 @@ def judge(session: OptimizerSession, state: State) -> Update:
         if verdict == "accept":
             accepted.append((found.mean, proposal, rows[-1]))
     archive = list(state.get("archive", []))
-    update: Update = {}
+    update: SearchUpdate = {}
     if accepted:
         _, best, row = max(accepted, key=lambda entry: entry[0])
         name = session.write(best["data"], best["reason"], str(incumbent_data["name"]))
@@ -132,7 +132,7 @@ def judge(session: OptimizerSession, state: State) -> Update:
     }
 
 
-def finish(session: OptimizerSession, state: State) -> Update:
+def finish(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Choose what goes to the gate, of all that was measured, by all open queries."""
     from hive_agents.optimizer.certify import queries_to_certify
 
@@ -147,7 +147,7 @@ def finish(session: OptimizerSession, state: State) -> Update:
     return {"best": chosen, "status": "certifying", **_spent(session)}
 
 
-def certify(session: OptimizerSession, state: State) -> Update:
+def certify(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Look at the holdout, once a run."""
     from hive_agents.optimizer.certify import certify_on_holdout
 
@@ -155,7 +155,7 @@ def certify(session: OptimizerSession, state: State) -> Update:
     _tell(
         session, state, EventType.OPTIMIZER_CERTIFIED, [{"config": state["best"]["name"], "certificate": certificate}]
     )
-    update: Update = {"certificate": certificate, "evaluation": evaluation}
+    update: SearchUpdate = {"certificate": certificate, "evaluation": evaluation}
     if not state["deploy"]:
         update |= {"status": "stopped", "stopped_by": "no_deploy"}
     elif not certificate["measurable"]:  # nobody could decide by these figures
@@ -163,7 +163,7 @@ def certify(session: OptimizerSession, state: State) -> Update:
     return update | _spent(session)
 
 
-def deploy(session: OptimizerSession, state: State) -> Update:
+def deploy(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Switch to what the gate certified, or to what a person approved in spite of it."""
     from hive_agents.optimizer.certify import deploy_certified
 
@@ -173,7 +173,7 @@ def deploy(session: OptimizerSession, state: State) -> Update:
     return {"status": "deployed"}
 
 
-def escalate(session: OptimizerSession, state: State) -> Update:
+def escalate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Ask a person: the diff, the figures, the diagnosis."""
     best, evaluation = state["best"], state["evaluation"]
     stored = session.stored(best["name"])
@@ -203,7 +203,7 @@ def escalate(session: OptimizerSession, state: State) -> Update:
     return {"status": "escalated", "approval_id": ApprovalStore(session.workspace).file(filing).id}
 
 
-def decide(workspace: Workspace, state: State) -> Update:
+def decide(workspace: Workspace, state: SearchState) -> SearchUpdate:
     """What the store says of the request: whoever resumes a run can't approve by doing so."""
     request = ApprovalStore(workspace).get(state["approval_id"])
     if not request.decided:
@@ -213,7 +213,7 @@ def decide(workspace: Workspace, state: State) -> Update:
     return {"status": "stopped", "stopped_by": request.status}
 
 
-def _deploy_approved(workspace: Workspace, approval_id: str) -> Update:
+def _deploy_approved(workspace: Workspace, approval_id: str) -> SearchUpdate:
     from hive_agents.verification import deploy_approved
 
     store = ApprovalStore(workspace)
@@ -228,7 +228,7 @@ def _deploy_approved(workspace: Workspace, approval_id: str) -> Update:
     return {"status": "deployed"}
 
 
-def _spent(session: OptimizerSession) -> Update:
+def _spent(session: OptimizerSession) -> SearchUpdate:
     spent = {"evaluations": session.budget.evaluations, "seconds": round(session.budget.seconds, 3)}
     return spent | {"usage": session.spending.to_json()}
 
@@ -243,7 +243,7 @@ def _proposal(data: dict[str, Any], edit: Edit) -> dict[str, Any]:
     }
 
 
-def _merge(session: OptimizerSession, state: State) -> dict[str, Any] | None:
+def _merge(session: OptimizerSession, state: SearchState) -> dict[str, Any] | None:
     """The two accepted configs that together win most queries, merged."""
     archive = state.get("archive", [])
     if len(archive) < 2:
@@ -256,7 +256,7 @@ def _merge(session: OptimizerSession, state: State) -> dict[str, Any] | None:
     return _proposal(next_data(session.baseline, edit), edit)
 
 
-def _tell(session: OptimizerSession, state: State, type: EventType, told: list[dict[str, Any]]) -> None:
+def _tell(session: OptimizerSession, state: SearchState, type: EventType, told: list[dict[str, Any]]) -> None:
     """In the event log, once for each: a step that is done again tells the same."""
     run, at = RunStore(session.workspace).get(state["run_id"]), f"{state['run_id']}/{state['iteration']}"
     events = [
@@ -277,7 +277,7 @@ def _tell(session: OptimizerSession, state: State, type: EventType, told: list[d
 
 def _row(
     session: OptimizerSession,
-    state: State,
+    state: SearchState,
     proposal: Mapping[str, Any],
     found: Measured | None,
     verdict: str,

@@ -17,7 +17,7 @@ from hive_agents.optimizer.selection import EQUAL, standard_error
 from hive_agents.settings import Gate
 from hive_agents.verification import falling_tags
 
-Verdict = Literal["accept", "retry"]
+TrialVerdict = Literal["accept", "retry"]
 EVIDENCE = 0.5
 """A step must gain so many standard errors: with none the search follows noise, with one it stops at small gains."""
 
@@ -82,7 +82,7 @@ RULES = (
 
 def judge_trials(
     trials: Sequence[Measured], baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
-) -> list[tuple[Verdict, str]]:
+) -> list[tuple[TrialVerdict, str]]:
     """Judge each trial: rules first (what the gate would block), then evidence; the feedback says what to do better."""
     figures = [_figures(new, baseline, incumbent, tuning, gate) for new in trials]
     with ThreadPoolExecutor(1) as thread:  # the caller's own may have a running loop, as in a notebook

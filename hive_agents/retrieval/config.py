@@ -13,7 +13,7 @@ from pydantic import Field
 from hive_agents.errors import HiveError, closest
 from hive_agents.files import AnyCase, ConfigName, FileFormat, Format, formats, jsontext, read_bytes
 from hive_agents.retrieval.boosts import Boost
-from hive_agents.retrieval.filters import Condition, FilterValue, condition
+from hive_agents.retrieval.filters import Condition, ConditionValue, condition
 from hive_agents.workspace import Workspace
 
 Method = Literal["keyword", "vector", "hybrid"]
@@ -78,7 +78,7 @@ class RetrievalConfig(FileFormat):
     parent: str | None = None
     retrieval: Retrieval
     dynamic_k: DynamicK = DynamicK()
-    filters: dict[str, FilterValue] = {}
+    filters: dict[str, ConditionValue] = {}
     boosts: dict[str, Boost] = {}
     distraction_detection: DistractionDetection = DistractionDetection()
     abstain: Abstain = Abstain()

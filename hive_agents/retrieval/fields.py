@@ -22,7 +22,7 @@ _SQL_BOUNDS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 _FIELDS, _FILTERS = 64, 32
 _DAY = 86_400.0
 
-Documents = NDArray[np.bool_]
+DocumentMask = NDArray[np.bool_]
 Chunks = NDArray[np.bool_]
 
 
@@ -43,7 +43,7 @@ class FieldValues:
         chunk_documents: NDArray[np.int32],
         n_documents: int,
         rows: ValueRows,
-        visible: Documents | None = None,
+        visible: DocumentMask | None = None,
     ) -> None:
         self._collection = collection
         self._chunk_documents = chunk_documents
@@ -107,13 +107,13 @@ class FieldValues:
             days = np.array(list(newest.values()))
             factors[list(newest)] *= by_age(newest_day(days, half_life) - days, half_life)
 
-    def _meeting(self, conditions: Sequence[tuple[str, Condition]], checked: bool) -> Documents:
+    def _meeting(self, conditions: Sequence[tuple[str, Condition]], checked: bool) -> DocumentMask:
         allowed = np.ones(self._n_documents, np.bool_) if self._visible is None else self._visible.copy()
         for field, wanted in conditions:
             allowed &= self._with(field, wanted, checked and self._visible is not None)
         return allowed
 
-    def _with(self, field: str, wanted: Condition, checked: bool) -> Documents:
+    def _with(self, field: str, wanted: Condition, checked: bool) -> DocumentMask:
         path = f"filters.{field}"
         schema = self._filterable(field, path)
         allowed = np.ones(self._n_documents, np.bool_)
@@ -137,7 +137,7 @@ class FieldValues:
             raise HiveError.of("HIVE-207", f'field "{field}" is not filterable', path=path, fix=fix)
         return schema
 
-    def _having(self, field: str, values: Sequence[Scalar], path: str, checked: bool) -> Documents:
+    def _having(self, field: str, values: Sequence[Scalar], path: str, checked: bool) -> DocumentMask:
         mask = np.zeros(self._n_documents, np.bool_)
         for value in values:
             shown = _stored(value, self._collection.fields[field].type)
@@ -147,7 +147,7 @@ class FieldValues:
             mask[[document for _, document in rows]] = True
         return mask
 
-    def _within(self, field: str, kind: str, operator: str, bound: Scalar, path: str) -> Documents:
+    def _within(self, field: str, kind: str, operator: str, bound: Scalar, path: str) -> DocumentMask:
         if kind not in ("date", "number"):
             fix = "bounds work on date and number fields; use a value, a list or not"
             raise HiveError.of("HIVE-207", f'field "{field}" is a {kind}: it has no order', path=path, fix=fix)

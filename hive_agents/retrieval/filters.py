@@ -67,7 +67,7 @@ def _checked(value: Any) -> Any:
     return value
 
 
-FilterValue = Annotated[Any, AfterValidator(_checked)]
+ConditionValue = Annotated[Any, AfterValidator(_checked)]
 
 
 _EXPRESSION = re.compile(r"^(?P<field>[\w.-]+)\s*(?P<operator>!=|>=|<=|=|>|<)\s*(?P<value>.*)$")

@@ -33,7 +33,7 @@ from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
 from hive_agents.retrieval.minilm_tokens import WordPieces
 from hive_agents.retrieval.providers import TOKENIZER, open_embedder
-from hive_agents.retrieval.vocabulary import Vocabulary
+from hive_agents.retrieval.vocabulary import TermVocabulary
 from hive_agents.store import connect, connected, database_errors
 from hive_agents.workspace import Workspace
 
@@ -147,7 +147,7 @@ def pending_work(workspace: Workspace) -> PendingWork:
     documents = size = 0
     for doc_id, path in document_files(workspace.documents):
         with suppress(OSError):
-            data = path.read_bytes()
+            data = read_bytes(path)
             if known.get(doc_id) != content_hash(data):
                 documents += 1
                 size += len(data)
@@ -331,7 +331,7 @@ class _Indexer:
             self.report.warnings.append(Diagnostic("HIVE-406", message, ".hive/hive.db", severity="info"))
 
     def _parse(self, data: Mapping[str, bytes], recipe: Recipe) -> dict[str, IndexedDocument]:
-        vocabulary = Vocabulary(self.connection)
+        vocabulary = TermVocabulary(self.connection)
         parsed: dict[str, IndexedDocument] = {}
         for number, (doc_id, raw) in enumerate(data.items()):
             self._tell("reading documents", number, len(data))
@@ -376,7 +376,7 @@ class _Indexer:
             self.progress(what, done, total)
 
 
-def _indexed(document: Document, chunks: Sequence[Chunk], vocabulary: Vocabulary, language: str) -> IndexedDocument:
+def _indexed(document: Document, chunks: Sequence[Chunk], vocabulary: TermVocabulary, language: str) -> IndexedDocument:
     rows = []
     for chunk in chunks:
         tokens = vocabulary.numbers([*terms(" ".join(chunk.ancestors), language), *terms(chunk.text, language)])

@@ -10,7 +10,7 @@ import numpy as np
 from hive_agents.store import transaction
 
 
-class Vocabulary:
+class TermVocabulary:
     """Words to numbers; `save` writes the new ones."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

@@ -19,9 +19,9 @@ from hive_agents.agents import (
 )
 from hive_agents.agents.evolution import (
     RISKY,
-    Decision,
     Proposal,
-    Verdict,
+    VersionDecision,
+    VersionVerdict,
     agent_hash,
     candidate_of,
     difference,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class AgentDeployment:
     """What came of a deploy: `deployed` is the version that serves by it, None where a person has to agree first."""
 
-    verdict: Decision
+    verdict: VersionDecision
     deployed: int | None
     previous: int | None
     approval_id: str | None = None
@@ -182,8 +182,8 @@ def _first(stage: Stage, id: str, by: str, reason: str | None) -> AgentDeploymen
 
 def _as_before(served: Sequence[VersionRow]) -> AgentDeployment:
     row = served[0]
-    decision: Verdict = row.decision if row.decision in get_args(Verdict) else "first"  # type: ignore[assignment]
-    verdict = Decision(decision, row.evaluation.get("reasons", []), row.evaluation)
+    decision: VersionVerdict = row.decision if row.decision in get_args(VersionVerdict) else "first"  # type: ignore[assignment]
+    verdict = VersionDecision(decision, row.evaluation.get("reasons", []), row.evaluation)
     return AgentDeployment(verdict, row.version, served[1].version if len(served) > 1 else None)
 
 
@@ -222,7 +222,7 @@ def _filing(
     bound: Mapping[str, Any],
     base: AgentSpec,
     candidate: AgentSpec,
-    verdict: Decision,
+    verdict: VersionDecision,
     served: VersionRow | None,
 ) -> Filing:
     """What a reader should see first stands first: what more it may do, and whether its exam was changed."""
@@ -265,9 +265,9 @@ def _requests(workspace: Workspace, bound: Mapping[str, Any]) -> list[ApprovalRe
     return found
 
 
-def _measured(request: ApprovalRequest) -> Decision:
+def _measured(request: ApprovalRequest) -> VersionDecision:
     evaluation = dict(request.context["evaluation"])
-    return Decision(evaluation["decision"], evaluation["reasons"], evaluation)
+    return VersionDecision(evaluation["decision"], evaluation["reasons"], evaluation)
 
 
 def _sub_agents(workspace: Workspace, agent: AgentSpec) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.agents import AgentSpec, Tool, ToolContext, ToolRegistry
-from hive_agents.agents.evolution import Decision, Rehearsed, decide
+from hive_agents.agents.evolution import Rehearsed, VersionDecision, decide
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.files import guard, release
@@ -51,7 +51,7 @@ class Stage:
     progress: Callable[[str, int, int], object] | None = None
 
 
-def measure(stage: Stage, goal: Goal, candidate: AgentSpec, current: AgentSpec | None) -> Decision:
+def measure(stage: Stage, goal: Goal, candidate: AgentSpec, current: AgentSpec | None) -> VersionDecision:
     """Rehearse every eval case of the goal with both versions, and decide; not to be called on an event loop.
 
     Raises: HIVE-401 without a model that answers, what the environment raises. A case that an agent can't do is a

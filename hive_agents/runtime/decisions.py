@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Diff, Filing, Verb, json_patch, refused
-from hive_agents.errors import Busy, Diagnostic, HiveError, Stale
+from hive_agents.errors import Busy, Diagnostic, HiveError, NotFound, Stale
 from hive_agents.retrieval import StoredConfig, find_active
-from hive_agents.runs import OPTIMIZER_GRAPH, RunRow, RunStore
+from hive_agents.runs import AGENT_GRAPH, OPTIMIZER_GRAPH, RunRow, RunStore
 from hive_agents.runtime import agent_deploy
-from hive_agents.runtime.agent_resume import resume_decided, waits_for
+from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.judge_requests import ANSWERED, EFFECTS, carried_out, overtaken_because
 from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.runtime.override import file_once
@@ -20,6 +21,9 @@ from hive_agents.runtime.recheck import recheck_for
 from hive_agents.store import audit
 from hive_agents.verification import Deployment, deploy_approved, deployed_for, stale_because
 from hive_agents.workspace import Workspace
+
+HOST = "hive:housekeeping"
+"""The lease that a host has while it takes runs."""
 
 
 @dataclass(frozen=True)
@@ -130,19 +134,23 @@ def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 3
     store = ApprovalStore(workspace)
     request = store.get(request.id)
     run = _run(workspace, request)
+    optimizing = run if run is not None and run.graph == OPTIMIZER_GRAPH else None
     if request.kind == "deploy" and request.decided and request.outcome is None:
         if request.status == "approved":
             _require_current(store, request)
-        if run is not None:
-            OptimizeRun(workspace, run).go(wait=wait)  # its end is the outcome
+        if optimizing is not None:
+            OptimizeRun(workspace, optimizing).go(wait=wait)  # its end is the outcome
         elif request.status == "approved":
             store.record_outcome(request.id, _deployed(store, request))
-        run = _run(workspace, request)
     if _has_effect(request):
         store.record_outcome(request.id, carried_out(workspace, request))
-    if run is not None:
-        return {"run_id": run.run_id, "status": run.status}
-    return resume_decided(workspace, request, wait)
+    if run is not None and run.graph == AGENT_GRAPH and request.decided:
+        with suppress(HiveError):
+            _wake(workspace, run, wait)
+    run = _run(workspace, request)
+    if run is None or run.graph not in (AGENT_GRAPH, OPTIMIZER_GRAPH):
+        return None
+    return {"run_id": run.run_id, "status": run.status}
 
 
 def finish(workspace: Workspace) -> list[Diagnostic]:
@@ -158,7 +166,7 @@ def finish(workspace: Workspace) -> list[Diagnostic]:
     for request in requests:
         undone = request.kind == "deploy" and request.outcome is None
         waits = undone and (request.status == "approved" or (request.decided and request.run_id is not None))
-        if waits or _has_effect(request) or waits_for(workspace, request):
+        if waits or _has_effect(request) or _waits(workspace, request):
             try:
                 carry_out(workspace, request, wait=0.1)
             except Busy:
@@ -209,9 +217,31 @@ def _close(store: ApprovalStore, request: ApprovalRequest, why: str) -> None:
     raise refused("HIVE-307", told, _deployable(request).again(request))
 
 
+def _wake(workspace: Workspace, row: RunRow, wait: float) -> None:
+    """Go on with an agent's run that asked.
+
+    One whose tools or models somebody brought stays waiting for them, one that somebody stopped or paused rests until
+    they say otherwise, one that can't go on just now, for want of a model or because another process works on it, stays
+    as it is, and one that a host will take is left to it: the decision holds all the same.
+    """
+    hosted = row.status == "waiting" and leases_of(workspace).is_held(HOST)
+    if not hosted and (row.status == "waiting" or row.broke_off) and not row.value.get("brought"):
+        AgentRun.resume(workspace, row.run_id).go(wait=wait)
+
+
+def _waits(workspace: Workspace, request: ApprovalRequest) -> bool:
+    """Whether an agent's run still waits for a request that was decided, for the process died that was to wake it."""
+    row = _run(workspace, request) if request.decided else None
+    with suppress(HiveError):  # nothing can wake a run whose row is damaged
+        if row is not None and (row.graph, row.status) == (AGENT_GRAPH, "waiting") and not row.value.get("brought"):
+            return request.id in (row.result or {}).get("approval_ids", [])
+    return False
+
+
 def _run(workspace: Workspace, request: ApprovalRequest) -> RunRow | None:
-    if request.run_id is not None:
-        with suppress(HiveError):  # filed by a run that isn't the optimizer's
-            row = RunStore(workspace).get(request.run_id)
-            return row if row.graph == OPTIMIZER_GRAPH else None
-    return None
+    if request.run_id is None:
+        return None
+    try:
+        return RunStore(workspace).get(request.run_id)
+    except NotFound:
+        return None

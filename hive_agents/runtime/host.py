@@ -15,7 +15,7 @@ from hive_agents.events import EventBus, EventLog
 from hive_agents.llm import Chain, Role as ModelRole
 from hive_agents.runtime.dispatcher import Dispatcher
 from hive_agents.runtime.driver import leases_of
-from hive_agents.runtime.roles import Role, Work
+from hive_agents.runtime.roles import HostRole, Work
 from hive_agents.store import connect, database_errors
 
 if TYPE_CHECKING:
@@ -129,17 +129,17 @@ class Host:
             os._exit(128 + number)  # whatever is at work is made for being killed
         self.stop()
 
-    def _chosen(self, names: Collection[str]) -> list[Role]:
+    def _chosen(self, names: Collection[str]) -> list[HostRole]:
         alone = leases_of(self.workspace)
         roles = []
         for name, work in self._works().items():
             if name in names:
-                roles.append(Role(name, work, leases=None if name in ("runs", "http") else alone))
+                roles.append(HostRole(name, work, leases=None if name in ("runs", "http") else alone))
         if "runs" in names:
             from hive_agents.runtime.housekeeping import keep_house
 
-            # Who holds this lease tells others that a host takes runs: see `agent_resume.HOST`.
-            roles.append(Role("housekeeping", lambda: keep_house(self.workspace), leases=alone))
+            # Who holds this lease tells others that a host takes runs: see `decisions.HOST`.
+            roles.append(HostRole("housekeeping", lambda: keep_house(self.workspace), leases=alone))
         return roles
 
     def _works(self) -> dict[str, Work]:

@@ -13,9 +13,9 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Fil
 from hive_agents.errors import HiveError, WrongUsage
 from hive_agents.judging import (
     CalibrationMetrics,
-    Decision,
     DecisionLog,
     DriftState,
+    JudgedCase,
     apply_threshold,
     awaiting,
     labels,
@@ -77,7 +77,7 @@ def ask_for_rule(workspace: Workspace, rule: LearnedRule) -> ApprovalRequest:
 
 
 def ask_for_judgment(
-    workspace: Workspace, decision: Decision, *, title: str | None = None, thread_id: str | None = None
+    workspace: Workspace, decision: JudgedCase, *, title: str | None = None, thread_id: str | None = None
 ) -> str:
     """File a request to judge a result in the judge's stead, once for each decision; returns its id.
 

@@ -22,7 +22,7 @@ _log = logging.getLogger("hive_agents.host")
 Work = Callable[[], Awaitable[object]]
 
 
-class Role:
+class HostRole:
     """`state` is "up", "waiting" while another process has the part, or "down" in the pause after a failure."""
 
     def __init__(self, name: str, work: Work, *, leases: Leases | None = None) -> None:

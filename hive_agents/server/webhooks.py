@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from hive_agents.server.problems import problem
-from hive_agents.triggers import Refused, accept
+from hive_agents.triggers import RefusedRequest, accept
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -23,7 +23,7 @@ async def webhook(request: Request) -> Response:
     body = await request.body()
     name = request.path_params["trigger"]
     found = await accept(host.workspace, name, request.headers.items(), body, fire=host.fire)
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedRequest):
         return problem(found.status, None, found.diagnostics, {"Retry-After": "5"} if found.status == 503 else None)
     return JSONResponse({"run_id": found.run_id}, found.status)
 

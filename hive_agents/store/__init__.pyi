@@ -11,8 +11,8 @@ from .database import (
     transaction as transaction,
 )
 from .ledger import (
-    History as History,
     Ledger as Ledger,
+    LedgerHistory as LedgerHistory,
     made_by as made_by,
 )
 from .reading import (

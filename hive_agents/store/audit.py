@@ -30,7 +30,7 @@ Head = tuple[int, str]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AuditVerdict:
     """`first_bad` is the 1-based line that breaks the chain, or is missing; `head` the last good line's digest.
 
     `reason` says in words what is wrong with the log; "" where nothing is.
@@ -101,7 +101,7 @@ def vouched(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
     return found
 
 
-def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], Verdict]:
+def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], AuditVerdict]:
     """Return the entries of a kind, oldest first, as far as the chain holds, and the verdict on the whole log.
 
     The position of a line decides; after a break, the numbers in the lines prove nothing.
@@ -111,7 +111,7 @@ def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], V
     return [entry for entry in whole if entry["kind"] == kind], verdict
 
 
-def broken(verdict: Verdict) -> HiveError:
+def broken(verdict: AuditVerdict) -> HiveError:
     """Return HIVE-413 for a broken log, with what to do."""
     return HiveError.of(
         "HIVE-413",
@@ -129,12 +129,12 @@ def reaches(workspace: Workspace, count: int, head: str) -> bool:
     return count == 0 or _has(tuple(entries(workspace)), (count, head))
 
 
-def verify(workspace: Workspace) -> Verdict:
+def verify(workspace: Workspace) -> AuditVerdict:
     """Check the chain from the first line, and its end against the head that was remembered."""
     return _verified(workspace)[1]
 
 
-def lacking(verdict: Verdict, head: Head) -> Verdict:
+def lacking(verdict: AuditVerdict, head: Head) -> AuditVerdict:
     """Return the verdict on a log that lacks a head that is remembered elsewhere."""
     count = head[0]
     cut = f"it ends at line {verdict.entries}, and {count} lines were written"
@@ -147,11 +147,11 @@ class _Log:
     """The log as it was read once; `damaged` is the line that ends the reading, if one does."""
 
     entries: tuple[dict[str, Any], ...]
-    verdict: Verdict
+    verdict: AuditVerdict
     damaged: int | None = None
 
 
-def _verified(workspace: Workspace) -> tuple[_Log, Verdict]:
+def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
     try:
         heads = _heads(workspace)  # before the log: what is written meanwhile makes the log longer, and no head lead
     except AuditFault as error:
@@ -173,7 +173,7 @@ def _read(workspace: Workspace) -> _Log:
     try:
         status = path.stat()
     except OSError:
-        return _Log((), Verdict(True, 0, None, _key() is not None, ""))
+        return _Log((), AuditVerdict(True, 0, None, _key() is not None, ""))
     return _walked(path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns), _key())
 
 
@@ -185,13 +185,13 @@ def _walked(path: Path, stamp: tuple[int, ...], key: bytes | None) -> _Log:  # n
         for number, entry in enumerate(_lines(path), start=1):
             found.append(entry)
             if verdict is None and (why := _fault(entry, number, previous, key)):
-                verdict = Verdict(False, number, number, key is not None, previous, why)
+                verdict = AuditVerdict(False, number, number, key is not None, previous, why)
             previous = entry["digest"]
     except HiveError as error:
         damaged = error.diagnostics[0].line
         why = f"line {damaged} is damaged"
-        verdict = verdict or Verdict(False, len(found), damaged, key is not None, previous, why)
-    verdict = verdict or Verdict(True, len(found), None, key is not None, previous)
+        verdict = verdict or AuditVerdict(False, len(found), damaged, key is not None, previous, why)
+    verdict = verdict or AuditVerdict(True, len(found), None, key is not None, previous)
     return _Log(tuple(found), verdict, damaged)
 
 

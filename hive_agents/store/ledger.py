@@ -28,22 +28,22 @@ class LedgerRow(Protocol):
     def evaluation(self) -> dict[str, Any] | None: ...
 
 
-Row = TypeVar("Row", bound=LedgerRow)
+R = TypeVar("R", bound=LedgerRow)
 
 
 @dataclass(frozen=True)
-class History(Generic[Row]):
+class LedgerHistory(Generic[R]):
     """`rows` is what holds, `unlogged` are rows after the log's last entry: forged, or the log was cut.
 
     Both are newest first.
     """
 
-    rows: list[Row]
-    unlogged: list[Row]
+    rows: list[R]
+    unlogged: list[R]
 
 
 @dataclass(frozen=True)
-class Ledger(Generic[Row]):
+class Ledger(Generic[R]):
     """The entries of one kind in the audit log, and the table that follows them.
 
     `logged_as` gives the names of columns in the log where they differ; a column `at` without such a name is the
@@ -55,15 +55,15 @@ class Ledger(Generic[Row]):
     than the log.
     """
 
-    row: type[Row]
+    row: type[R]
     table: str
     kind: str
-    name: Callable[[Row], str]
+    name: Callable[[R], str]
     logged_as: Mapping[str, str] = field(default_factory=dict)
     subject: str | None = None
     vouched_only: bool = False
 
-    def history(self, workspace: Workspace, subject: str | None = None) -> History[Row]:
+    def history(self, workspace: Workspace, subject: str | None = None) -> LedgerHistory[R]:
         """Return the entries, of one subject where the table holds several; rows that were lost are restored.
 
         Raises: HIVE-413 where the log is broken and rows would have to be restored, or, with `vouched_only`, where
@@ -80,7 +80,7 @@ class Ledger(Generic[Row]):
         unlogged = [row for id, row in sorted(rows.items(), reverse=True) if id > max(logged, default=0)]
         if not logged:
             if not self.vouched_only:
-                return History(unlogged, [])
+                return LedgerHistory(unlogged, [])
             # Nobody can say that there never was an entry: its line may be the one that was cut or edited.
             if verdict is not None and not verdict.ok:
                 raise audit.broken(verdict)
@@ -92,11 +92,14 @@ class Ledger(Generic[Row]):
         held = rows | {row.id: row for row in lost}
         first = min(logged, default=0)
         holds = logged.keys() if self.vouched_only else {*logged, *(id for id in rows if id < first)}
-        return History([held[id] for id in sorted(holds, reverse=True)], unlogged)
+        return LedgerHistory([held[id] for id in sorted(holds, reverse=True)], unlogged)
 
     def append(
-        self, workspace: Workspace, make: Callable[[int], Row], also: Callable[[Connection, Row], object] | None = None
-    ) -> Row:
+        self,
+        workspace: Workspace,
+        make: Callable[[int], R],
+        also: Callable[[Connection, R], object] | None = None,
+    ) -> R:
         """Add the entry that `make` returns for its number, and what `also` writes in the same transaction.
 
         To be called under `workspace.exclusive`.
@@ -111,7 +114,7 @@ class Ledger(Generic[Row]):
                 also(connection, row)
         return row
 
-    def _rows(self, workspace: Workspace, subject: str | None) -> dict[int, Row]:
+    def _rows(self, workspace: Workspace, subject: str | None) -> dict[int, R]:
         if not workspace.database.exists():
             return {}
         where, values = ("1", ()) if subject is None else (f"{self.subject} = ?", (subject,))
@@ -119,12 +122,12 @@ class Ledger(Generic[Row]):
         with connected(workspace.database) as connection:
             return {row[0]: self._of_row(row) for row in connection.execute(select, values)}
 
-    def _of_row(self, row: Sequence[Any]) -> Row:
+    def _of_row(self, row: Sequence[Any]) -> R:
         values = dict(zip(self._columns, row, strict=True))
         values["evaluation"] = json.loads(values["evaluation"]) if values["evaluation"] else None
         return self.row(**values)
 
-    def _of_entry(self, entry: Mapping[str, Any]) -> Row:
+    def _of_entry(self, entry: Mapping[str, Any]) -> R:
         lacking = [name for name in map(self._logged_name, self._columns) if name not in entry]
         if lacking:
             why = f"an entry in the audit log has no {lacking[0]} at line {entry['seq']}"
@@ -134,11 +137,11 @@ class Ledger(Generic[Row]):
     def _is_about(self, entry: Mapping[str, Any], subject: str | None) -> bool:
         return subject is None or (self.subject is not None and entry.get(self.subject) == subject)
 
-    def _agree(self, row: Row | None, logged: Row) -> bool:
+    def _agree(self, row: R | None, logged: R) -> bool:
         compared = (name for name in self._columns if self._logged_name(name) != "at")
         return row is not None and all(getattr(row, name) == getattr(logged, name) for name in compared)
 
-    def _restore(self, workspace: Workspace, lost: Iterable[Row], verdict: audit.Verdict) -> None:
+    def _restore(self, workspace: Workspace, lost: Iterable[R], verdict: audit.AuditVerdict) -> None:
         if verdict.ok:
             with connected(workspace.database) as connection, transaction(connection):
                 for row in lost:
@@ -147,7 +150,7 @@ class Ledger(Generic[Row]):
             why = f"the database lost or changed entries, and the audit log is broken at line {verdict.first_bad}"
             raise self._broken(why, verdict.first_bad)
 
-    def _write(self, connection: Connection, row: Row) -> None:
+    def _write(self, connection: Connection, row: R) -> None:
         values = {name: getattr(row, name) for name in self._columns}
         values["evaluation"] = None if row.evaluation is None else json.dumps(row.evaluation)
         marks = ", ".join("?" * len(values))
@@ -167,7 +170,7 @@ class Ledger(Generic[Row]):
     def _logged_name(self, column: str) -> str:
         return self.logged_as.get(column, column)
 
-    def _forged(self, row: Row) -> HiveError:
+    def _forged(self, row: R) -> HiveError:
         return self._broken(f"the database has {self.name(row)}, and the audit log knows of none", None)
 
     @staticmethod
@@ -176,6 +179,6 @@ class Ledger(Generic[Row]):
         return HiveError.of("HIVE-413", why, file=audit.FILE, path="$", line=line, fix=fix, exit_code=1)
 
 
-def made_by(rows: Iterable[Row], approval_id: str) -> Row | None:
+def made_by(rows: Iterable[R], approval_id: str) -> R | None:
     """Return the newest of the rows that an approval made, None where it made none."""
     return next((row for row in rows if row.evaluation and row.evaluation.get("approval_id") == approval_id), None)

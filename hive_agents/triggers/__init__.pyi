@@ -33,7 +33,7 @@ from .spec import (
     is_scheduled as is_scheduled,
 )
 from .sse import (
-    Subscription as Subscription,
+    StreamSubscription as StreamSubscription,
 )
 from .store import (
     TriggerState as TriggerState,
@@ -44,7 +44,7 @@ from .subscriptions import (
 )
 from .webhooks import (
     Accepted as Accepted,
-    Refused as Refused,
+    RefusedRequest as RefusedRequest,
     accept as accept,
     sign as sign,
 )

@@ -40,7 +40,7 @@ class _Stop(Exception):
     """The server doesn't want to be asked again."""
 
 
-class Subscription:
+class StreamSubscription:
     """Follows one stream; `state` and `error` tell how it stands.
 
     A broken connection is opened again, later each time and with the id of the last event that was dealt with. What

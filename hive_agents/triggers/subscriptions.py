@@ -10,7 +10,7 @@ from hive_agents.errors import HiveError
 from hive_agents.triggers.files import all_triggers
 from hive_agents.triggers.firing import Fire, kind_of
 from hive_agents.triggers.spec import SseTrigger
-from hive_agents.triggers.sse import Subscription
+from hive_agents.triggers.sse import StreamSubscription
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -24,7 +24,7 @@ class Subscriptions:
 
     def __init__(self, workspace: Workspace, fire: Fire) -> None:
         self.workspace, self._fire = workspace, fire
-        self.active: dict[str, Subscription] = {}
+        self.active: dict[str, StreamSubscription] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
@@ -50,7 +50,7 @@ class Subscriptions:
         await self._end([id for id in self._tasks if id not in self.active or self.active[id].spec != wanted.get(id)])
         for id, spec in wanted.items():
             if id not in self._tasks:
-                self.active[id] = Subscription(self.workspace, spec, self._fire)
+                self.active[id] = StreamSubscription(self.workspace, spec, self._fire)
                 self._tasks[id] = asyncio.create_task(self.active[id].run(), name=f"trigger {id}")
 
     async def _end(self, ids: list[str]) -> None:

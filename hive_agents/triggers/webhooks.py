@@ -45,7 +45,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedRequest:
     """401 not signed as it has to be, 404 no such webhook, 413 too large, 400 no JSON, 422 doesn't fit the agent's
     inputs, 503 can't be taken now."""
 
@@ -71,7 +71,7 @@ async def accept(
     now: dt.datetime | None = None,
     *,
     fire: Fire,
-) -> Accepted | Refused:
+) -> Accepted | RefusedRequest:
     """What becomes of a POST to `/webhooks/{trigger_id}`. `body` is as it came, byte for byte.
 
     Nothing of the body is looked at before its signature was found good. A trigger that isn't there, isn't enabled or
@@ -98,7 +98,7 @@ async def accept(
 
 async def _taken(
     workspace: Workspace, spec: WebhookTrigger, event_id: str, body: bytes, now: dt.datetime, fire: Fire
-) -> Accepted | Refused:
+) -> Accepted | RefusedRequest:
     store = TriggerStore(workspace)
     try:
         principal = await asyncio.to_thread(service_principal, workspace, spec.service)
@@ -111,7 +111,7 @@ async def _taken(
     try:
         value = jsontext.parse(jsontext.decode(body, "body"), "body")
     except HiveError as error:
-        return Refused(400, tuple(error.diagnostics))
+        return RefusedRequest(400, tuple(error.diagnostics))
     try:
         input = input_of(spec.input, spec.input_from, spec.input_key, {"body": value, "id": event_id}, "body")
         run_id = await fire(spec, input, key=key, scheduled=iso(now))
@@ -119,7 +119,7 @@ async def _taken(
         _, first = await asyncio.to_thread(store.key_of, *wanted)
         if first is not None:  # its twin came in between, with another body
             return Accepted(200, first)
-        return Refused(422, tuple(error.diagnostics)) if is_refusal(error) else _later(spec, error)
+        return RefusedRequest(422, tuple(error.diagnostics)) if is_refusal(error) else _later(spec, error)
     if run_id is None:
         return _refused(503, "no run could be started", "send it again later")
     await asyncio.to_thread(_remember, store, spec, run_id, now)
@@ -166,11 +166,11 @@ def _verified(secret: Secret, headers: Headers, body: bytes, now: dt.datetime) -
     return event_id if same and in_time and timestamp and signature else None
 
 
-def _refused(status: int, message: str, fix: str) -> Refused:
-    return Refused(status, (Diagnostic("HIVE-426", message, fix=fix),))
+def _refused(status: int, message: str, fix: str) -> RefusedRequest:
+    return RefusedRequest(status, (Diagnostic("HIVE-426", message, fix=fix),))
 
 
-def _later(spec: WebhookTrigger, error: HiveError) -> Refused:
+def _later(spec: WebhookTrigger, error: HiveError) -> RefusedRequest:
     # What is wrong with the workspace is its owner's to know, not the sender's.
     _log.warning("webhook %s started nothing: %s", spec.id, kind_of(error))
     return _refused(503, "the request can't be taken now", "send it again later")

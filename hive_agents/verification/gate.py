@@ -30,7 +30,7 @@ from hive_agents.verification.holdout import MAX_USES, HoldoutUse, distinct, spe
 from hive_agents.verification.tags import EPSILON, TagChange, falling_tags
 from hive_agents.workspace import Workspace
 
-Decision = Literal["passed", "blocked", "inconclusive", "first"]
+GateDecision = Literal["passed", "blocked", "inconclusive", "first"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class GateResult:
     queries don't show a loss: they stop nobody. Each has the worst first.
     """
 
-    decision: Decision
+    decision: GateDecision
     reasons: list[Reason]
     candidate: Evaluation
     active: Evaluation | None
@@ -147,7 +147,7 @@ def run_gate(
     accepted = [change for change in falling if change.blocks and change.tag in accept_tags]
     watch = [change for change in falling if not change.blocks]
     warnings += [watch_warning(change, golden) for change in watch]
-    decision: Decision
+    decision: GateDecision
     if old is None or difference is None:
         assert math.isfinite(_of(new.metrics, "nudcg"))
         decision, reasons = "first", []

@@ -12,10 +12,10 @@ from botocore.exceptions import ClientError, ConnectTimeoutError
 from hive_agents.agents.guards import (
     Budget,
     BudgetExhausted,
+    BudgetSpent,
     Limits,
+    LoopTurn,
     RetryPolicy,
-    Spent,
-    Turn,
     doom_loop,
     fingerprint,
     is_stalled,
@@ -172,8 +172,8 @@ def test_turns_without_a_call_are_no_loop_and_hide_none() -> None:
     assert doom_loop(["a", "", "a", "", "a", ""]) == 2
 
 
-def said(*texts: str, **rest: Any) -> list[Turn]:
-    return [Turn(text=text, **rest) for text in texts]
+def said(*texts: str, **rest: Any) -> list[LoopTurn]:
+    return [LoopTurn(text=text, **rest) for text in texts]
 
 
 @pytest.mark.parametrize(
@@ -198,23 +198,23 @@ def test_near_identical_answers_are_a_stall_unless_a_counter_moves(texts: list[s
 
 def test_a_new_output_or_tool_result_is_progress() -> None:
     same = said("Working on it.", "Working on it.")
-    assert is_stalled([*same, Turn.of("Working on it.")])
-    assert not is_stalled([*same, Turn.of("Working on it.", [ToolResult("a page")])])
-    assert is_stalled([*same, Turn.of("Working on it.", [ToolResult("no such page", is_error=True)])])
-    assert not is_stalled([*same, Turn.of("Working on it.", outputs={"items": "[1]"})])
+    assert is_stalled([*same, LoopTurn.of("Working on it.")])
+    assert not is_stalled([*same, LoopTurn.of("Working on it.", [ToolResult("a page")])])
+    assert is_stalled([*same, LoopTurn.of("Working on it.", [ToolResult("no such page", is_error=True)])])
+    assert not is_stalled([*same, LoopTurn.of("Working on it.", outputs={"items": "[1]"})])
 
 
 def test_a_tool_result_that_came_before_is_no_progress() -> None:
-    seen = Turn.of("Working on it.", [ToolResult("a page")])
+    seen = LoopTurn.of("Working on it.", [ToolResult("a page")])
     assert is_stalled([seen, seen, seen, seen])
-    changed = [Turn.of("On it.", outputs={"n": value}) for value in ("1", "2", "3")]
+    changed = [LoopTurn.of("On it.", outputs={"n": value}) for value in ("1", "2", "3")]
     assert not is_stalled(changed)
     assert is_stalled([changed[0]] * 3)
 
 
 def test_turns_can_be_kept_as_json() -> None:
-    turn = Turn.of("x", [ToolResult("y")], {"k": "1"})
-    assert Turn.model_validate(json.loads(turn.model_dump_json())) == turn
+    turn = LoopTurn.of("x", [ToolResult("y")], {"k": "1"})
+    assert LoopTurn.model_validate(json.loads(turn.model_dump_json())) == turn
 
 
 def test_a_budget_is_exhausted_exactly_at_its_limit() -> None:
@@ -254,7 +254,7 @@ def test_every_budget_is_named_when_it_is_used_up(
 
 
 def test_a_budget_survives_a_restart_and_a_damaged_one_is_refused() -> None:
-    budget = Budget(Limits(steps=5), Spent(steps=4, usd=0.25, unpriced=1))
+    budget = Budget(Limits(steps=5), BudgetSpent(steps=4, usd=0.25, unpriced=1))
     again = Budget.from_json(json.loads(json.dumps(budget.to_json())))
     assert (again.limits, again.spent) == (budget.limits, budget.spent)
     for damaged in ({}, None, {"limits": {}, "spent": {"steps": -1}}, {"limits": {"steps": "5"}, "spent": {}}):
@@ -275,7 +275,7 @@ def test_nothing_that_was_spent_comes_back() -> None:
 
 
 def test_a_budget_warns_from_four_fifths_on() -> None:
-    budget = Budget(Limits(steps=10, tokens=10), Spent(steps=7))
+    budget = Budget(Limits(steps=10, tokens=10), BudgetSpent(steps=7))
     assert budget.nearly() == []
     budget.spend(steps=1)
     assert budget.nearly() == ["steps"]

@@ -10,7 +10,7 @@ import pytest
 
 from hive_agents import RetrievalConfig, Workspace, evaluate
 from hive_agents.evaluation import load_golden
-from hive_agents.optimizer.budget import Budget, BudgetExhausted
+from hive_agents.optimizer.budget import SearchBudget, SearchBudgetExhausted
 from hive_agents.optimizer.lane_cache import LaneCache
 from tests.sample import indexed_sample
 
@@ -109,10 +109,10 @@ def test_an_empty_set_of_queries_has_no_scores() -> None:
 
 def test_every_config_measured_is_spent_and_the_next_one_refused() -> None:
     workspace = Workspace(indexed_sample())
-    budget = Budget(max_evaluations=2, max_seconds=60)
+    budget = SearchBudget(max_evaluations=2, max_seconds=60)
     cache = LaneCache(workspace.engine(), load_golden(workspace), budget=budget)
     for _ in range(2):
         cache.evaluate(random_config(random.Random(1)))
-    with pytest.raises(BudgetExhausted, match="evaluations"):
+    with pytest.raises(SearchBudgetExhausted, match="evaluations"):
         cache.evaluate(random_config(random.Random(1)))
     assert budget.evaluations == 2

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hive_agents.optimizer.selection import Candidate, Change, ablated, by_mean_rank
+from hive_agents.optimizer.selection import Candidate, ConfigChange, ablated, by_mean_rank
 
 
-def changes(*paths: str) -> list[Change]:
+def changes(*paths: str) -> list[ConfigChange]:
     return [{"path": path, "a": None, "b": 1} for path in paths]
 
 
-def paths(found: Sequence[Change]) -> list[str]:
+def paths(found: Sequence[ConfigChange]) -> list[str]:
     return [change["path"] for change in found]
 
 
@@ -62,7 +62,7 @@ def test_a_change_that_gains_the_least_bit_stays() -> None:
 
 
 def test_changes_of_a_block_that_only_hold_each_other_up_go_together() -> None:
-    def mean(kept: Sequence[Change]) -> float:
+    def mean(kept: Sequence[ConfigChange]) -> float:
         lanes = {"retrieval.weights.keyword", "retrieval.weights.vector"}
         return 0.5 - 0.1 * (len(lanes.intersection(paths(kept))) == 1)
 
@@ -70,7 +70,7 @@ def test_changes_of_a_block_that_only_hold_each_other_up_go_together() -> None:
 
 
 def test_a_setting_of_a_block_that_was_switched_off_goes_with_its_switch() -> None:
-    def mean(kept: Sequence[Change]) -> float:
+    def mean(kept: Sequence[ConfigChange]) -> float:
         on = "dynamic_k.enabled" in paths(kept)
         return 0.4 if on and "dynamic_k.min_results" not in paths(kept) else 0.5
 
@@ -79,7 +79,7 @@ def test_a_setting_of_a_block_that_was_switched_off_goes_with_its_switch() -> No
 
 
 def test_what_may_not_be_chosen_is_no_way_to_get_simpler() -> None:
-    def mean(kept: Sequence[Change]) -> float | None:
+    def mean(kept: Sequence[ConfigChange]) -> float | None:
         return None if "filters.status" not in paths(kept) else 0.5
 
     assert paths(ablated(changes("filters.status", "bm25.b"), mean)) == ["filters.status"]

@@ -5,7 +5,7 @@ import numpy as np
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
 from hive_agents.judging.verdict import JudgmentAction
 from hive_agents.optimizer.lane_cache import Scores
-from hive_agents.optimizer.trial import GOAL, Measured, Verdict, evidence, judge_trials, refusal
+from hive_agents.optimizer.trial import GOAL, Measured, TrialVerdict, evidence, judge_trials, refusal
 from hive_agents.settings import Gate
 
 
@@ -16,7 +16,7 @@ def measured(train: list[float], validation: list[float], distractors: float = 0
 
 def judge_trial(
     new: Measured, baseline: Measured, incumbent: Measured, tuning: GoldenSet, gate: Gate
-) -> tuple[Verdict, str]:
+) -> tuple[TrialVerdict, str]:
     return judge_trials([new], baseline, incumbent, tuning, gate)[0]
 
 

@@ -17,10 +17,9 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.events import EventBus, EventLog
 from hive_agents.llm import Chain
 from hive_agents.runs import LeaseLost, RunStore, pause, resume, stop
-from hive_agents.runtime.agent_resume import HOST
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.checkpoints import async_checkpointer
-from hive_agents.runtime.decisions import decide, finish
+from hive_agents.runtime.decisions import HOST, decide, finish
 from hive_agents.runtime.dispatcher import DEATHS, Dispatcher
 from hive_agents.runtime.driver import Attempt, leases_of
 from hive_agents.store import connected

@@ -15,7 +15,7 @@ from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore, pause, resume, stop
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.host import Host
-from hive_agents.runtime.roles import Role
+from hive_agents.runtime.roles import HostRole
 from tests.runtime.hosting import TURNS, HostProcess, effects, host, prepared, queued, spans, until
 
 
@@ -126,12 +126,12 @@ async def test_a_part_that_fails_again_and_again_hinders_no_other(
 async def test_one_process_at_a_time_has_a_part_and_the_next_takes_it_over(place: Workspace) -> None:
     begun: list[int] = []
 
-    def part(number: int) -> Role:
+    def part(number: int) -> HostRole:
         async def work() -> None:
             begun.append(number)
             await asyncio.Event().wait()
 
-        return Role("judge", work, leases=leases_of(place))
+        return HostRole("judge", work, leases=leases_of(place))
 
     parts = [part(0), part(1)]
     tasks = [asyncio.create_task(one.run()) for one in parts]
@@ -149,7 +149,7 @@ async def test_one_process_at_a_time_has_a_part_and_the_next_takes_it_over(place
 
 async def test_a_part_whose_lease_another_takes_lets_go(place: Workspace) -> None:
     leases = leases_of(place)
-    role = Role("queen", asyncio.Event().wait, leases=leases)
+    role = HostRole("queen", asyncio.Event().wait, leases=leases)
     task = asyncio.create_task(role.run())
     while role.state != "up":
         await asyncio.sleep(0.02)

@@ -7,14 +7,14 @@ from contextlib import closing
 from pathlib import Path
 
 from hive_agents.runtime.driver import leases_of
-from hive_agents.runtime.roles import Role
+from hive_agents.runtime.roles import HostRole
 from hive_agents.store import connect
 from tests.runtime.hosting import prepared
 
 
 async def test_a_part_that_ends_while_the_database_is_locked_keeps_no_lease(tmp_path: Path) -> None:
     place = prepared(tmp_path / "ws")
-    role = Role("judge", asyncio.Event().wait, leases=leases_of(place))
+    role = HostRole("judge", asyncio.Event().wait, leases=leases_of(place))
     part = asyncio.create_task(role.run())
     while role.state != "up":
         await asyncio.sleep(0.01)

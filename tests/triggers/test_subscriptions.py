@@ -12,7 +12,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError, RefusedInput
 from hive_agents.runs import RunStore
-from hive_agents.triggers import SseTrigger, Subscription, Subscriptions, TriggerStore
+from hive_agents.triggers import SseTrigger, StreamSubscription, Subscriptions, TriggerStore
 from tests.triggers.conftest import Fired, trigger
 from tests.triggers.streams import OK, Streams, served, status
 
@@ -36,13 +36,13 @@ class Pauses:
         await asyncio.sleep(0.001)
 
 
-def subscription(place: Workspace, fired: Fired, url: str, pauses: Pauses, **changes: Any) -> Subscription:
+def subscription(place: Workspace, fired: Fired, url: str, pauses: Pauses, **changes: Any) -> StreamSubscription:
     spec = SseTrigger.model_validate({**STREAM, "url": url, **changes})
-    return Subscription(place, spec, fired, sleep=pauses, jitter=lambda: 0.0)
+    return StreamSubscription(place, spec, fired, sleep=pauses, jitter=lambda: 0.0)
 
 
 @asynccontextmanager
-async def running(one: Subscription | Subscriptions) -> AsyncIterator[None]:
+async def running(one: StreamSubscription | Subscriptions) -> AsyncIterator[None]:
     task = asyncio.create_task(one.run())
     try:
         async with asyncio.timeout(20):

@@ -14,7 +14,7 @@ from hive_agents import Workspace
 from hive_agents.errors import HiveError, RefusedInput
 from hive_agents.runs import RunStore
 from hive_agents.store import connected
-from hive_agents.triggers import Accepted, Refused, TriggerStore, accept, sign
+from hive_agents.triggers import Accepted, RefusedRequest, TriggerStore, accept, sign
 from tests.agents.conftest import write_json
 from tests.triggers.conftest import NIGHTLY, TICKET, Fired, trigger
 
@@ -162,7 +162,7 @@ async def test_a_thousand_forged_requests_start_nothing(
         body = json.dumps({"topic": f"bees {number}"}).encode()
         headers, sent = ATTACKS[number % len(ATTACKS)](rng, signed(body, id=f"e{number}"), body)
         answer = await post(place, fired, headers, sent)
-        assert isinstance(answer, Refused), (number, headers, sent)
+        assert isinstance(answer, RefusedRequest), (number, headers, sent)
         assert answer.status == 401
         assert answer.diagnostics[0].code == "HIVE-426"
         assert SECRET not in str(answer)

@@ -18,8 +18,8 @@ from .texts import (
     inlined as inlined,
 )
 from .verdict import (
-    Decision as Decision,
     Rehearsed as Rehearsed,
-    Verdict as Verdict,
+    VersionDecision as VersionDecision,
+    VersionVerdict as VersionVerdict,
     decide as decide,
 )

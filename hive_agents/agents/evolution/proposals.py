@@ -26,7 +26,7 @@ from hive_agents.workspace import Workspace
 
 KIND = "agent_proposal"
 FOLDER = "agents/proposals"
-Change = list[dict[str, Any]] | Mapping[str, Any] | AgentSpec
+AgentChange = list[dict[str, Any]] | Mapping[str, Any] | AgentSpec
 """RFC 6902 operations, an object to merge, or the whole new agent."""
 
 
@@ -61,7 +61,7 @@ class Proposal(FileFormat):
 def propose(
     workspace: Workspace,
     id: str,
-    change: Change,
+    change: AgentChange,
     *,
     by: str,
     reason: str,
@@ -132,7 +132,7 @@ def candidate_of(base: AgentSpec, proposal: Proposal) -> AgentSpec:
     return _loaded(patched(base.to_json(), proposal.patch) | {"version": proposal.version}, proposal.file)
 
 
-def _changed(base: AgentSpec, change: Change, number: int) -> dict[str, Any]:
+def _changed(base: AgentSpec, change: AgentChange, number: int) -> dict[str, Any]:
     """The new agent's JSON. Raises: HIVE-105."""
     if isinstance(change, AgentSpec):
         return change.to_json() | {"version": number}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hive_agents.agents.spec import AgentSpec, NodeSpec
-from hive_agents.agents.tool import Decision, Tool
+from hive_agents.agents.tool import Tool, ToolDecision
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
 
-_RANK: Mapping[Decision, int] = {"deny": 0, "ask": 1, "allow": 2}
+_RANK: Mapping[ToolDecision, int] = {"deny": 0, "ask": 1, "allow": 2}
 RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/memory", "/model")
 """Where a difference is shown first."""
 
@@ -42,7 +42,7 @@ def _tools(before: AgentSpec, after: AgentSpec, tools: Mapping[str, Tool]) -> It
                 yield f"{node.id} may use {name}"
 
 
-def _decision(agent: AgentSpec, name: str, tool: Tool | None) -> Decision | None:
+def _decision(agent: AgentSpec, name: str, tool: Tool | None) -> ToolDecision | None:
     """What the agent's rules say of a tool; None where no node has it."""
     if name in FILE_TOOLS:  # every node has them, and "*" is not about them
         return strictest([[rule for rule in agent.tool_policy if rule.match != "*"]], name, "allow")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 TOKENS_RATIO = 2.0
 """Without a gain a candidate may use this many times the tokens."""
 
-Verdict = Literal["first", "passed", "inconclusive", "blocked"]
+VersionVerdict = Literal["first", "passed", "inconclusive", "blocked"]
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class Rehearsed:
 
 
 @dataclass(frozen=True)
-class Decision:
+class VersionDecision:
     """`reasons` are words with a code; `evaluation` holds the figures that they rest on, as plain JSON."""
 
-    decision: Verdict
+    decision: VersionVerdict
     reasons: Sequence[dict[str, str]]
     evaluation: dict[str, Any] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ def sign_test(wins: int, losses: int) -> float:
 
 def decide(
     candidate: Mapping[str, Rehearsed], current: Mapping[str, Rehearsed] | None, *, alpha: float = 0.05
-) -> Decision:
+) -> VersionDecision:
     """The verdict on a candidate by its results and those of the version that serves, by the same cases' ids.
 
     Blocked: a hard constraint violated; a case lost, unless the sign test shows a gain at `alpha`; more than twice
@@ -68,7 +68,9 @@ def decide(
         reasons = [_reason("HIVE-309", f"the case {id} failed: {candidate[id].why}") for id in failed]
         reasons += _violations(violated)
         return (
-            Decision("blocked", reasons, evaluation) if reasons else Decision("first", _nothing(candidate), evaluation)
+            VersionDecision("blocked", reasons, evaluation)
+            if reasons
+            else VersionDecision("first", _nothing(candidate), evaluation)
         )
     won = [id for id in candidate if candidate[id].passed and not current[id].passed]
     lost = [id for id in failed if current[id].passed]
@@ -83,11 +85,11 @@ def decide(
     if before and spent > TOKENS_RATIO * before and len(won) <= len(lost):
         reasons.append(_reason("HIVE-311", f"tokens {before} -> {spent}, and nothing is gained"))
     if reasons:
-        return Decision("blocked", reasons, evaluation)
+        return VersionDecision("blocked", reasons, evaluation)
     if gained:
-        return Decision("passed", [], evaluation)
+        return VersionDecision("passed", [], evaluation)
     unproved = [_reason("HIVE-306", f"{len(won)} of {len(candidate)} won, p = {p:.4f}")]
-    return Decision("inconclusive", _nothing(candidate) or unproved, evaluation)
+    return VersionDecision("inconclusive", _nothing(candidate) or unproved, evaluation)
 
 
 def _nothing(candidate: Mapping[str, Rehearsed]) -> list[dict[str, str]]:

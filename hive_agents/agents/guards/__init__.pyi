@@ -1,8 +1,8 @@
 from .budget import (
     Budget as Budget,
     BudgetExhausted as BudgetExhausted,
+    BudgetSpent as BudgetSpent,
     Limits as Limits,
-    Spent as Spent,
 )
 from .loops import (
     doom_loop as doom_loop,
@@ -14,6 +14,6 @@ from .retries import (
     retried as retried,
 )
 from .stalls import (
-    Turn as Turn,
+    LoopTurn as LoopTurn,
     is_stalled as is_stalled,
 )

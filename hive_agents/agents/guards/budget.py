@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from pydantic import Field
-
-from hive_agents.files import Format, load_value
+from hive_agents.files import Amount, Count, Format, load_value
 from hive_agents.llm import Usage
 
 if TYPE_CHECKING:
@@ -15,8 +13,6 @@ if TYPE_CHECKING:
 Measure = Literal["steps", "tool_calls", "tokens", "usd", "seconds"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 WARN_AT = 0.8
-Count = Annotated[int, Field(ge=0)]
-Amount = Annotated[float, Field(ge=0)]
 
 
 class Limits(Format):
@@ -36,7 +32,7 @@ class Limits(Format):
         )
 
 
-class Spent(Format):
+class BudgetSpent(Format):
     """What a run has used up; `unpriced` counts model calls whose price isn't known."""
 
     steps: Count = 0
@@ -64,9 +60,9 @@ class Budget:
     (None, 'tool_calls')
     """
 
-    def __init__(self, limits: Limits, spent: Spent | None = None) -> None:
+    def __init__(self, limits: Limits, spent: BudgetSpent | None = None) -> None:
         self.limits = limits
-        self.spent = spent or Spent()
+        self.spent = spent or BudgetSpent()
 
     def spend(
         self,
@@ -81,7 +77,7 @@ class Budget:
         if min(steps, tool_calls, seconds) < 0 or seconds != seconds:
             raise ValueError("nothing that was spent comes back")
         before = self.spent
-        self.spent = Spent(
+        self.spent = BudgetSpent(
             steps=before.steps + steps,
             tool_calls=before.tool_calls + tool_calls,
             tokens=before.tokens + usage.input_tokens + usage.output_tokens,
@@ -139,4 +135,4 @@ class Budget:
 
 class _Stored(Format):
     limits: Limits
-    spent: Spent
+    spent: BudgetSpent

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _WORD = re.compile(r"\w+|#")
 
 
-class Turn(Format):
+class LoopTurn(Format):
     """One iteration as the detector needs it; plain data, so that it can be kept with the run.
 
     `results` are digests of what tools returned, without errors, `outputs` of the outputs that are set after it.
@@ -41,7 +41,7 @@ class Turn(Format):
         )
 
 
-def is_stalled(turns: Sequence[Turn], *, window: int = WINDOW, similarity: float = SIMILARITY) -> bool:
+def is_stalled(turns: Sequence[LoopTurn], *, window: int = WINDOW, similarity: float = SIMILARITY) -> bool:
     """Whether the last `window` turns, of `turns` oldest first, say nearly the same and made no progress.
 
     Progress is an output that is new or changed, a tool result that no earlier turn had, or a counter in the answer
@@ -64,7 +64,7 @@ def is_stalled(turns: Sequence[Turn], *, window: int = WINDOW, similarity: float
     return not any(_progressed(turns[:number], turns[number]) for number in range(first, len(turns)))
 
 
-def _progressed(before: Sequence[Turn], turn: Turn) -> bool:
+def _progressed(before: Sequence[LoopTurn], turn: LoopTurn) -> bool:
     seen = {digest for earlier in before for digest in earlier.results}
     return turn.outputs != before[-1].outputs or not seen.issuperset(turn.results)
 

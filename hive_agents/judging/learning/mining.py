@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.judging.certify import binomial_cdf, lower_bound
-from hive_agents.judging.decisions import Decision, people
+from hive_agents.judging.decisions import JudgedCase, people
 from hive_agents.judging.learning.predicates import Predicate, candidates
 from hive_agents.judging.learning.proposals import RuleProposal, proposed_rule
 
@@ -38,7 +38,7 @@ class _Pattern:
     p_value: float
 
 
-def mine(rows: Sequence[Decision], *, support: int = SUPPORT, reviewers: int = REVIEWERS) -> list[RuleProposal]:
+def mine(rows: Sequence[JudgedCase], *, support: int = SUPPORT, reviewers: int = REVIEWERS) -> list[RuleProposal]:
     """Proposals from labelled escalations, best first; an empty list where nothing holds.
 
     Patterns are looked for in the older 70 % and must hold without contradiction in the newest 30 %.
@@ -50,7 +50,7 @@ def mine(rows: Sequence[Decision], *, support: int = SUPPORT, reviewers: int = R
     return sorted(found, key=lambda proposal: (-proposal.confidence * proposal.coverage, proposal.id))
 
 
-def _mine_type(rows: Sequence[Decision], goal_type: str, support: int, reviewers: int) -> list[RuleProposal]:
+def _mine_type(rows: Sequence[JudgedCase], goal_type: str, support: int, reviewers: int) -> list[RuleProposal]:
     escalated = [row for row in rows if not row.automatic and row.human_action() is not None]
     others = [row for row in rows if row.automatic]
     if len(escalated) < support:
@@ -62,9 +62,9 @@ def _mine_type(rows: Sequence[Decision], goal_type: str, support: int, reviewers
 
 
 def _confirmed(
-    older: Sequence[Decision],
-    newer: Sequence[Decision],
-    others: Sequence[Decision],
+    older: Sequence[JudgedCase],
+    newer: Sequence[JudgedCase],
+    others: Sequence[JudgedCase],
     goal_type: str,
     support: int,
     reviewers: int,
@@ -94,7 +94,7 @@ def _confirmed(
     return _holm(found)
 
 
-def _table(predicates: Sequence[Predicate], rows: Sequence[Decision]) -> _Bits:
+def _table(predicates: Sequence[Predicate], rows: Sequence[JudgedCase]) -> _Bits:
     """Which predicate (row) holds for which decision (column)."""
     cells = [[predicate.test(row.result) for row in rows] for predicate in predicates]
     return np.array(cells, dtype=bool).reshape(len(predicates), len(rows))
@@ -128,9 +128,9 @@ def _holm(patterns: Sequence[_Pattern]) -> list[_Pattern]:
 
 def _decision_list(
     patterns: Sequence[_Pattern],
-    older: Sequence[Decision],
-    newer: Sequence[Decision],
-    others: Sequence[Decision],
+    older: Sequence[JudgedCase],
+    newer: Sequence[JudgedCase],
+    others: Sequence[JudgedCase],
     support: int,
     reviewers: int,
 ) -> list[RuleProposal]:
@@ -155,7 +155,7 @@ def _decision_list(
 
 
 def _proposal(
-    pattern: _Pattern, older: Sequence[Decision], newer: Sequence[Decision], others: Sequence[Decision]
+    pattern: _Pattern, older: Sequence[JudgedCase], newer: Sequence[JudgedCase], others: Sequence[JudgedCase]
 ) -> RuleProposal:
     matched = _matched(pattern.old, pattern.new, older, newer)
     text = " and ".join(predicate.text for predicate in pattern.predicates)
@@ -180,10 +180,10 @@ def _proposal(
 
 def _edge_cases(
     pattern: _Pattern,
-    matched: Sequence[Decision],
-    older: Sequence[Decision],
-    newer: Sequence[Decision],
-    others: Sequence[Decision],
+    matched: Sequence[JudgedCase],
+    older: Sequence[JudgedCase],
+    newer: Sequence[JudgedCase],
+    others: Sequence[JudgedCase],
 ) -> list[str]:
     cases = []
     if split := [row.id for row in matched if len({label.action for label in row.labels}) > 1]:
@@ -205,14 +205,14 @@ def _edge_cases(
 
 
 def _enough(
-    old: _Bits, new: _Bits, older: Sequence[Decision], newer: Sequence[Decision], support: int, reviewers: int
+    old: _Bits, new: _Bits, older: Sequence[JudgedCase], newer: Sequence[JudgedCase], support: int, reviewers: int
 ) -> bool:
     matched = _matched(old, new, older, newer)
     enough = len({_run(row) for row in matched}) >= support
     return enough and len(people(label for row in matched for label in row.labels)) >= reviewers
 
 
-def _matched(old: _Bits, new: _Bits, older: Sequence[Decision], newer: Sequence[Decision]) -> list[Decision]:
+def _matched(old: _Bits, new: _Bits, older: Sequence[JudgedCase], newer: Sequence[JudgedCase]) -> list[JudgedCase]:
     return [row for row, hit in zip((*older, *newer), (*old, *new), strict=True) if hit]
 
 
@@ -230,7 +230,7 @@ def _jaccard(a: _Bits, b: _Bits) -> float:
     return int((a & b).sum()) / either if either else 1.0
 
 
-def _run(row: Decision) -> str:
+def _run(row: JudgedCase) -> str:
     return row.run_id or f"decision {row.id}"
 
 

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Sequence
 
 from hive_agents import prompts
-from hive_agents.events import SEVERITIES, Severity
+from hive_agents.events import SEVERITIES, TicketSeverity
 from hive_agents.files import Format
 from hive_agents.llm import Chain, Message
 from hive_agents.supervision.health.criteria import Criteria
@@ -23,7 +23,7 @@ _FINDING = {"run_id", "agent", "node_id", "cause", "severity", "evidence", "firs
 
 class Assessment(Format):
     ticket: str
-    severity: Severity
+    severity: TicketSeverity
     assessment: str
 
 

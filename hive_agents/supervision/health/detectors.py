@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hive_agents.events import Cause, Severity
+from hive_agents.events import TicketCause, TicketSeverity
 from hive_agents.files import Format
 from hive_agents.supervision.health.summary import WorkerHealth
 
@@ -42,8 +42,8 @@ class Finding(Format):
     """`node` is where it was found, None for the run's active one; `lasting` says after how many seconds the same
     finding is critical."""
 
-    cause: Cause
-    severity: Severity
+    cause: TicketCause
+    severity: TicketSeverity
     evidence: list[str]
     suggested_action: str
     node: str | None = None
@@ -181,7 +181,7 @@ def crash(health: WorkerHealth, limits: Thresholds) -> Finding | None:
     if not broken_off and not (health.status == "failed" and (health.stopped_by or "") in _BROKEN):
         return None
     action = "mend what the error names, then resume it" if broken_off else "mend what the error names, start it anew"
-    severity: Severity = "critical" if health.stopped_by == "fault" else "high"
+    severity: TicketSeverity = "critical" if health.stopped_by == "fault" else "high"
     return _final("crash", health, action, severity)
 
 
@@ -211,7 +211,7 @@ def _node(health: WorkerHealth) -> str:
     return health.node or "the run"
 
 
-def _final(cause: Cause, health: WorkerHealth, action: str, severity: Severity = "critical") -> Finding:
+def _final(cause: TicketCause, health: WorkerHealth, action: str, severity: TicketSeverity = "critical") -> Finding:
     reason = f"{health.error.code}: {health.error.message}" if health.error is not None else f"by {health.stopped_by}"
     evidence = [
         f"the run {'was broken off' if health.status == 'stopped' else 'failed'}: {' '.join(reason.split())[:300]}"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from hive_agents.events import (
     TICKET_EVENTS,
-    Cause,
     EscalationTicket,
     Event,
     EventLog,
     EventType,
-    Severity,
+    Publish,
+    TicketCause,
+    TicketSeverity,
     derived_id,
     tickets_of,
     worst,
@@ -25,7 +26,6 @@ from hive_agents.supervision.health.summary import WorkerHealth
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
-Publish = Callable[[Event], Awaitable[Any]]
 
 TOLD_AGAIN = 10
 """A ticket on which nothing changes is told again every so many ticks."""
@@ -44,7 +44,7 @@ class TicketChange(Format):
     ticket: EscalationTicket
     thread_id: str | None = None
 
-    def assessed(self, severity: Severity, assessment: str | None) -> TicketChange:
+    def assessed(self, severity: TicketSeverity, assessment: str | None) -> TicketChange:
         """Return the change with what a model thinks of it: only the severity may change, and only rise."""
         if self.kind == "resolved":
             return self
@@ -189,7 +189,7 @@ def _opened(finding: Finding, run: WorkerHealth, n: int, at: str) -> TicketChang
     return TicketChange(kind="opened", ticket=ticket, thread_id=run.thread_id)
 
 
-def ticket_id(run_id: str, cause: Cause, n: int) -> str:
+def ticket_id(run_id: str, cause: TicketCause, n: int) -> str:
     """Return the id of the `n`th ticket, from 1, of a run and cause."""
     return derived_id("health", run_id, cause, n)
 

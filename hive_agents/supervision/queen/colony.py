@@ -21,7 +21,7 @@ from hive_agents.supervision.queen.workers import Worker
 if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.approvals import ApprovalRequest
-    from hive_agents.memory import Scope as BufferScope
+    from hive_agents.memory import BufferScope
     from hive_agents.runs import RunRow
     from hive_agents.workspace import Workspace
 

@@ -13,8 +13,8 @@ from hive_agents.runs import ACTIVE, STATUSES
 if TYPE_CHECKING:
     from hive_agents.runs import RunRow
 
-Question = Literal["help", "list", "why", "tickets", "waiting", "spend", "workers", "actions"]
-CommandVerb = Question | Literal["stop", "pause", "resume", "start", "tell", "decide", "unknown"]
+Inquiry = Literal["help", "list", "why", "tickets", "waiting", "spend", "workers", "actions"]
+CommandVerb = Inquiry | Literal["stop", "pause", "resume", "start", "tell", "decide", "unknown"]
 
 
 @dataclass(frozen=True)
