@@ -12,6 +12,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,10 @@ def index_is_stale(workspace: Workspace) -> bool:
     if not workspace.database.exists():
         return True
     with connected(workspace.database) as connection:
-        files = {doc_id: content_hash(read_bytes(path)) for doc_id, path in document_files(workspace.documents)}
+        files = {}
+        for doc_id, path in document_files(workspace.documents):
+            with suppress(HiveError):  # too large to be read, and so to be indexed
+                files[doc_id] = content_hash(read_bytes(path))
         for name in collection_names(workspace):
             live = store.find_generation(connection, name)
             known = store.document_hashes(connection, live) if live else {}
