@@ -18,7 +18,7 @@ from hive_agents.access.grants import AccessFile, Grant
 from hive_agents.access.labels import AccessLabels
 from hive_agents.access.principal import Principal
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import LinkRefused, load, read_bytes
+from hive_agents.files import LinkRefused, load, read_bytes, unlinked
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -129,11 +129,13 @@ _compiled = lru_cache(maxsize=256)(Globs)
 
 def _files(workspace: Workspace) -> list[_File]:
     """Each `access/*.json` that isn't hidden, by name."""
-    folder = workspace.root / FOLDER
     try:
+        folder = unlinked(workspace.root / FOLDER)
         names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
     except FileNotFoundError:
         return []
+    except LinkRefused as error:
+        return [_File(FOLDER, None, error.diagnostics[0].message)]
     except OSError as error:
         return [_File(FOLDER, None, error.strerror or "unreadable")]
     found = []
@@ -141,8 +143,8 @@ def _files(workspace: Workspace) -> list[_File]:
         file = f"{FOLDER}/{name}"
         try:
             found.append(_File(file, read_bytes(folder / name)))
-        except LinkRefused:
-            found.append(_File(file, None, "it is a link, or below one"))
+        except HiveError as error:
+            found.append(_File(file, None, error.diagnostics[0].message))
         except OSError as error:
             found.append(_File(file, None, error.strerror or "unreadable"))
     return found

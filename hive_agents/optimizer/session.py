@@ -256,7 +256,7 @@ class OptimizerSession:
 def _read(path: Path) -> ConfigData | None:
     try:
         value = json.loads(read_bytes(path))
-    except (OSError, ValueError, RecursionError):
+    except (HiveError, OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from hive_agents.errors import HiveError, closest
 from hive_agents.files import AnyCase, ConfigName, FileFormat, Format, formats, jsontext, read_bytes
+from hive_agents.retrieval.active_link import LINK, active_target
 from hive_agents.retrieval.boosts import Boost
 from hive_agents.retrieval.filters import Condition, ConditionValue, condition
 from hive_agents.workspace import Workspace
@@ -142,7 +143,10 @@ def find_config(workspace: Workspace, reference: str) -> StoredConfig:
 
     Raises: HIVE-107 (exit code 2) when there is none, HIVE-111 when two files have that name.
     """
-    return read_config(workspace, find_config_file(workspace, reference))
+    path = find_config_file(workspace, reference)
+    if workspace.relative(path) == f"configs/{LINK}":
+        path = active_target(workspace) or path  # the link is read, and never followed
+    return read_config(workspace, path)
 
 
 def find_config_file(workspace: Workspace, reference: str) -> Path:

@@ -112,7 +112,10 @@ def index_is_stale(workspace: Workspace) -> bool:
     if not workspace.database.exists():
         return True
     with connected(workspace.database) as connection:
-        files = {doc_id: content_hash(read_bytes(path)) for doc_id, path in document_files(workspace.documents)}
+        files = {}
+        for doc_id, path in document_files(workspace.documents):
+            with suppress(HiveError):  # too large to be read, and so to be indexed
+                files[doc_id] = content_hash(read_bytes(path))
         for name in collection_names(workspace):
             live = store.find_generation(connection, name)
             known = store.document_hashes(connection, live) if live else {}

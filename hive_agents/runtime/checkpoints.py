@@ -7,10 +7,13 @@ checkpoint, and what it leads to is refused by the ledger.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.errors import Damaged, HiveError
 from hive_agents.files import unlinked
 from hive_agents.runs import Lease
 from hive_agents.store import BUSY_SECONDS, database_errors
@@ -28,7 +31,7 @@ def checkpointer(workspace: Workspace) -> Iterator[SqliteSaver]:
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     path = unlinked(workspace.state / "checkpoints.db")
-    with database_errors(path):
+    with _set_aside_if_damaged(path):
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
         try:
             path.chmod(0o600)
@@ -58,7 +61,7 @@ async def async_checkpointer(workspace: Workspace, lease: Lease | None = None) -
             await super().aput_writes(*what, **named)
 
     path = unlinked(workspace.state / "checkpoints.db")
-    with database_errors(path):
+    with _set_aside_if_damaged(path):
         async with aiosqlite.connect(path, timeout=BUSY_SECONDS) as connection:
             path.chmod(0o600)
             # As in hive.db: a killed process loses nothing, and a step needs no wait for the disk.
@@ -66,6 +69,24 @@ async def async_checkpointer(workspace: Workspace, lease: Lease | None = None) -
             saver = Fenced(connection, serde=_serializer())
             await saver.setup()
             yield saver
+
+
+@contextmanager
+def _set_aside_if_damaged(path: Path) -> Iterator[None]:
+    """Move a damaged file out of the way before its diagnostic: the next command begins a new one."""
+    try:
+        with database_errors(path):
+            yield
+    except Damaged as damage:
+        if damage.diagnostics[0].file != f".hive/{path.name}":  # hive.db, which has a way of its own
+            raise
+        stamp = f"damaged-{time.strftime('%Y%m%d-%H%M%S')}"
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).rename(path.with_name(f"{path.name}{suffix}.{stamp}"))
+        message = f"{damage.diagnostics[0].message}; it was set aside as .hive/{path.name}.{stamp}"
+        fix = "run the command again: a run goes on from what else is recorded of it"
+        raise HiveError.of("HIVE-407", message, file=f".hive/{path.name}", fix=fix) from damage
 
 
 def _serializer() -> JsonPlusSerializer:

@@ -12,6 +12,7 @@ from tempfile import mkdtemp
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import AccessRules
 from tests.sample import copied_sample, hive
 
 CANARY = "canary-7f3e91"
@@ -154,3 +155,19 @@ def test_the_workspace_itself_may_be_reached_by_a_link(tmp_path: Path) -> None:
     assert hive("evaluate", "-w", tmp_path / "alias", "--quiet").code == 0
     assert Workspace(tmp_path / "alias").root == place.root
     assert os.path.realpath(tmp_path / "alias") == str(place.root)
+
+
+def test_the_active_config_may_be_named_by_its_path(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "ws")
+    for command in (("query", "rotate an API key", "--config"), ("validate",)):
+        assert hive(*command, "configs/active.json", "-w", place.root).code == 0
+
+
+@pytest.mark.parametrize("linked", ["access", "access/grants.json"])
+def test_rules_of_access_behind_a_link_deny_everything(linked: str, tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "ws")
+    (place.root / linked).rename(tmp_path / "moved")
+    (place.root / linked).symlink_to(tmp_path / "moved")
+    rules = AccessRules.load(place)
+    assert rules.faults
+    assert rules.principal("dana") is None
