@@ -34,8 +34,8 @@ class Elsewhere:
 
 FAULTS: list[Any] = [
     PermissionFault("it hung up"), TimeoutError(), ConnectionError(), OSError(), ValueError(), KeyError("a"),
-    TypeError(), RuntimeError(), MemoryError(), RecursionError(), AttributeError(), AssertionError(), ZeroDivisionError(),
-    StopIteration(), None, 7, [["a.md"]],
+    TypeError(), RuntimeError(), MemoryError(), RecursionError(), AttributeError(), AssertionError(),
+    ZeroDivisionError(), StopIteration(), None, 7, [["a.md"]],
 ]  # fmt: skip
 
 
