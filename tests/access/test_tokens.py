@@ -367,3 +367,12 @@ def test_a_lifetime_has_bounds(text_workspace: Workspace, ttl: int) -> None:
 def test_no_token_names_the_owner_of_open_mode(text_workspace: Workspace) -> None:
     with pytest.raises(HiveError, match="HIVE-409"):
         mint(text_workspace, Principal("local", "dana"))
+
+
+@pytest.mark.parametrize(("ago", "good"), [(2, True), (20, False), (45, False), (300, False)])
+def test_clocks_may_differ_by_ten_seconds_and_no_more(hs256: Workspace, ago: int, good: bool) -> None:
+    token = signed(exp=int(time.time()) - ago)
+    if good:
+        assert verify(hs256, token) == DANA or verify(hs256, token).user == "dana"
+    else:
+        assert "has expired" in reason(hs256, token)

@@ -7,7 +7,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import evaluate
-from hive_agents.evaluation.evaluate import evaluate_interleaved, percentile
+from hive_agents.evaluation.evaluate import evaluate_interleaved, mean, percentile
 from hive_agents.evaluation.records import record
 from hive_agents.retrieval import build_index
 from hive_agents.store import connect
@@ -217,3 +217,10 @@ def test_hybrid_config_is_measured_with_the_real_model(indexed: Workspace) -> No
 )
 def test_percentile_is_a_value_that_was_measured(values: list[float], share: float, expected: float | None) -> None:
     assert percentile(values, share) == expected
+
+
+def test_the_mean_of_nothing_is_nothing_and_no_zero() -> None:
+    """A metric that exists for no query is a dash: as zero it would look like the worst result there is."""
+    assert mean([]) is None
+    assert mean([None, None]) is None
+    assert mean([None, 0.5]) == 0.5

@@ -5,8 +5,9 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 
-from hive_agents.events import Event, EventBus, EventType
+from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.events.subscription import Subscription
+from hive_agents.events.types import DURABLE
 from tests.events.recording import event
 
 subscribers = st.lists(
@@ -77,3 +78,16 @@ def test_nobody_sees_events_out_of_order_and_every_loss_is_told(
 ) -> None:
     """Any mix of policies, publishers and slow handlers: seqs rise, and with `block` gaps cover exactly the rest."""
     asyncio.run(scenario(policies, naps, plans, cancel))
+
+
+async def test_the_numbers_of_passing_events_never_go_back(log: EventLog) -> None:
+    """An event that was recorded elsewhere, and is announced late, has its own lower number: the next goes on."""
+    (early,) = log.append([event(type=EventType.RUN_STARTED, run_id="early")])
+    async with EventBus(log) as bus:
+        latest = await bus.publish(event(type=EventType.RUN_STARTED, run_id="late"))
+        announced = await bus.announce(early)
+        passing = await bus.publish(event(type=next(kind for kind in EventType if kind not in DURABLE), run_id="late"))
+    assert announced.seq is not None
+    assert latest.seq is not None
+    assert announced.seq < latest.seq
+    assert passing.seq == latest.seq

@@ -198,3 +198,12 @@ def test_whatever_is_composed_in_many_ways_gives_plain_data_or_an_error_soon(sou
 def test_whatever_is_typed_parses_or_is_an_error(source: str) -> None:
     with suppress(ExpressionError):
         parse(source).evaluate(DATA)
+
+
+@pytest.mark.parametrize("search", ["goal in result", "goal not in result", "result.count(goal) > 0"])
+def test_each_search_in_a_long_text_is_paid_for_by_its_length(search: str) -> None:
+    """Some searches of a short text are cheap; of a text of a million characters they are too much work."""
+    condition, part = parse(f"[{', '.join([search] * 6)}]"), "b" * 120
+    condition.evaluate({"result": "a" * 1_000, "goal": part})
+    with pytest.raises(ExpressionError, match="too much work"):
+        condition.evaluate({"result": "a" * 999_999, "goal": part})

@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+import pytest
+
 from hive_agents import Workspace
+from hive_agents.judging.certify import Stratum, certify
+from hive_agents.judging.learning.sequential import AGREE, DISAGREE, Evidence, rollback_evidence
 from hive_agents.judging.stats import judge_stats
 from tests.judging.recorded import FILE, load_recorded
 from tests.sample import hive
@@ -47,3 +52,26 @@ def test_what_is_no_time_is_refused(text_workspace: Workspace) -> None:
     for bound in ("--since", "--until"):
         ran = hive("judge", "stats", bound, "garbage", "-w", text_workspace.root, "--json")
         assert (ran.code, ran.codes) == (2, {"HIVE-409"})
+
+
+def test_an_error_level_is_shared_by_the_strata_that_it_is_promised_for() -> None:
+    """Each of two strata has half of it: what suffices for one alone suffices for neither."""
+
+    def strata(n: int, count: int) -> list[Stratum]:
+        values = np.full(n, 0.9)
+        return [Stratum(values, values, np.ones(n, dtype=bool)) for _ in range(count)]
+
+    assert certify(strata(45, 1), alpha=0.05, delta=0.10).threshold == 0.9
+    assert certify(strata(45, 2), alpha=0.05, delta=0.10).threshold is None
+    assert certify(strata(58, 2), alpha=0.05, delta=0.10).threshold is None
+    assert certify(strata(59, 2), alpha=0.05, delta=0.10).threshold == 0.9
+
+
+def test_one_disagreement_is_one_disagreement() -> None:
+    clean = rule = Evidence()
+    for number in range(40):
+        clean, rule = clean.observed(True), rule.observed(number != 20)
+    assert (clean.passes("escalate"), rule.passes("escalate")) == (True, False)
+    assert (rule.n, rule.k) == (40, 39)
+    assert rule.llr == pytest.approx(39 * AGREE + DISAGREE)
+    assert rollback_evidence([True] * 20 + [False] + [True] * 19) > rollback_evidence([True] * 40)

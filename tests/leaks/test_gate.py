@@ -19,12 +19,13 @@ from hive_agents import Workspace
 from hive_agents.copilot import Request, Turn, TurnOutcome, TurnSession, fresh_reply, steps
 from hive_agents.copilot.documents import page_of
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import build_index
+from hive_agents.retrieval import SearchEngine, build_index
 from hive_agents.runtime.chat import Chat
 from hive_agents.runtime.context import HiveContext
 from hive_agents.trust import trust
 from tests.leaks.corpus import COLLECTION, Doc, canaries, canary, make, random_documents, readers
 from tests.leaks.service import Service, allowing, serving
+from tests.retrieval.test_engine import Longest
 
 READER = readers()[1]
 QUESTIONS = (
@@ -281,3 +282,23 @@ async def test_the_gate_is_asked_about_all_that_is_shown(place: Workspace, servi
     asked = {one for question in service.asked[1:] for one in question["doc_ids"]}
     assert {result["doc_id"] for result in shown["results"]} <= asked
     assert canary("b", 0) not in json.dumps(shown)
+
+
+async def test_a_reranker_is_sent_no_text_that_the_service_denies(place: Workspace, service: Service) -> None:
+    """The service can't list, so the scope is the whole tenant: only a check before the reranker keeps texts back."""
+    config = json.loads((place.configs / "v1.json").read_text())
+    (place.configs / "v1.json").write_text(json.dumps(config | {"rerank": {"enabled": True, "candidates": 30}}))
+    reranker = Longest()
+    chat = Chat(place, READER, engine=SearchEngine(place, reranker))
+    denied = {doc_id for doc_id in chat.engine.index("kb").doc_ids() if hash_of(doc_id) % 2}
+    service.answer = allowing(lambda doc_id: doc_id not in denied)
+    for text in QUESTIONS:
+        await chat.ask(Request(text=text))
+    sent = {number for _, number in canaries(" ".join(reranker.read))}
+    names = {next(number for _, number in canaries(doc_id)): doc_id for doc_id in chat.engine.index("kb").doc_ids()}
+    assert len(sent) > 5
+    assert {names[number] for number in sent} & denied == set()
+
+
+def hash_of(text: str) -> int:
+    return sum(text.encode())

@@ -226,3 +226,19 @@ def test_a_locked_database_is_said_and_nothing_is_half_done(
     store.append(chat, user("x"), key="k")
     assert [entry.n for entry in store.messages(chat)] == [1]
     assert store.outputs(chat) == {}
+
+
+def test_a_result_answers_the_latest_call_of_its_id(store: ConversationStore) -> None:
+    """Providers number their calls anew in every turn, and one that was interrupted stays without its result."""
+    chat = store.create("digest", "r1")
+    for n in (1, 2):
+        store.append(chat, Message(role="user", content=f"turn {n}"))
+        store.append(
+            chat, Message(role="assistant", content="", tool_calls=[ToolCall(name=f"look{n}", args={}, id="c1")])
+        )
+    store.append(chat, Message(role="tool", content="seen", tool_call_id="c1"))
+    told = [(one.role, one.content) for one in store.view(chat)]
+    assert told == [
+        ("user", "turn 1"), ("assistant", ""), ("tool", INTERRUPTED),
+        ("user", "turn 2"), ("assistant", ""), ("tool", "seen"),
+    ]  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import RetrievalConfig, Search, SearchEngine, finish, present, retrieve
+from hive_agents.retrieval.cutoff import dynamic_k
 from hive_agents.retrieval.fusion import Fused
 from hive_agents.retrieval.lanes import Lane
 from hive_agents.retrieval.ranking import Cut
@@ -199,3 +200,10 @@ def test_the_chunks_of_a_document_are_counted_in_the_order_of_the_reranker_and_b
     config = parsed(retrieval={"per_document": 1}, rerank={"enabled": True, "floor": 0.75})
     found = finish(search, config)
     assert (found.returned.tolist(), found.cut) == ([1, 2], Cut("floor", 2))
+
+
+def test_a_gap_of_just_the_factor_ends_no_list() -> None:
+    """More than the factor does."""
+    scores = [10.0, 8.0, 6.0]
+    assert dynamic_k([*scores, 0.0], 3.0, 1, 10) == 4
+    assert dynamic_k([*scores, -0.001], 3.0, 1, 10) == 3

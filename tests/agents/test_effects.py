@@ -1,0 +1,99 @@
+"""The ledger of a run by itself: who lost the run begins nothing and records nothing; what was spent stays spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.agents import Effects
+from hive_agents.agents.effects import Done
+from hive_agents.agents.guards import Budget, BudgetExhausted, Limits
+from hive_agents.llm import Usage
+from hive_agents.runs import LeaseLost, Leases, RunStore
+from tests.conftest import make_workspace
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return make_workspace(tmp_path / "ws", embedding=False, documents={})
+
+
+class Calls:
+    """An effect that counts how often it was begun; `then` happens while it is at work."""
+
+    def __init__(self, then: Any = None) -> None:
+        self.begun, self.then = 0, then
+
+    async def __call__(self, again: bool) -> Done:
+        self.begun += 1
+        if self.then is not None:
+            self.then()
+        return Done("done", Usage(input_tokens=10))
+
+
+def held(place: Workspace) -> tuple[Effects, Any, str]:
+    """A run's ledger in the hands of one worker, and how another one takes the run over."""
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    clock = [1000.0]
+    lease = Leases(place, seconds=5, clock=lambda: clock[0]).acquire(row.thread_id, row.run_id)
+    assert lease is not None
+
+    def taken_over() -> None:
+        clock[0] += 1000
+        later = Leases(place, seconds=5, clock=lambda: clock[0])
+        lease.release()
+        assert later.acquire(row.thread_id, row.run_id) is not None
+
+    return Effects(place, row.run_id, Budget(Limits()), lease=lease), taken_over, row.run_id
+
+
+async def test_a_worker_that_lost_its_run_begins_no_effect(place: Workspace) -> None:
+    effects, taken_over, _ = held(place)
+    taken_over()
+    call = Calls()
+    with pytest.raises(LeaseLost):
+        await effects.once("a", "tool", "send", call)
+    assert call.begun == 0
+
+
+async def test_a_worker_that_loses_its_run_meanwhile_records_no_effect(place: Workspace) -> None:
+    effects, taken_over, run_id = held(place)
+    call = Calls(taken_over)
+    with pytest.raises(LeaseLost):
+        await effects.once("a", "tool", "send", call)
+    assert call.begun == 1
+    later = Effects(place, run_id, Budget(Limits()))
+    assert later.find("a") is None
+    assert later.budget.spent.tokens == 0
+
+
+async def test_what_was_spent_counts_for_the_process_that_goes_on(place: Workspace) -> None:
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    limits = Limits(tool_calls=2)
+    first = Effects(place, row.run_id, Budget(limits))
+    for key in ("a", "b"):
+        await first.once(key, "tool", "send", Calls(), tool_calls=1)
+    resumed, call = Effects(place, row.run_id, Budget(limits)), Calls()
+    assert (resumed.budget.spent.tool_calls, resumed.budget.spent.tokens) == (2, 20)
+    with pytest.raises(BudgetExhausted):
+        await resumed.once("c", "tool", "send", call, tool_calls=1)
+    assert call.begun == 0
+    assert await resumed.once("a", "tool", "send", call, tool_calls=1) == "done"
+    assert call.begun == 0
+
+
+async def test_an_effect_that_is_not_permitted_is_not_begun_and_one_that_was_done_is_found(place: Workspace) -> None:
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    await Effects(place, row.run_id, Budget(Limits())).once("a", "tool", "send", Calls())
+
+    def refuse() -> None:
+        raise PermissionError
+
+    effects, call = Effects(place, row.run_id, Budget(Limits()), permitted=refuse), Calls()
+    assert await effects.once("a", "tool", "send", call) == "done"
+    with pytest.raises(PermissionError):
+        await effects.once("b", "tool", "send", call)
+    assert call.begun == 0
