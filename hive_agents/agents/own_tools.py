@@ -78,8 +78,14 @@ def workspace_tools(workspace: Workspace) -> ToolRegistry:
 
 def _miss(registry: ToolRegistry, found: list[Diagnostic]) -> None:
     for one in found:
-        _log.warning("%s: %s", one.code, one.message)
+        _tell(one)
     registry.missing += found
+
+
+@lru_cache(maxsize=1_000)
+def _tell(found: Diagnostic) -> None:
+    """Once a process: a host asks for the tools with every run."""
+    _log.warning("%s: %s", found.code, found.message)
 
 
 def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic]:

@@ -77,8 +77,12 @@ def open_reranker(workspace: Workspace) -> Reranker | None:
         from hive_agents.retrieval.endpoint_models import EndpointReranker
 
         return EndpointReranker(open_endpoint(workspace, provider), model, models.deadline_seconds)
+    if provider == "onnx" and model:
+        from hive_agents.retrieval.onnx_rerank import OnnxReranker
+
+        return OnnxReranker(workspace.root / model, models.reranker)
     why = f'"{models.reranker}" is not a reranker: {_known(models)}'
-    fix = 'use NAME:model of an endpoint, "bedrock:cohere.rerank-v3-5:0", or "" for none'
+    fix = 'use NAME:model of an endpoint, onnx:FOLDER, "bedrock:cohere.rerank-v3-5:0", or "" for none'
     raise HiveError.of("HIVE-401", why, file="hive.toml", path="models.reranker", fix=fix)
 
 

@@ -1,0 +1,95 @@
+"""A cross-encoder in ONNX as a `Reranker`: a folder with `model.onnx` and the `tokenizer.json` that belongs to it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hive_agents.errors import HiveError
+
+BATCH = 16
+LONGEST = 512
+"""Tokens of a pair, which most cross-encoders read at once; the text gives way, and the query stays whole."""
+
+
+class OnnxReranker:
+    """Safe to share between threads; `model_id` changes with the files.
+
+    Raises: HIVE-401 for files that aren't there or can't be used.
+    """
+
+    def __init__(self, folder: Path, shown: str) -> None:
+        self._model, self._tokenizer_file = folder / "model.onnx", folder / "tokenizer.json"
+        self._shown = shown
+        self._lock = threading.Lock()
+        missing = [path.name for path in (self._model, self._tokenizer_file) if not path.is_file()]
+        if missing:
+            raise self._unusable(f"there is no {missing[0]}")
+
+    @cached_property
+    def model_id(self) -> str:
+        files = b"".join(path.read_bytes() for path in (self._model, self._tokenizer_file))
+        return f"onnx-{hashlib.sha256(files).hexdigest()[:16]}"
+
+    def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
+        """The model's logits, in the order of `texts`; of two classes the last is taken for relevance."""
+        order = sorted(
+            range(len(texts)), key=lambda index: len(texts[index])
+        )  # pairs of a batch are padded to one length
+        scores = np.zeros(len(texts))
+        for start in range(0, len(order), BATCH):
+            part = order[start : start + BATCH]
+            scores[part] = self._scores(query, [texts[index] for index in part])
+        return [float(score) for score in scores]
+
+    def _scores(self, query: str, texts: list[str]) -> Any:
+        try:
+            with self._lock:  # padding is the tokenizer's own state
+                encoded = self._tokenizer.encode_batch([(query, text) for text in texts])
+            rows = {
+                "input_ids": [one.ids for one in encoded],
+                "attention_mask": [one.attention_mask for one in encoded],
+                "token_type_ids": [one.type_ids for one in encoded],
+            }
+            wanted = [one.name for one in self._session.get_inputs()]
+            given = {name: np.asarray(rows[name], np.int64) for name in wanted}
+            logits = np.asarray(self._session.run(None, given)[0], np.float64)
+        except HiveError:
+            raise
+        except Exception as error:  # the runtime and the tokenizer have errors of their own
+            raise self._unusable(f"{type(error).__name__}: {error}"[:300]) from None
+        if logits.ndim not in (1, 2) or len(logits) != len(texts) or not np.all(np.isfinite(logits)):
+            raise self._unusable(f"it gives shape {logits.shape} for {len(texts)} texts, and no score for each")
+        return logits if logits.ndim == 1 else logits[:, -1]
+
+    @cached_property
+    def _session(self) -> Any:
+        # onnxruntime reports its use to its maker unless it is told not to before it is imported.
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        return onnxruntime.InferenceSession(str(self._model), options, providers=["CPUExecutionProvider"])
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(self._tokenizer_file))
+        tokenizer.enable_truncation(LONGEST, strategy="only_second")
+        padding = tokenizer.token_to_id("[PAD]")
+        tokenizer.enable_padding(pad_id=0 if padding is None else padding)
+        return tokenizer
+
+    def _unusable(self, why: str) -> HiveError:
+        fix = "name a folder with model.onnx and tokenizer.json of a cross-encoder"
+        message = f'"{self._shown}" cannot be used: {why}'
+        return HiveError.of("HIVE-401", message, file="hive.toml", path="models.reranker", fix=fix, exit_code=3)
