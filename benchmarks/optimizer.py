@@ -169,7 +169,9 @@ def speed(workspace: Workspace, seconds: float) -> dict[str, float]:
     index = engine.index(base.collection)
     configs = [parsed(apply(base, random_edit(rng, index).values)) for _ in range(60)]
     session = OptimizerSession(workspace, workspace.settings.optimizer)
-    configs = [config for config in configs if sound(session, config)]
+    # More than the cache remembers the scores of, over the same lanes: each is measured, none is looked up.
+    lengths = [[("retrieval.top_k", length), ("retrieval.candidates", 200)] for length in range(1, 41)]
+    configs = [parsed(apply(config, length)) for config in configs if sound(session, config) for length in lengths]
     for config in configs:
         cache.evaluate(config)
     rates = {}
