@@ -1,7 +1,8 @@
 """One driver for every kind of run: how it begins, goes on, is paused, stopped and recorded.
 
 A kind is a subclass of `Run`, which says what its graph is, what its nodes are given and what its end means. All else
-is here, so that hosts and people take up, pause and stop the runs of every kind alike.
+is here, so that hosts and people take up, pause and stop the runs of every kind alike. It is one file because what a
+row may say at each moment is one table: whoever changes one change of status has to see the others.
 """
 
 from __future__ import annotations

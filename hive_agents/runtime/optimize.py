@@ -65,6 +65,15 @@ class OptimizeRun(Run):
     def result_of(row: RunRow) -> dict[str, Any]:
         return row.result or {"run_id": row.run_id, "status": row.status, "stopped_by": row.summary["stopped_by"]}
 
+    def go(self, *, wait: float = 30.0) -> dict[str, Any]:
+        """As `Run.go`; Ctrl-C before anything was found is handed on."""
+        result = super().go(wait=wait)
+        if self.row.result is None:
+            if self.row.status in RESTS.values() and not self.row.broke_off:
+                return self.overtaken()
+            raise KeyboardInterrupt
+        return result
+
     def overtaken(self) -> dict[str, Any]:
         """Raises: HIVE-402 where somebody paused or stopped it just now."""
         if self.row.status in RESTS.values():

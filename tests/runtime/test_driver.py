@@ -134,6 +134,22 @@ async def test_an_optimizer_run_is_paused_resumed_and_ended_by_a_host(tmp_path: 
     assert (place.root / row.result["report"]).is_file()
 
 
+def test_ctrl_c_before_an_optimizer_run_has_found_anything_is_handed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(run: Run, **_: Any) -> None:
+        raise KeyboardInterrupt
+
+    place = small(tmp_path / "w")
+    run = OptimizeRun.start(place, golden=None, deploy=False, settings={"iterations": 1})
+    monkeypatch.setattr(OptimizeRun, "work", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.go()
+    pause(place, run.run_id, "user:dana")
+    with pytest.raises(HiveError, match="just now"):
+        run.go()
+
+
 @pytest.mark.slow
 async def test_a_killed_optimizer_run_is_not_running_and_a_host_ends_it(tmp_path: Path) -> None:
     place = copied_sample(tmp_path / "w")
