@@ -182,7 +182,7 @@ def test_fresh_clone_without_symlinks_reads_a_pointer_file(topics: Workspace) ->
 
 
 def test_where_links_cannot_be_made_active_is_a_file(topics: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError("no links here")
 
     point_active(topics, topics.configs / "naive.json")
