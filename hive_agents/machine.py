@@ -30,7 +30,11 @@ def home() -> Path:
     if given := os.environ.get(VARIABLE, ""):
         return Path(os.path.abspath(given))
     base = os.environ.get("XDG_STATE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "hive-agents"
+    try:
+        return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "hive-agents"
+    except RuntimeError:
+        fix = f"set {VARIABLE} to a folder to keep"
+        raise HiveError.of("HIVE-403", "this user has no home folder", fix=fix) from None
 
 
 def make_state(folder: Path) -> None:

@@ -40,7 +40,7 @@ def init_workspace(folder: Path, *, empty: bool = False) -> Path:
             dirs_exist_ok=True,
             copy_function=shutil.copyfile,
         )
-        atomic_write_text(path / ".gitignore", ".hive/\n")
+        atomic_write_text(path / ".gitignore", ".hive/\n.hive-foreign-*/\n")
         if empty:
             (path / "documents").mkdir()
             _generic(path)
