@@ -82,7 +82,7 @@ def test_nobody_sees_events_out_of_order_and_every_loss_is_told(
 
 async def test_the_numbers_of_passing_events_never_go_back(log: EventLog) -> None:
     """An event that was recorded elsewhere, and is announced late, has its own lower number: the next goes on."""
-    (early,) = log.append([event(type=EventType.RUN_STARTED, run_id="early")])
+    ((early, _),) = log.append([event(type=EventType.RUN_STARTED, run_id="early")])
     async with EventBus(log) as bus:
         latest = await bus.publish(event(type=EventType.RUN_STARTED, run_id="late"))
         announced = await bus.announce(early)
