@@ -73,7 +73,7 @@ def test_a_models_patches_are_tried_refused_and_replaced(advised_once: tuple[Wor
     page = (workspace.root / result["report"]).read_text(encoding="utf-8")
     assert "proposed by model+heuristic; 4 model calls" in page
     shown = hive("optimize", "--resume", result["run_id"], "-w", workspace.root).out
-    assert "heuristic instead of the model in iteration 2: authentication" in " ".join(shown.split())
+    assert "heuristic instead of the model in iteration 2: unavailable (authentication)" in " ".join(shown.split())
 
 
 def test_what_a_model_cost_survives_the_process(advised_once: tuple[Workspace, dict[str, Any]]) -> None:
