@@ -55,7 +55,9 @@ def command(
         return
     if text is None and (surface.as_json or surface.quiet):
         raise HiveError.of("HIVE-409", "there is no question", fix='hive chat "…" --json', exit_code=2)
-    keep_fresh(place, surface, told=False)
+    # A reader may not know what documents there are; the owner of an open workspace reads them all.
+    is_owners = place.settings.access.mode == "open" and not surface.asker.is_named
+    keep_fresh(place, surface, told=is_owners)
     if text is None:
         from hive_agents.cli.conversation import Conversation
 

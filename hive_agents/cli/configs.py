@@ -51,20 +51,22 @@ def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> 
 
 def refresh_index(workspace: Workspace, surface: Surface, *, told: bool = True) -> None:
     """What is measured is measured on the documents as they are now."""
-    from hive_agents.cli.progress import duration
+    from hive_agents.cli.progress import duration, told_now_and_then
     from hive_agents.errors import Diagnostic
     from hive_agents.retrieval import build_index, pending_work
 
+    if not told:
+        with told_now_and_then(lambda line: surface.say("the index is brought up to date …")) as progress:
+            report = build_index(workspace, progress)
+        surface.warn(warning for warning in report.warnings if warning.code == "HIVE-407")
+        return
     work = pending_work(workspace)
-    if told and work.seconds > WORTH_TELLING:
+    if work.seconds > WORTH_TELLING:
         which = "isn't built yet" if work.first else "isn't up to date"
         spent = f"about {duration(work.seconds)} on one core, less where embeddings are kept"
         surface.say(f"the index {which}: {count(work.documents, 'document')} to read, {spent}")
     with surface.progress(INTERRUPTED) as progress:
         report = build_index(workspace, progress)
-    if not told:
-        surface.warn(warning for warning in report.warnings if warning.code == "HIVE-407")
-        return
     surface.warn(report.warnings)
     for name in report.waiting:
         message = f'collection "{name}" changed; searches use the index as it was until the new one is proved'

@@ -18,8 +18,12 @@ from hive_agents.importing.markdown import escape, fence, plain_lines
 _NO_CONTENT = (
     "script, style, nav, aside, form, noscript, template, svg, iframe, button, footer, [hidden], .headerlink, .linenos,"
     " [role=navigation], [role=search], [role=banner], [role=contentinfo], .sphinxsidebar, .related, .navheader,"
-    " .navfooter, .breadcrumb, .breadcrumbs, .skip-link, .toctree-wrapper"
+    " .navfooter, .nav, .breadcrumb, .breadcrumbs, .skip-link"
 )
+_LISTINGS = ".toc, #toc, .contents.topic, .table-of-contents, .toctree-wrapper"
+_ENOUGH_WORDS = 20
+_STEP = re.compile(r"(?i)^\W*(?:prev(?:ious)?|next|up|home|top|back)\b\W*$")
+_STEPS_BESIDE = 8
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|sourceCode)-(\w[\w+#-]*)")
 _NOT_LANGUAGES = {"default", "none", "text"}
 
@@ -42,9 +46,28 @@ def from_markup(markup: str) -> Imported:
     title = " ".join(named.get_text(" ").split()) if named else ""
     if soup.title:
         soup.title.decompose()
+    _without_navigation(content)
     regular_tables(content)
     markdown = _Converter().convert_soup(content)
-    return Imported(re.sub(r"[ \t]+$", "", markdown, flags=re.M).strip() + "\n", title or None)
+    markdown = re.sub(r"[ \t]+$|^\\$", "", markdown, flags=re.M).strip()
+    return Imported(re.sub(r"\n{3,}", "\n\n", markdown) + "\n", title or None)
+
+
+def _without_navigation(content: Tag) -> None:
+    """Take out tables that lead to other pages, and tables of contents where the page holds more than these."""
+    for table in content.find_all("table"):
+        links = table.find_all("a")
+        steps = [
+            " ".join([link.get_text(" "), *(str(image.get("alt", "")) for image in link("img"))]) for link in links
+        ]
+        beside = len(table.get_text(" ").split()) - sum(len(link.get_text(" ").split()) for link in links)
+        if any(_STEP.match(step) for step in steps) and beside <= _STEPS_BESIDE:
+            table.decompose()
+    listings = content.select(_LISTINGS)
+    listed = sum(len(listing.get_text(" ").split()) for listing in listings)
+    if len(content.get_text(" ").split()) - listed >= _ENOUGH_WORDS:
+        for listing in listings:
+            listing.decompose()
 
 
 def _content(soup: BeautifulSoup) -> Tag:

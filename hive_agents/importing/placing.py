@@ -13,7 +13,7 @@ from hive_agents.importing.conversion import is_plain_name
 from hive_agents.importing.imported import Imported
 
 ORIGIN = "source_file"
-_LONGEST = 120
+_LONGEST = 180  # bytes: with what is added to it, a name of a file holds 255
 
 
 def places(relative: PurePosixPath) -> Iterator[str]:
@@ -50,7 +50,8 @@ def _named(file: PurePosixPath) -> str:
 
 def _slug(part: str) -> str:
     folded = unicodedata.normalize("NFC", part).lower()
-    return re.sub(r"[^\w.]+", "-", folded)[:_LONGEST].strip("-.") or "unnamed"
+    slug = re.sub(r"[^\w.]+", "-", folded).encode()[:_LONGEST].decode(errors="ignore")
+    return slug.strip("-.") or "unnamed"
 
 
 def document_text(imported: Imported, file: PurePosixPath, metadata: Mapping[str, Any]) -> str:

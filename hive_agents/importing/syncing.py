@@ -286,6 +286,8 @@ class Sync:
             doc_id = str(PurePosixPath(self._source.place, doc_id))
             if doc_id in self._taken and doc_id != own:
                 continue
+            if self._path(doc_id).is_dir():
+                continue
             there = self._text(doc_id)
             if there is None or there == text or doc_id == own or _origin(there) == found.file.name:
                 return doc_id, there
@@ -352,6 +354,9 @@ class Sync:
     def _put(self, doc_id: str, text: str) -> None:
         path = self._path(doc_id)
         root = self._workspace.documents.resolve()
+        blocked = next((folder for folder in path.parents if folder.is_file()), None)
+        if blocked is not None:
+            raise ImportFailure(f"{blocked.name} is a document already, and would be its folder; rename one of them")
         if path.is_symlink() or not path.parent.resolve().is_relative_to(root):
             raise ImportFailure("its place below documents/ is a link that leaves the folder")
         atomic_write(path, text.encode("utf-8", "surrogateescape"))

@@ -133,7 +133,8 @@ class FieldValues:
             fix = f'did you mean "{guess}"?' if guess else f"filterable fields: {known}"
             raise HiveError.of("HIVE-206", f'the collection has no field "{field}"', path=path, fix=fix)
         if not schema.filterable:
-            fix = f'set "filterable": true in collections/{self._collection.name}.json, then run `hive index`'
+            file = f"collections/{self._collection.name}.json"
+            fix = f'set "filterable": true in {file}, then run `hive index` and do as it says'
             raise HiveError.of("HIVE-207", f'field "{field}" is not filterable', path=path, fix=fix)
         return schema
 

@@ -140,13 +140,14 @@ def pending_work(workspace: Workspace) -> PendingWork:
     known: dict[str, str] = {}
     first = True
     names = collection_names(workspace)
-    if workspace.database.exists():
-        with connected(workspace.database) as connection:
-            for name in names:
-                live = store.find_generation(connection, name)
-                if live is not None:
-                    first = False
-                    known |= store.document_hashes(connection, live)
+    with suppress(Damaged):  # then all of it is read anew
+        if workspace.database.exists():
+            with connected(workspace.database) as connection:
+                for name in names:
+                    live = store.find_generation(connection, name)
+                    if live is not None:
+                        first = False
+                        known |= store.document_hashes(connection, live)
     documents = size = 0
     for doc_id, path in document_files(workspace.documents):
         with suppress(OSError):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from hive_agents.cli.progress import told_now_and_then
 from hive_agents.files import locked
-from tests.sample import copied_sample, indexed_sample
+from tests.sample import copied_sample, hive, indexed_sample, words_sample
 
 HIVE = [sys.executable, "-m", "hive_agents"]
 
@@ -78,3 +79,16 @@ def test_a_search_that_needs_a_first_index_says_so(tmp_path: Path) -> None:
     (tmp_path / "ws" / "hive.toml").write_text('[models]\nembedding = "none"\n')
     run = subprocess.run([*HIVE, "fields", "-w", str(tmp_path / "ws")], capture_output=True, text=True, check=True)
     assert "the index isn't built yet: 200 documents to read, about " in run.stderr
+
+
+def test_a_field_that_becomes_filterable_says_what_to_do(tmp_path: Path) -> None:
+    place = words_sample(tmp_path / "workspace")
+    deployed = hive("deploy", "v1-naive", "--allow-inconclusive", "--reason", "try", "-w", place.root)
+    assert deployed.code == 0
+    path = place.root / "collections" / "knowledge-base.json"
+    collection = json.loads(path.read_text())
+    collection["fields"]["reviewer"] = {"type": "keyword", "filterable": True}
+    path.write_text(json.dumps(collection))
+    told = hive("fields", "-w", place.root).err
+    assert "searches use the index as it was until the new one is proved" in told
+    assert "hive index --accept" in told

@@ -416,3 +416,19 @@ def test_a_name_that_is_no_text_is_imported(place: Workspace, tmp_path: Path) ->
     Path(str(source).encode().decode() + "/caf\udce9.txt").write_text("Coffee.")
     assert len(run(place, source).imported) == 1
     assert run(place, source).unchanged == 1
+
+
+def test_names_that_no_disk_takes_or_a_folder_has_lose_no_file(place: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "b.md").mkdir(parents=True)
+    long = "ü" * 120
+    for name in (f"{long}.txt", "b.txt", "b.md/inner.txt"):
+        (source / name).write_text(name)
+    (place.documents / "c.md").mkdir(parents=True)
+    (source / "c.txt").write_text("c")
+    report = run(place, source)
+    assert "c-txt.md" in report.imported
+    assert len(report.imported) + len(report.skipped) == 4
+    assert all("is a document already" in one["message"] for one in report.skipped)
+    again = run(place, source)
+    assert again.unchanged == len(report.imported)

@@ -331,3 +331,23 @@ def test_a_long_rule_inside_a_paragraph_is_short() -> None:
     stars = "*" * 70
     assert read("a.txt", f"{stars}\n* A notice in a box\n{stars}\n").markdown.count("*") < 10
     assert read("a.txt", f"Title\n{'=' * 5}\n\nx\n").title == "Title"
+
+
+def test_a_page_of_a_manual_loses_its_steps_and_its_contents_and_no_words() -> None:
+    steps = "<td><a href='a'><img alt='Prev'></a></td><th>The manual</th><td><a href='b'>Next</a></td>"
+    steps = f"<table><tr>{steps}</tr></table>"
+    listing = "<div class='toc'><p>Table of Contents</p><dl><dt>1.1. Overview</dt></dl></div>"
+    words = " ".join(f"word{number}" for number in range(30))
+    page = f"<html><body>{steps}<h1>Memory</h1>{listing}<p>{words}</p><div><br>{steps}</div></body></html>"
+    assert read("a.html", page).markdown == f"# Memory\n\n{words}\n"
+
+
+def test_a_page_that_is_a_table_of_contents_keeps_it() -> None:
+    page = "<h1>Manual</h1><div class='toctree-wrapper'><ul><li>Memory</li><li>Threads</li></ul></div>"
+    assert "Memory" in read("a.html", page).markdown
+
+
+def test_a_table_with_a_link_called_next_is_a_table() -> None:
+    row = "<tr><td>Button</td><td>what it does when somebody presses it</td></tr>"
+    page = f"<table>{row}<tr><td><a href='x'>Next</a></td><td>goes on to the page that follows</td></tr></table>"
+    assert "goes on" in read("a.html", page).markdown
