@@ -74,9 +74,6 @@ remind_hours = 24
 on_timeout = "escalate"
 require_token = false
 notify = []
-[telemetry]
-langsmith = false
-otlp_endpoint = ""
 [agents]
 context_tokens = 100000
 spillover_chars = 30000

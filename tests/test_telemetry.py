@@ -111,7 +111,7 @@ def test_a_chat_is_a_run_with_its_nodes_and_model_calls(
     assert {"run worker", "chat lab:small", *(f"node {name}" for name in nodes)} <= set(spans)
     assert spans["chat lab:small"].parent_span_id == spans["node finalize"].span_id
     assert spans["node finalize"].parent_span_id == spans["run worker"].span_id
-    assert collector.named("run worker") == [{"hive.run_id": reply["run_id"], "hive.status": reply["status"]}]
+    assert collector.named("run worker") == [{"hive.run_id": reply["run_id"], "hive.status": "done"}]
     (call,) = collector.named("chat lab:small")
     assert (call["gen_ai.usage.input_tokens"], call["gen_ai.usage.output_tokens"]) == (1000, 100)
     assert set(collector.paths) == {"/v1/traces"}

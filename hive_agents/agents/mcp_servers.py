@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.agents.tool import NAME, Tool, ToolContext, as_result, make_tool
 from hive_agents.credentials import Secret, is_reference, redacted, resolve
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.files import opened
 from hive_agents.memory import ToolResult
 from hive_agents.settings import McpServer
 from hive_agents.workspace import Workspace
@@ -142,7 +144,8 @@ class Server:
                 command=program, args=arguments, env=env, cwd=self._workspace.root, encoding_error_handler="replace"
             )
             path = self._workspace.state_folder("mcp") / f"{self.name}.log"
-            log = stack.enter_context(path.open("a", encoding="utf-8"))
+            handle = opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            log = stack.enter_context(os.fdopen(handle, "a", encoding="utf-8"))
             return mcp.Client(stdio.stdio_client(started, errlog=log), read_timeout_seconds=CALL_SECONDS)
         headers = {key: resolve(self._workspace, one).reveal() for key, one in self._settings.headers_ref.items()}
         client = import_module("httpx2").AsyncClient(headers=headers, timeout=CALL_SECONDS)

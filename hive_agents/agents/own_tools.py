@@ -20,6 +20,7 @@ from hive_agents.agents.mcp_servers import server_tools
 from hive_agents.agents.tool import Tool, make_tool
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.files import read_bytes
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
@@ -100,7 +101,7 @@ def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
         for path in paths:
             yield from _loaded(
                 workspace.relative(path),
-                lambda path=path: _module(path, path.read_bytes()),  # type: ignore[misc]
+                lambda path=path: _module(path, read_bytes(path)),  # type: ignore[misc]
             )
 
 

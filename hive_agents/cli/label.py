@@ -79,9 +79,10 @@ class _Session:
     def ask(self, query: str) -> Judged:
         from hive_agents.cli.labelling import LabelPages
         from hive_agents.evaluation import pool
+        from hive_agents.files import read_bytes
 
         def text_of(doc_id: str) -> str:
-            return (self._place.documents / doc_id).read_text(encoding="utf-8", errors="replace")
+            return read_bytes(self._place.documents / doc_id).decode("utf-8", "replace")
 
         return LabelPages(query, pool(self._engine, query, self._collection), text_of).ask()
 

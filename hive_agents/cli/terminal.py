@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from hive_agents.text import shown
 
@@ -42,9 +42,14 @@ def console(*, stderr: bool = False) -> Console:
             self.file.flush()
 
     stream = sys.stderr if stderr else sys.stdout
-    if stream.isatty():
+    if is_terminal(stream):
         return Plain(stderr=stderr, markup=False, emoji=False, highlight=False)
     return Piped(stderr=stderr, width=_UNWRAPPED, markup=False, emoji=False, highlight=False)
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Return whether a person reads the stream: only for them lines are wrapped to its width."""
+    return stream.isatty()
 
 
 def write(text: str, *, err: bool = False, end: str = "\n") -> None:

@@ -51,7 +51,7 @@ def read(markdown: str) -> tuple[ProseSentence, ...]:
     """Return the same sentences with what a reader sees around them.
 
     >>> read("# Keys\\n\\nBring:\\n\\n- a [form](f.md)")[-1]
-    Sentence(text='a form', above='Keys Bring:', linked=('form',), whole=False)
+    ProseSentence(text='a form', above='Keys Bring:', linked=('form',), whole=False)
     """
     return tuple(_blocks(markdown))
 

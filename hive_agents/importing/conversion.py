@@ -39,6 +39,7 @@ VERSION = "2"
 """Of the conversion as a whole: another version makes another document of the same file."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS = ("markdown", "mdx", "text")
+_Parts = tuple[str, str | None, dict[str, Any], str | None]
 
 # Loaded when first needed: most imports need one of these libraries, and the extra may be missing.
 _READERS = {
@@ -100,23 +101,23 @@ def convert_bytes(name: str, data: bytes, kind: str | None = None) -> Imported:
         data = _unzipped(data)
     if not data.strip():
         raise ImportFailure("the file is empty")
-    markdown, title, metadata = converted(data, kind) if kind in _OURS else _bounded(data, kind)
-    if not markdown.strip():
+    imported = Imported(*(converted(data, kind) if kind in _OURS else _bounded(data, kind)))
+    if not imported.markdown.strip():
         raise ImportFailure("no text in it")
-    return Imported(markdown, title, metadata)
+    return imported
 
 
-def converted(data: bytes, kind: str) -> tuple[str, str | None, dict[str, Any]]:
-    """Return markdown, title and metadata of a file; what is not our own reader's is called in a `Sandbox` only."""
+def converted(data: bytes, kind: str) -> _Parts:
+    """Return the parts of `Imported`; what is not our own reader's is called in a `Sandbox` only."""
     module, function = _READERS[kind]
     found: Imported = getattr(import_module(f"hive_agents.importing.{module}"), function)(data)
-    return found.markdown, found.title, found.metadata
+    return found.markdown, found.title, found.metadata, found.source
 
 
-def _bounded(data: bytes, kind: str) -> tuple[str, str | None, dict[str, Any]]:
+def _bounded(data: bytes, kind: str) -> _Parts:
     """As `converted`, in a process of its own, with bounds of time and memory. Raises: ImportFailure."""
     try:
-        found: tuple[str, str | None, dict[str, Any]] = _SANDBOX.call(__name__, "converted", data, kind)
+        found: _Parts = _SANDBOX.call(__name__, "converted", data, kind)
     except Exceeded as exceeded:
         raise ImportFailure(f"{exceeded}; split it") from None
     except JobFailed as failed:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
-from hive_agents.files import frontmatter, jsontext
+from hive_agents.files import frontmatter, jsontext, read_bytes
 from hive_agents.importing.imported import ImportFailure
 from hive_agents.importing.records import Records
 from hive_agents.importing.sources import list_files
@@ -66,7 +66,7 @@ def _bodies(workspace: Workspace, progress: Progress | None) -> tuple[dict[str, 
         if progress is not None:
             progress("reading documents", number, len(files))
         try:
-            text = jsontext.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), f"documents/{doc_id}")
+            text = jsontext.decode(read_bytes(path).removeprefix(b"\xef\xbb\xbf"), f"documents/{doc_id}")
             block, bodies[doc_id] = frontmatter.split(text, f"documents/{doc_id}")
             frontmatter.values(block, f"documents/{doc_id}")
         except HiveError as error:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypedDict
 
-from hive_agents.files import atomic_write, read_bytes
+from hive_agents.files import LinkRefused, atomic_write, read_bytes
 from hive_agents.importing.conversion import VERSION, convert_bytes, kind_of
 from hive_agents.importing.imported import ImportFailure
 from hive_agents.importing.placing import ORIGIN, document_text, places
@@ -207,7 +207,10 @@ class Sync:
         old = next(iter(moved.get(digest, [])), None) if known is None or known.doc_id is None else None
         if old is not None:
             moved[digest].remove(old)
-        self._place(found, digest, text, known, old)
+        try:
+            self._place(found, digest, text, known, old)
+        except ImportFailure as failure:  # of its place, which may be mended while the file stays as it is
+            self._report.skip(found.shown, str(failure))
 
     def _is_unchanged(self, known: Record | None, digest: str) -> bool:
         if known is None or known.file_hash != digest or known.recipe != self._recipe:
@@ -348,6 +351,8 @@ class Sync:
             return read_bytes(self._path(doc_id)).decode("utf-8", "surrogateescape")
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except LinkRefused:
+            raise ImportFailure("its place below documents/ is a link that leaves the folder") from None
         except OSError as error:
             raise ImportFailure(f"documents/{doc_id} cannot be read: {error.strerror}") from error
 

@@ -29,7 +29,13 @@ def spec(ask: bool = False) -> AgentSpec:
     policy = [{"match": "order", "decision": "ask" if ask else "allow"}, {"match": "*", "decision": "allow"}]
     return agent(
         node("collect", input_keys=["topic"], output_keys=["items"], tools=["look", "order"]),
-        node("check", input_keys=["items"], output_keys=["verdicts"], sub_agents=["left", "right"]),
+        node(
+            "check",
+            input_keys=["items"],
+            output_keys=["verdicts"],
+            tools=["look", "order"],
+            sub_agents=["left", "right"],
+        ),
         node("left", input_keys=["claim"], output_keys=["verdict"], tools=["order"]),
         node("right", input_keys=["claim"], output_keys=["verdict"], tools=["look", "order"]),
         node("write", input_keys=["items", "verdicts"], output_keys=["text"], tools=["order"], max_iterations=5),

@@ -225,6 +225,7 @@ def test_what_others_wrote_does_not_speak_to_the_terminal(place: Workspace) -> N
 
 def test_the_table_is_whole_at_80_columns(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("hive_agents.cli.terminal.is_terminal", lambda _: True)
     parts = filing(kind="threshold", requester="user:somebody.with.a.long.name@example.org", title="lower " * 9)
     made = ApprovalStore(place).file(parts)
     ran = hive("approvals", "list", "-w", place.root)

@@ -47,7 +47,7 @@ def is_stalled(turns: Sequence[LoopTurn], *, window: int = WINDOW, similarity: f
     Progress is an output that is new or changed, a tool result that no earlier turn had, or a counter in the answer
     that moves in one direction; dates and times of day are no counters.
 
-    >>> said = lambda *texts: [Turn(text=text) for text in texts]
+    >>> said = lambda *texts: [LoopTurn(text=text) for text in texts]
     >>> is_stalled(said("I am still looking.", "I'm still looking.", "I am still looking."), similarity=0.7)
     True
     >>> is_stalled(said("Reading page 11 now.", "Reading page 12 now.", "Reading page 13 now."))
