@@ -41,6 +41,11 @@ class GoldenQuery(Format):
     principal: str | None = None
 
     @property
+    def fully_judged(self) -> bool:
+        """Whether a document in no list was overlooked, and not just never looked at."""
+        return self.irrelevant is not None
+
+    @property
     def qrels(self) -> dict[str, int]:
         """doc_id → 1 relevant, 0 irrelevant, -1 distractor."""
         irrelevant = dict.fromkeys(self.irrelevant or [], 0)
@@ -159,32 +164,39 @@ def _unknown_principals(workspace: Workspace, golden: GoldenFile, file: str, tex
 
 
 def _faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str]) -> Iterator[Diagnostic]:
-    def fault(code: str, message: str, *path: str | int, fix: str) -> Diagnostic:
-        return Diagnostic(code, message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
+    for number, query in enumerate(golden.queries):
+        lists = {"relevant": query.relevant, "distractors": query.distractors, "irrelevant": query.irrelevant or []}
+        for name, labels in lists.items():
+            for place, doc_id in enumerate(labels):
+                if doc_id in doc_ids:
+                    continue
+                where = ("queries", number, name, place)
+                guess = closest(doc_id, doc_ids)
+                fix = f'did you mean "{guess}"?' if guess else "remove the label, or restore the document"
+                message = f'query "{query.id}": there is no document "{doc_id}"'
+                yield _fault("HIVE-109", message, file, text, where, fix)
+    yield from repeated_labels(golden, file, text)
 
+
+def repeated_labels(golden: GoldenFile, file: str, text: str) -> Iterator[Diagnostic]:
+    """Yield what is wrong whatever documents there are: an id used twice, a document labelled twice."""
     seen: set[str] = set()
     for number, query in enumerate(golden.queries):
         if query.id in seen:
-            yield fault(
-                "HIVE-111",
-                f'the id "{query.id}" is used twice',
-                "queries",
-                number,
-                "id",
-                fix="give each query its own id",
-            )
+            where: tuple[str | int, ...] = ("queries", number, "id")
+            message = f'the id "{query.id}" is used twice'
+            yield _fault("HIVE-111", message, file, text, where, "give each query its own id")
         seen.add(query.id)
         lists = {"relevant": query.relevant, "distractors": query.distractors, "irrelevant": query.irrelevant or []}
         placed: dict[str, str] = {}
         for name, labels in lists.items():
             for place, doc_id in enumerate(labels):
-                where = ("queries", number, name, place)
-                if doc_id not in doc_ids:
-                    guess = closest(doc_id, doc_ids)
-                    fix = f'did you mean "{guess}"?' if guess else "remove the label, or restore the document"
-                    yield fault("HIVE-109", f'query "{query.id}": there is no document "{doc_id}"', *where, fix=fix)
                 if doc_id in placed:
                     both = "twice in " + name if placed[doc_id] == name else f"in {placed[doc_id]} and in {name}"
                     message = f'query "{query.id}": "{doc_id}" stands {both}'
-                    yield fault("HIVE-110", message, *where, fix="keep it in one list")
+                    yield _fault("HIVE-110", message, file, text, ("queries", number, name, place), "keep it in one list")
                 placed[doc_id] = name
+
+
+def _fault(code: str, message: str, file: str, text: str, path: tuple[str | int, ...], fix: str) -> Diagnostic:
+    return Diagnostic(code, message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
