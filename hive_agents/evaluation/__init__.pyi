@@ -15,19 +15,22 @@ from .golden import (
 )
 from .labelling import (
     pool as pool,
-    question_key as question_key,
     save_label as save_label,
 )
 from .outside import (
     DEPTH as DEPTH,
     Asked as Asked,
     Found as Found,
+    UnaskedQuery as UnaskedQuery,
     evaluate_found as evaluate_found,
     line_fault as line_fault,
     load_asked as load_asked,
     load_holdout as load_holdout,
     load_labels as load_labels,
     text_of as text_of,
+)
+from .questions import (
+    question_key as question_key,
 )
 from .records import (
     record as record,

@@ -194,7 +194,9 @@ def repeated_labels(golden: GoldenFile, file: str, text: str) -> Iterator[Diagno
                 if doc_id in placed:
                     both = "twice in " + name if placed[doc_id] == name else f"in {placed[doc_id]} and in {name}"
                     message = f'query "{query.id}": "{doc_id}" stands {both}'
-                    yield _fault("HIVE-110", message, file, text, ("queries", number, name, place), "keep it in one list")
+                    yield _fault(
+                        "HIVE-110", message, file, text, ("queries", number, name, place), "keep it in one list"
+                    )
                 placed[doc_id] = name
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden
+from hive_agents.evaluation.questions import question_key
 from hive_agents.files import atomic_write_text, jsontext, load_value, read_bytes
 from hive_agents.retrieval import Hit, RetrievalConfig, SearchEngine
 from hive_agents.workspace import Workspace
@@ -94,15 +94,6 @@ def golden_text(value: dict[str, Any]) -> str:
     lines = [f" {json.dumps(key)}: {json.dumps(inner, ensure_ascii=False)}," for key, inner in head.items()]
     queries = ",\n".join("  " + json.dumps(query, ensure_ascii=False) for query in value["queries"])
     return "\n".join(["{", *lines, ' "queries": [', queries, " ]", "}"]) + "\n"
-
-
-def question_key(text: str) -> str:
-    """A question without case and punctuation: what makes two of them the same question.
-
-    >>> question_key("How do I rotate a key?")
-    'how do i rotate a key'
-    """
-    return " ".join(re.findall(r"\w+", text.lower()))
 
 
 def _new_id(taken: Iterable[str]) -> str:

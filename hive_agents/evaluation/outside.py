@@ -24,6 +24,10 @@ class PooledQuery(GoldenQuery):
         return False
 
 
+class UnaskedQuery(PooledQuery):
+    """A query whose text nobody gave; it is called by its id."""
+
+
 @dataclass(frozen=True)
 class Asked:
     """What a file of queries says of one."""
@@ -52,7 +56,9 @@ def load_labels(
     """
     text = text_of(path)
     try:
-        golden = _golden(path, text) if text.lstrip().startswith("{") else _qrels(path, text, asked or {}, relevant_from)
+        golden = (
+            _golden(path, text) if text.lstrip().startswith("{") else _qrels(path, text, asked or {}, relevant_from)
+        )
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
     if not len(golden):
@@ -71,7 +77,9 @@ def load_holdout(path: Path, golden: GoldenSet, asked: Mapping[str, Asked], rele
         return load_labels(path, k=golden.k, asked=asked, relevant_from=relevant_from)
     unknown = sorted(set(lines) - {query.id for query in golden})
     if unknown:
-        message = f'"{unknown[0]}" is no query of {golden.file}' + (f", nor are {len(unknown) - 1} more" * bool(unknown[1:]))
+        message = f'"{unknown[0]}" is no query of {golden.file}' + (
+            f", nor are {len(unknown) - 1} more" * bool(unknown[1:])
+        )
         raise HiveError.of("HIVE-107", message, file=path.name, path="$", fix="name judged queries", exit_code=2)
     return golden.only(lines)
 
@@ -161,7 +169,8 @@ def _qrels(path: Path, text: str, asked: Mapping[str, Asked], relevant_from: int
 
 
 def _query(query_id: str, asked: Asked | None, grades: Mapping[str, int], relevant_from: int) -> PooledQuery:
-    return PooledQuery.model_construct(
+    kind = PooledQuery if asked else UnaskedQuery
+    return kind.model_construct(
         id=query_id,
         query=asked.text if asked else query_id,
         tags=list(asked.tags) if asked else [],

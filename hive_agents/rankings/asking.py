@@ -29,7 +29,10 @@ def ask_both(before: Source, after: Source, golden: GoldenSet, gate: Gate) -> tu
                 break
             again = _in_turn(before, after, golden)
             old, new = (
-                [replace(one, seconds=min(one.seconds or 0, other.seconds or 0)) for one, other in zip(*both, strict=True)]
+                [
+                    replace(one, seconds=min(one.seconds or 0, other.seconds or 0))
+                    for one, other in zip(*both, strict=True)
+                ]
                 for both in ((old, again[0]), (new, again[1]))
             )
     elif before.live != after.live:
@@ -38,7 +41,8 @@ def ask_both(before: Source, after: Source, golden: GoldenSet, gate: Gate) -> tu
 
 
 def _in_turn(before: Source, after: Source, golden: GoldenSet) -> tuple[list[Found], list[Found]]:
-    old, new = [], []
+    old: list[Found] = []
+    new: list[Found] = []
     for number, query in enumerate(golden):
         turn = [(old, before), (new, after)]
         for found, source in turn if number % 2 == 0 else reversed(turn):

@@ -18,7 +18,7 @@ METADATA_KEYS = ("doc_id", "source", "id")
 
 
 class Retriever:
-    """A live source; `key` names the field of the documents' metadata that holds the doc_id, None for the usual ones."""
+    """A live source; `key` names what holds the doc_id in the documents' metadata, None for the usual names."""
 
     live = True
 
@@ -70,7 +70,9 @@ def document_of(hit: Any, key: str | None) -> str | None:
     node = getattr(hit, "node", hit)
     metadata = getattr(node, "metadata", None)
     if metadata is None:
-        return doc_id_of({name: node[name] for name in (key,) if name in node} if key and isinstance(node, dict) else node)
+        return doc_id_of(
+            {name: node[name] for name in (key,) if name in node} if key and isinstance(node, dict) else node
+        )
     for name in (key,) if key else METADATA_KEYS:
         if name in metadata:
             return doc_id_of(metadata[name])

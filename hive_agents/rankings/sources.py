@@ -55,7 +55,11 @@ def _from_file(path: Path, workspace: Callable[[], Workspace]) -> Source:
         return Endpoint(path.name, file)
     lines = [line for line in text.splitlines() if line.strip()]
     # A file of one line is JSON lines too, where that line is about one query.
-    return read_json_lines(path, text) if len(lines) == 1 and {"id", "query_id", "qid"} & {*value} else read_json(path, value)
+    return (
+        read_json_lines(path, text)
+        if len(lines) == 1 and {"id", "query_id", "qid"} & {*value}
+        else read_json(path, value)
+    )
 
 
 def _whole(text: str) -> dict[str, object] | None:
@@ -73,7 +77,9 @@ def _config(reference: str, workspace: Callable[[], Workspace]) -> Source:
     try:
         place = workspace()
     except HiveError:
-        message = f'"{reference}" is no file, no URL and no module:attribute, and there is no workspace that has a config'
+        message = (
+            f'"{reference}" is no file, no URL and no module:attribute, and there is no workspace that has a config'
+        )
         fix = "name a run file, http://host/search?q={query}, module:attribute, or a config with -w DIR"
         raise HiveError.of("HIVE-107", message, fix=fix, exit_code=2) from None
     return open_config(place, reference)

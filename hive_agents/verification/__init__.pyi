@@ -1,6 +1,10 @@
+from .acceptance import (
+    require_acceptable as require_acceptable,
+)
 from .anybody import (
     RankingsFinding as RankingsFinding,
     gate_rankings as gate_rankings,
+    home_of as home_of,
     ledger_beside as ledger_beside,
     record_acceptance as record_acceptance,
 )

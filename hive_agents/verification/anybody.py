@@ -15,6 +15,10 @@ from hive_agents.settings import Gate
 from hive_agents.store import audit
 from hive_agents.verification.decision import GateFinding, decide, watch_warning
 from hive_agents.verification.ledger import MAX_USES, distinct, spend, was_held_out
+from hive_agents.workspace import Workspace
+
+UNEVEN = 0.05
+"""Shares of unjudged documents that differ by more than this may decide a comparison."""
 
 Side = tuple[str, Sequence[Found]]
 """(name, what was found for each query of the labels, in their order)."""
@@ -100,6 +104,15 @@ def ledger_beside(path: Path) -> audit.LogFile:
     return audit.LogFile(path.with_name(f"{path.name}.ledger.jsonl"))
 
 
+def home_of(path: Path, labels: GoldenSet) -> Workspace | None:
+    """Return the workspace whose golden set is in the file `path`; None for qrels, and for a file by itself."""
+    folders = path.resolve().parents if labels.collection else ()
+    for folder in folders:
+        if (folder / "collections" / f"{labels.collection}.json").is_file():
+            return Workspace(folder)
+    return None
+
+
 def record_acceptance(ledger: audit.Place, finding: GateFinding, by: str, reason: str) -> None:
     """Record that a person accepted the shown loss of tags; without one there is nothing to record."""
     if finding.accepted_tags:
@@ -123,16 +136,17 @@ def _identity(old: Sequence[Found], new: Sequence[Found], measured: GoldenSet) -
 
 
 def _holes(finding: GateFinding, gate: Gate, measured: GoldenSet) -> list[Diagnostic]:
-    """Warn where pooled labels know too little of what is returned: the system that made the pool then looks better."""
+    """Warn where pooled labels know less of one side than of the other: whose pool it was then looks better."""
     assert finding.active is not None
     shares = []
     for side in (finding.active, finding.candidate):
         labels = [hit.label for query in side.queries if not query.query.fully_judged for hit in query.hits]
         documents = [label for label in labels if label != "repeat"]
-        shares.append((documents.count("unjudged") / len(documents) if documents else 0.0, side.config))
-    if max(shares)[0] <= gate.unjudged:
+        shares.append(documents.count("unjudged") / len(documents) if documents else 0.0)
+    if max(shares) <= gate.unjudged or abs(shares[0] - shares[1]) <= UNEVEN:
         return []
-    told = " and ".join(f"{share:.0%} of what {name} returns" for share, name in shares)
+    names = (finding.active.config, finding.candidate.config)
+    told = " and ".join(f"{share:.0%} of what {name} returns" for share, name in zip(shares, names, strict=True))
     message = f"nobody judged {told}: an unjudged document counts as worth nothing"
     fix = "judge what the new system returns, or read the decision with that in mind"
     return [Diagnostic("HIVE-305", message, measured.file, "$", fix, severity="warning")]

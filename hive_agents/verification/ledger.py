@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.errors import Diagnostic
-from hive_agents.evaluation import GoldenSet, question_key, spent_alpha
+from hive_agents.evaluation import GoldenQuery, GoldenSet, UnaskedQuery, question_key, spent_alpha
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -30,7 +30,7 @@ class HoldoutUse:
 
 def query_hashes(golden: GoldenSet) -> list[str]:
     """Identity of a holdout: its set of query texts, without case, punctuation and spacing."""
-    texts = {question_key(query.query) for query in golden}
+    texts = {_question(query) for query in golden}
     return sorted(map(_hash, texts))
 
 
@@ -38,7 +38,7 @@ def distinct(golden: GoldenSet) -> tuple[GoldenSet, list[Diagnostic]]:
     """Each text once, with a warning if one stands there again: a copied query would be counted as more evidence."""
     first: dict[tuple[str, str | None], str] = {}
     for query in golden:
-        first.setdefault((question_key(query.query), query.principal), query.id)
+        first.setdefault((_question(query), query.principal), query.id)
     again = len(golden) - len(first)
     if not again:
         return golden, []
@@ -94,6 +94,11 @@ def _uses_among(entries: Iterable[Mapping[str, Any]], holdout: GoldenSet) -> lis
         for entry in entries
         if _shares_most(texts, entry["queries"]) or _shares_most(ids, entry.get("ids", ()))
     ]
+
+
+def _question(query: GoldenQuery) -> str:
+    """What makes two queries the same question; ids that differ by a sign name different ones."""
+    return query.id if isinstance(query, UnaskedQuery) else question_key(query.query)
 
 
 def _id_hashes(golden: GoldenSet) -> list[str]:
