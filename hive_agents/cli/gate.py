@@ -12,7 +12,7 @@ from hive_agents.text import count, safe_line
 if TYPE_CHECKING:
     from hive_agents import Workspace
     from hive_agents.evaluation import GoldenSet
-    from hive_agents.store.audit import Place
+    from hive_agents.store import audit
     from hive_agents.verification import RankingsFinding
 
 _SOURCE = (
@@ -133,15 +133,15 @@ def _finding(
     return finding
 
 
-def _ledger(opened: list[Workspace], labels: GoldenSet, path: Path, chosen: Path | None) -> Place:
+def _ledger(opened: list[Workspace], labels: GoldenSet, path: Path, chosen: Path | None) -> audit.Place:
     """A workspace counts the looks at its golden set itself, so that no other way to measure is a free one."""
     from hive_agents.errors import HiveError
-    from hive_agents.store.audit import LogFile
+    from hive_agents.store import audit
     from hive_agents.verification import home_of, ledger_beside
 
     home = opened[0] if opened else home_of(path, labels)
     if home is None:
-        return LogFile(chosen) if chosen else ledger_beside(path)
+        return audit.LogFile(chosen) if chosen else ledger_beside(path)
     if chosen is not None:
         why = f"the workspace {home.root.name} counts the looks at its holdout in audit/log.jsonl"
         raise HiveError.of("HIVE-409", why, fix="leave --ledger out")

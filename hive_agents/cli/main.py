@@ -40,6 +40,7 @@ from hive_agents.cli import (
     token,
     trigger,
     validate,
+    why,
 )
 from hive_agents.cli.surface import show_failure
 from hive_agents.errors import HiveError
@@ -60,6 +61,7 @@ COMMANDS = {
     "import": import_,
     "index": index,
     "query": query,
+    "why": why,
     "fields": fields,
     "label": label,
     "evaluate": evaluate,
