@@ -149,9 +149,9 @@ def config_ways(question: Question, costs: Costs | None) -> list[Way]:
     config = question.config
     found, near = [], []
     for edits in _by_setting(question):
-        way = next((edit for edit in edits if question.is_first(_with(config, edit))), None)
-        if way is not None:
-            found.append(_narrowed(question, way))
+        nearest = next((edit for edit in edits if question.is_first(_with(config, edit))), None)
+        if nearest is not None:
+            found.append(_narrowed(question, nearest))
         else:
             near.append(min(edits, key=lambda edit: question.distance(_with(config, edit))))
     if not found:

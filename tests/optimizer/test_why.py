@@ -94,12 +94,12 @@ def test_a_number_is_no_further_from_the_present_one_than_it_must_be(place: Work
 
 
 def test_two_settings_are_tried_where_one_is_not_enough(place: Workspace) -> None:
-    question, costs = asked(place, filters={"category": "faqs", "status": "draft"})
+    question, costs = asked(place, text="panel screw", filters={"category": "faqs", "status": "draft"})
     ways = config_ways(question, costs)
     assert ways
     assert {len(way.changes) for way in ways} == {2}
     for way in ways:
-        assert first(place, edited_by(way, question.config)) == GUIDE
+        assert first(place, edited_by(way, question.config), question.query) == GUIDE
 
 
 def test_words_are_added_where_they_are_said_to_be_and_do_it(place: Workspace, tmp_path: Path) -> None:
