@@ -14,6 +14,7 @@ from hive_agents.evaluation.results import Evaluation, judged
 from hive_agents.files import formats, jsontext, read_bytes
 
 DEPTH = 10
+BEIR_HEADER = ["query-id", "corpus-id", "score"]
 
 
 class PooledQuery(GoldenQuery):
@@ -49,7 +50,7 @@ def load_labels(
 ) -> GoldenSet:
     """Return the labels of a TREC qrels file or of a golden set, which stand by themselves: no document is looked up.
 
-    In qrels a grade of at least `relevant_from` is relevant, a negative one marks a distractor. `asked` gives texts
+    Qrels have four columns, or BEIR's three. A grade of at least `relevant_from` is relevant, a negative one marks a distractor. `asked` gives texts
     and tags to the queries of qrels; a query without text is called by its id. `k` overrides the depth of the file.
     Raises: HIVE-107 where there is no such file, level 1 for what is wrong in it, HIVE-105 without queries, all with
     exit code 2.
@@ -153,9 +154,11 @@ def _qrels(path: Path, text: str, asked: Mapping[str, Asked], relevant_from: int
     grades: dict[str, dict[str, int]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         columns = line.split()
-        if not columns:
+        if not columns or (number == 1 and columns == BEIR_HEADER):
             continue
         try:
+            if len(columns) == 3:
+                columns.insert(1, "0")
             query_id, _, doc_id, grade = columns
             graded = int(grade)
         except ValueError:

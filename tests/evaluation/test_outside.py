@@ -30,6 +30,11 @@ def test_grades_of_qrels_are_relevant_irrelevant_and_distractor(tmp_path: Path) 
     assert (first.query, golden.k, first.fully_judged) == ("1", 10, False)
 
 
+def test_qrels_of_beir_have_three_columns_and_a_header(tmp_path: Path) -> None:
+    golden = load_labels(written(tmp_path, "query-id\tcorpus-id\tscore\n1\ta\t1\n1\tb\t-1\n"))
+    assert golden.queries[0].qrels == {"a": 1, "b": -1}
+
+
 def test_the_lowest_relevant_grade_can_be_chosen(tmp_path: Path) -> None:
     path = written(tmp_path, "1 0 a 2\n1 0 b 1\n1 0 c 0\n")
     assert load_labels(path, relevant_from=2).queries[0].qrels == {"a": 1, "b": 0, "c": 0}
@@ -39,6 +44,8 @@ def test_the_lowest_relevant_grade_can_be_chosen(tmp_path: Path) -> None:
     ("text", "code", "line"),
     [
         ("1 0 a 1\n1 0 b\n", "HIVE-104", 2),
+        ("1 0 a 1 x\n", "HIVE-104", 1),
+        ("1 1\n", "HIVE-104", 1),
         ("1 0 a high\n", "HIVE-104", 1),
         ("1 0 a 1\n1 0 a 0\n", "HIVE-110", 2),
         ("\n\n", "HIVE-105", None),
