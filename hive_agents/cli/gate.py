@@ -20,6 +20,9 @@ _SOURCE = (
 )
 
 
+BUDGETED = ("nudcg", "ndcg", "recall", "precision", "mrr")
+
+
 @with_surface()
 def command(
     surface: Surface,
@@ -51,6 +54,12 @@ def command(
         typer.Option("--accept-tag", metavar="TAG", help="Accept that this tag is shown to lose; needs --reason."),
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the ledger.")] = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget", metavar="METRIC=PERCENT", help="How far a mean may fall; repeatable. recall=2 is two percent."
+        ),
+    ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.")] = None,
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
@@ -61,7 +70,7 @@ def command(
 
     try:
         finding = _finding(
-            surface, before, after, qrels, queries, k, holdout, ledger, relevant_from, accept_tag, reason
+            surface, before, after, qrels, queries, k, holdout, ledger, relevant_from, accept_tag, reason, budget
         )
     except HiveError as error:
         # 1 says that the search isn't proved better, so whatever kept the gate from measuring is 2 or 3.
@@ -84,12 +93,14 @@ def _finding(
     relevant_from: int,
     accept_tag: list[str] | None,
     reason: str | None,
+    budget: list[str] | None,
 ) -> RankingsFinding:
     from hive_agents.evaluation import load_asked, load_holdout, load_labels
     from hive_agents.rankings import ask_both, open_source
     from hive_agents.settings import load_settings
     from hive_agents.verification import gate_rankings, record_acceptance
 
+    budgets = _budgets(budget or [])
     asked = load_asked(queries) if queries else {}
     labels = load_labels(qrels, k=k, asked=asked, relevant_from=relevant_from)
     held_out = None
@@ -127,10 +138,29 @@ def _finding(
         held_out=held_out is not None,
         ledger=place,
         accept_tags=accept_tag or (),
+        budgets=budgets,
     )
     if accept_tag and finding.ledger:
         record_acceptance(place, finding, who, str(reason))
     return finding
+
+
+def _budgets(given: list[str]) -> dict[str, float]:
+    """The shares that means may lose, by metric. Raises: HIVE-409."""
+    from hive_agents.errors import HiveError
+
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, percent = text.partition("=")
+        try:
+            share = float(percent) / 100
+        except ValueError:
+            share = -1.0
+        if name not in BUDGETED or not 0 <= share <= 1:
+            fix = f"write METRIC=PERCENT, of {', '.join(BUDGETED)}"
+            raise HiveError.of("HIVE-409", f'--budget "{text}" is no budget', fix=fix)
+        found[name] = share
+    return found
 
 
 def _ledger(opened: list[Workspace], labels: GoldenSet, path: Path, chosen: Path | None) -> audit.Place:

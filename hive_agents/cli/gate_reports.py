@@ -17,6 +17,7 @@ CHECKS = {
     "HIVE-303": "no tag is shown to lose",
     "HIVE-304": "no slower",
     "HIVE-305": "what is returned was judged",
+    "HIVE-312": "every metric keeps its budget",
 }
 PROOF = "the gain is proved"
 _SIGNS = {"passed": "✅", "blocked": "⛔", "inconclusive": "❔"}

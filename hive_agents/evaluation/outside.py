@@ -50,8 +50,9 @@ def load_labels(
 ) -> GoldenSet:
     """Return the labels of a TREC qrels file or of a golden set, which stand by themselves: no document is looked up.
 
-    Qrels have four columns, or BEIR's three. A grade of at least `relevant_from` is relevant, a negative one marks a distractor. `asked` gives texts
-    and tags to the queries of qrels; a query without text is called by its id. `k` overrides the depth of the file.
+    Qrels have four columns, or BEIR's three. A grade of at least `relevant_from` is relevant, a negative one marks a
+    distractor. `asked` gives texts and tags to the queries of qrels; a query without text is called by its id. `k`
+    overrides the depth of the file.
     Raises: HIVE-107 where there is no such file, level 1 for what is wrong in it, HIVE-105 without queries, all with
     exit code 2.
     """

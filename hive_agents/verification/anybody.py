@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,11 +62,12 @@ def gate_rankings(
     held_out: bool,
     ledger: audit.Place,
     accept_tags: Collection[str] = (),
+    budgets: Mapping[str, float] | None = None,
 ) -> RankingsFinding:
     """Decide whether `after` may take the place of `before`; `labels` holds the queries to measure, and only them.
 
     With `held_out`, or where the ledger knows most of these queries as a holdout, the comparison is a use of it, and is
-    recorded before a label is looked at. The same comparison again is the same use; rankings that are alike are none.
+    recorded before anything is measured. The same comparison again is the same use; rankings that are alike are none.
     Raises: HIVE-107 (exit code 2) where one of the two has none of the queries, HIVE-101 for a damaged ledger.
     """
     for name, found in (before, after):
@@ -89,6 +90,7 @@ def gate_rankings(
         use=use,
         fault=_fault(ledger) if held_out else "",
         accept_tags=accept_tags,
+        budgets=budgets,
     )
     warnings += [watch_warning(change, measured) for change in finding.watch]
     warnings += _holes(finding, gate, measured)

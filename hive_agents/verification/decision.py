@@ -6,7 +6,7 @@ Whatever was measured, a config, an index or somebody else's search, this is the
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -95,10 +95,12 @@ def decide(
     fault: str = "",
     untrusted: GoldenSet | None = None,
     accept_tags: Collection[str] = (),
+    budgets: Mapping[str, float] | None = None,
 ) -> GateFinding:
     """Decide about `new`, where `old` serves now, by the thresholds `gate`; the level is the use's, where there is one.
 
-    `accept_tags` names tags whose shown loss a person accepts; the others are as in `doubt_of`.
+    `accept_tags` names tags whose shown loss a person accepts, `budgets` the share of its mean that a metric may lose;
+    the others are as in `doubt_of`.
     """
     alpha = use.alpha if use else gate.alpha
     if old is None:
@@ -110,7 +112,7 @@ def decide(
     falling = tag_changes(new, old, gate)
     lost = tuple(change for change in falling if change.blocks and change.tag not in accept_tags)
     decision: Decision
-    if blocked := list(regressions(new, old, gate, lost)):
+    if blocked := [*regressions(new, old, gate, lost), *overdrawn(new, old, budgets or {})]:
         decision, reasons = "blocked", blocked
     elif doubt := doubt_of(use, fault, difference, alpha, untrusted):
         decision, reasons = "inconclusive", [doubt]
@@ -173,6 +175,19 @@ def regressions(new: Evaluation, old: Evaluation, gate: Gate, lost: Sequence[Tag
     unjudged = b["unjudged"]
     if unjudged is not None and unjudged > gate.unjudged + EPSILON:
         yield Reason("HIVE-305", f"{unjudged:.0%} of the documents returned for fully judged queries are unjudged")
+
+
+def overdrawn(new: Evaluation, old: Evaluation, budgets: Mapping[str, float]) -> Iterator[Reason]:
+    """The metrics whose mean falls by more than the share that `budgets` allows them."""
+    for name, share in budgets.items():
+        was, now = _of(old.metrics, name), _of(new.metrics, name)
+        if was - now > share * abs(was) + EPSILON:
+            told = (
+                f"{name} {was:.3f} -> {now:.3f} falls by {(was - now) / abs(was):.1%}"
+                if was
+                else f"{name} falls below 0"
+            )
+            yield Reason("HIVE-312", f"{told}, more than the {share:.1%} of its budget")
 
 
 def _of(metrics: dict[str, float | None], name: str) -> float:

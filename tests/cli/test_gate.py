@@ -68,6 +68,8 @@ def test_holdout_and_its_ledger_lie_beside_each_other(tmp_path: Path) -> None:
         ({"--holdout": "bad.txt"}, "HIVE-104"),
         ({"--k": "0"}, "HIVE-409"),
         ({"--accept-tag": "older"}, "HIVE-409"),
+        ({"--budget": "recall"}, "HIVE-409"),
+        ({"--budget": "latency=2"}, "HIVE-409"),
         ({"--unknown": "x"}, "HIVE-409"),
     ],
 )
@@ -92,7 +94,7 @@ def test_reports_for_ci_say_what_blocks(tmp_path: Path) -> None:
     swapped = [arguments[0], arguments[3], arguments[2], arguments[1], *arguments[4:]]
     assert hive("gate", *swapped, "--junit", tmp_path / "j.xml", "--markdown", tmp_path / "s.md").code == 1
     suite = ElementTree.parse(tmp_path / "j.xml").getroot()[0]
-    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("6", "2", "1")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("7", "2", "1")
     assert [case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None] == [
         "the mean nUDCG doesn't fall",
         "no more distractors",
@@ -100,6 +102,25 @@ def test_reports_for_ci_say_what_blocks(tmp_path: Path) -> None:
     summary = (tmp_path / "s.md").read_text()
     assert summary.startswith("### ⛔ Search gate: blocked\n")
     assert "**HIVE-302** distractors per query rise 0.20 -&gt; 1.00" in summary
+
+
+def test_a_metric_that_falls_further_than_its_budget_blocks(tmp_path: Path) -> None:
+    names = [f"q{number}" for number in range(20)]
+    write_qrels(tmp_path / "qrels.txt", {name: {"good": 1, "also": 1} for name in names})
+    write_run(
+        tmp_path / "a.run",
+        {n: ["x", "y", "good", "also"] if place else ["good", "also"] for place, n in enumerate(names)},
+    )
+    write_run(
+        tmp_path / "b.run", {n: ["good", "x", "y", "also"] if place else ["good"] for place, n in enumerate(names)}
+    )
+    call = ["gate", "--before", "a.run", "--after", "b.run", "--qrels", "qrels.txt", "--json"]
+    assert hive(*call).json["decision"] == hive(*call, "--budget", "recall=3").json["decision"] == "passed"
+    blocked = hive(*call, "--budget", "recall=2", "--budget", "ndcg=5")
+    assert (blocked.code, [reason["code"] for reason in blocked.json["reasons"]]) == (1, ["HIVE-312"])
+    assert (
+        blocked.json["reasons"][0]["message"] == "recall 1.000 -> 0.975 falls by 2.5%, more than the 2.0% of its budget"
+    )
 
 
 def test_what_queries_say_is_no_markup_in_a_summary(tmp_path: Path) -> None:
