@@ -135,7 +135,7 @@ def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
 def parse_golden(workspace: Workspace, text: str, file: str) -> GoldenSet:
     """As `load_golden`, for a text that is, or will be, in `file`."""
     golden = formats.load_value(GoldenFile, jsontext.parse(text, file), file, text)
-    faults = list(_faults(golden, file, text, {doc_id for doc_id, _ in document_files(workspace.documents)}))
+    faults = list(label_faults(golden, file, text, {doc_id for doc_id, _ in document_files(workspace.documents)}))
     faults += _unknown_principals(workspace, golden, file, text)
     if faults:
         raise HiveError(faults)
@@ -163,42 +163,35 @@ def _unknown_principals(workspace: Workspace, golden: GoldenFile, file: str, tex
             yield Diagnostic("HIVE-107", message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
 
 
-def _faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str]) -> Iterator[Diagnostic]:
-    for number, query in enumerate(golden.queries):
-        lists = {"relevant": query.relevant, "distractors": query.distractors, "irrelevant": query.irrelevant or []}
-        for name, labels in lists.items():
-            for place, doc_id in enumerate(labels):
-                if doc_id in doc_ids:
-                    continue
-                where = ("queries", number, name, place)
-                guess = closest(doc_id, doc_ids)
-                fix = f'did you mean "{guess}"?' if guess else "remove the label, or restore the document"
-                message = f'query "{query.id}": there is no document "{doc_id}"'
-                yield _fault("HIVE-109", message, file, text, where, fix)
-    yield from repeated_labels(golden, file, text)
+def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | None) -> Iterator[Diagnostic]:
+    """Yield what is wrong with ids and labels; with None for `doc_ids` a label may name any document."""
 
+    def fault(code: str, message: str, *path: str | int, fix: str) -> Diagnostic:
+        return Diagnostic(code, message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
 
-def repeated_labels(golden: GoldenFile, file: str, text: str) -> Iterator[Diagnostic]:
-    """Yield what is wrong whatever documents there are: an id used twice, a document labelled twice."""
     seen: set[str] = set()
     for number, query in enumerate(golden.queries):
         if query.id in seen:
-            where: tuple[str | int, ...] = ("queries", number, "id")
-            message = f'the id "{query.id}" is used twice'
-            yield _fault("HIVE-111", message, file, text, where, "give each query its own id")
+            yield fault(
+                "HIVE-111",
+                f'the id "{query.id}" is used twice',
+                "queries",
+                number,
+                "id",
+                fix="give each query its own id",
+            )
         seen.add(query.id)
         lists = {"relevant": query.relevant, "distractors": query.distractors, "irrelevant": query.irrelevant or []}
         placed: dict[str, str] = {}
         for name, labels in lists.items():
             for place, doc_id in enumerate(labels):
+                where = ("queries", number, name, place)
+                if doc_ids is not None and doc_id not in doc_ids:
+                    guess = closest(doc_id, doc_ids)
+                    fix = f'did you mean "{guess}"?' if guess else "remove the label, or restore the document"
+                    yield fault("HIVE-109", f'query "{query.id}": there is no document "{doc_id}"', *where, fix=fix)
                 if doc_id in placed:
                     both = "twice in " + name if placed[doc_id] == name else f"in {placed[doc_id]} and in {name}"
                     message = f'query "{query.id}": "{doc_id}" stands {both}'
-                    yield _fault(
-                        "HIVE-110", message, file, text, ("queries", number, name, place), "keep it in one list"
-                    )
+                    yield fault("HIVE-110", message, *where, fix="keep it in one list")
                 placed[doc_id] = name
-
-
-def _fault(code: str, message: str, file: str, text: str, path: tuple[str | int, ...], fix: str) -> Diagnostic:
-    return Diagnostic(code, message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))

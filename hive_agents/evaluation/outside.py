@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation.golden import GoldenFile, GoldenQuery, GoldenSet, repeated_labels
+from hive_agents.evaluation.golden import GoldenFile, GoldenQuery, GoldenSet, label_faults
 from hive_agents.evaluation.results import Evaluation, judged
 from hive_agents.files import formats, jsontext, read_bytes
 
@@ -145,7 +145,7 @@ def line_fault(path: Path, number: int, code: str, message: str) -> HiveError:
 
 def _golden(path: Path, text: str) -> GoldenSet:
     file = formats.load_value(GoldenFile, jsontext.parse(text, path.name), path.name, text)
-    if faults := list(repeated_labels(file, path.name, text)):
+    if faults := list(label_faults(file, path.name, text, None)):
         raise HiveError(faults)
     digest = hashlib.sha256(file.model_dump_json().encode()).hexdigest()
     return GoldenSet(file.collection, file.k, tuple(file.queries), path.name, digest)
