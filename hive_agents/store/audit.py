@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import AuditFault, HiveError
 from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
 from hive_agents.workspace import Workspace
 
@@ -41,7 +41,7 @@ Place = Workspace | LogFile
 
 
 @dataclass(frozen=True)
-class Verdict:
+class AuditVerdict:
     """`first_bad` is the 1-based line that breaks the chain, or is missing; `head` the last good line's digest.
 
     `reason` says in words what is wrong with the log; "" where nothing is.
@@ -125,7 +125,7 @@ def vouched(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
     return found
 
 
-def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], Verdict]:
+def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], AuditVerdict]:
     """Return the entries of a kind, oldest first, as far as the chain holds, and the verdict on the whole log.
 
     The position of a line decides; after a break, the numbers in the lines prove nothing.
@@ -135,7 +135,7 @@ def intact(workspace: Workspace, kind: str) -> tuple[Sequence[dict[str, Any]], V
     return [entry for entry in whole if entry["kind"] == kind], verdict
 
 
-def broken(verdict: Verdict) -> HiveError:
+def broken(verdict: AuditVerdict) -> HiveError:
     """Return HIVE-413 for a broken log, with what to do."""
     return HiveError.of(
         "HIVE-413",
@@ -153,12 +153,12 @@ def reaches(workspace: Workspace, count: int, head: str) -> bool:
     return count == 0 or _has(tuple(entries(workspace)), (count, head))
 
 
-def verify(place: Place) -> Verdict:
+def verify(place: Place) -> AuditVerdict:
     """Check the chain from the first line, and in a workspace its end against the head that was remembered."""
     return _read(place).verdict if isinstance(place, LogFile) else _verified(place)[1]
 
 
-def lacking(verdict: Verdict, head: Head) -> Verdict:
+def lacking(verdict: AuditVerdict, head: Head) -> AuditVerdict:
     """Return the verdict on a log that lacks a head that is remembered elsewhere."""
     count = head[0]
     cut = f"it ends at line {verdict.entries}, and {count} lines were written"
@@ -171,14 +171,14 @@ class _Log:
     """The log as it was read once; `damaged` is the line that ends the reading, if one does."""
 
     entries: tuple[dict[str, Any], ...]
-    verdict: Verdict
+    verdict: AuditVerdict
     damaged: int | None = None
 
 
-def _verified(workspace: Workspace) -> tuple[_Log, Verdict]:
+def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
     try:
         heads = _heads(workspace)  # before the log: what is written meanwhile makes the log longer, and no head lead
-    except HiveError as error:
+    except AuditFault as error:
         log = _read(workspace)
         return log, replace(log.verdict, ok=False, reason=error.diagnostics[0].message)
     log = _read(workspace)
@@ -207,7 +207,7 @@ def _read(place: Place) -> _Log:
     try:
         status = path.stat()
     except OSError:
-        return _Log((), Verdict(True, 0, None, _key() is not None, ""))
+        return _Log((), AuditVerdict(True, 0, None, _key() is not None, ""))
     return _walked(path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns), _key())
 
 
@@ -219,13 +219,13 @@ def _walked(path: Path, stamp: tuple[int, ...], key: bytes | None) -> _Log:  # n
         for number, entry in enumerate(_lines(path), start=1):
             found.append(entry)
             if verdict is None and (why := _fault(entry, number, previous, key)):
-                verdict = Verdict(False, number, number, key is not None, previous, why)
+                verdict = AuditVerdict(False, number, number, key is not None, previous, why)
             previous = entry["digest"]
     except HiveError as error:
         damaged = error.diagnostics[0].line
         why = f"line {damaged} is damaged"
-        verdict = verdict or Verdict(False, len(found), damaged, key is not None, previous, why)
-    verdict = verdict or Verdict(True, len(found), None, key is not None, previous)
+        verdict = verdict or AuditVerdict(False, len(found), damaged, key is not None, previous, why)
+    verdict = verdict or AuditVerdict(True, len(found), None, key is not None, previous)
     return _Log(tuple(found), verdict, damaged)
 
 

@@ -53,7 +53,7 @@ def certify(
     )
 
 
-def log_verdict(workspace: Workspace) -> audit.Verdict:
+def log_verdict(workspace: Workspace) -> audit.AuditVerdict:
     """As `audit.verify`, and the log must still have the lines that the last deployment's certificate names."""
     found = audit.verify(workspace)
     if not found.ok or not workspace.database.exists():

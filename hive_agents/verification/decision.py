@@ -24,7 +24,7 @@ from hive_agents.verification.golden_trust import change_warning
 from hive_agents.verification.ledger import MAX_USES, HoldoutUse
 from hive_agents.verification.tags import EPSILON, TagChange, falling_tags
 
-Decision = Literal["passed", "blocked", "inconclusive", "first"]
+GateDecision = Literal["passed", "blocked", "inconclusive", "first"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class GateFinding:
     stop nobody. Each has the worst first.
     """
 
-    decision: Decision
+    decision: GateDecision
     reasons: list[Reason]
     candidate: Evaluation
     active: Evaluation | None
@@ -111,7 +111,7 @@ def decide(
     difference = paired_difference(old.scores(), new.scores(), alpha=alpha)
     falling = tag_changes(new, old, gate)
     lost = tuple(change for change in falling if change.blocks and change.tag not in accept_tags)
-    decision: Decision
+    decision: GateDecision
     if blocked := [*regressions(new, old, gate, lost), *overdrawn(new, old, budgets or {})]:
         decision, reasons = "blocked", blocked
     elif doubt := doubt_of(use, fault, difference, alpha, untrusted):
