@@ -15,7 +15,7 @@ from hive_agents.cli.surface import (
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
-    from hive_agents.verification import GateResult
+    from hive_agents.verification import GateFinding
 
 _STYLES = {"passed": "green", "first": "green", "inconclusive": "yellow", "blocked": "red"}
 
@@ -89,7 +89,7 @@ def command(
     raise typer.Exit(0 if outcome.deployed else 1)
 
 
-def gate_parts(result: GateResult) -> list[Any]:
+def gate_parts(result: GateFinding) -> list[Any]:
     """The gate's decision with its figures, as lines."""
     style = _STYLES[result.decision]
     word = "PASSED" if result.decision == "first" else result.decision.upper()
@@ -107,7 +107,7 @@ def gate_parts(result: GateResult) -> list[Any]:
     if result.use:
         evidence = f"holdout, use {result.use.j} of it"
     elif result.split:
-        evidence = "holdout, no use of it: this config serves already"
+        evidence = "holdout, no use of it: both rank alike"
     lines += [
         f"  nUDCG {old['nudcg']:.3f} -> {new['nudcg']:.3f} ({d.difference:+.3f}; 95 %: {low:+.3f} to {high:+.3f})",
         f"  distractors per query {old['distractors']:.2f} -> {new['distractors']:.2f};"

@@ -22,6 +22,7 @@ from hive_agents.cli import (
     explain,
     feedback,
     fields,
+    gate,
     history,
     import_,
     index,
@@ -42,6 +43,7 @@ from hive_agents.cli import (
     trigger,
     trust,
     validate,
+    why,
 )
 from hive_agents.cli.surface import show_failure
 from hive_agents.cli.terminal import log_plainly
@@ -63,12 +65,14 @@ COMMANDS = {
     "import": import_,
     "index": index,
     "query": query,
+    "why": why,
     "fields": fields,
     "label": label,
     "evaluate": evaluate,
     "compare": compare,
     "validate": validate,
     "explain": explain,
+    "gate": gate,
     "deploy": deploy,
     "rollback": rollback,
     "history": history,

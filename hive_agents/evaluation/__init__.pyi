@@ -4,8 +4,6 @@ from .compare import (
     compare as compare,
 )
 from .evaluate import (
-    Evaluation as Evaluation,
-    QueryEvaluation as QueryEvaluation,
     evaluate as evaluate,
     evaluate_interleaved as evaluate_interleaved,
 )
@@ -21,11 +19,31 @@ from .label_yield import (
 )
 from .labelling import (
     pool as pool,
-    question_key as question_key,
     save_label as save_label,
+)
+from .outside import (
+    DEPTH as DEPTH,
+    Asked as Asked,
+    Found as Found,
+    UnaskedQuery as UnaskedQuery,
+    evaluate_found as evaluate_found,
+    line_fault as line_fault,
+    load_asked as load_asked,
+    load_holdout as load_holdout,
+    load_labels as load_labels,
+    text_of as text_of,
+)
+from .questions import (
+    question_key as question_key,
 )
 from .records import (
     record as record,
+)
+from .results import (
+    Evaluation as Evaluation,
+    QueryEvaluation as QueryEvaluation,
+    judged as judged,
+    percentile as percentile,
 )
 from .scopes import (
     Scopes as Scopes,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.evaluation.evaluate import Evaluation, evaluate_interleaved
+from hive_agents.evaluation.evaluate import evaluate_interleaved
 from hive_agents.evaluation.golden import GoldenSet
+from hive_agents.evaluation.results import Evaluation
 from hive_agents.evaluation.statistics import PairedDifference, paired_difference
 from hive_agents.retrieval import RetrievalConfig, SearchEngine
 

@@ -41,6 +41,11 @@ class GoldenQuery(Format):
     principal: str | None = None
 
     @property
+    def fully_judged(self) -> bool:
+        """Whether a document in no list was overlooked, and not just never looked at."""
+        return self.irrelevant is not None
+
+    @property
     def qrels(self) -> dict[str, int]:
         """doc_id → 1 relevant, 0 irrelevant, -1 distractor."""
         irrelevant = dict.fromkeys(self.irrelevant or [], 0)
@@ -130,7 +135,7 @@ def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
 def parse_golden(workspace: Workspace, text: str, file: str) -> GoldenSet:
     """As `load_golden`, for a text that is, or will be, in `file`."""
     golden = formats.load_value(GoldenFile, jsontext.parse(text, file), file, text)
-    faults = list(_faults(golden, file, text, {doc_id for doc_id, _ in document_files(workspace.documents)}))
+    faults = list(label_faults(golden, file, text, {doc_id for doc_id, _ in document_files(workspace.documents)}))
     faults += _unknown_principals(workspace, golden, file, text)
     if faults:
         raise HiveError(faults)
@@ -158,7 +163,9 @@ def _unknown_principals(workspace: Workspace, golden: GoldenFile, file: str, tex
             yield Diagnostic("HIVE-107", message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
 
 
-def _faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str]) -> Iterator[Diagnostic]:
+def label_faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str] | None) -> Iterator[Diagnostic]:
+    """Yield what is wrong with ids and labels; with None for `doc_ids` a label may name any document."""
+
     def fault(code: str, message: str, *path: str | int, fix: str) -> Diagnostic:
         return Diagnostic(code, message, file, jsontext.show_path(path), fix, jsontext.line_of(text, path))
 
@@ -184,7 +191,7 @@ def _faults(golden: GoldenFile, file: str, text: str, doc_ids: set[str]) -> Iter
         for name, labels in lists.items():
             for place, doc_id in enumerate(labels):
                 where = ("queries", number, name, place)
-                if doc_id not in doc_ids:
+                if doc_ids is not None and doc_id not in doc_ids:
                     guess = closest(doc_id, doc_ids)
                     fix = f'did you mean "{guess}"?' if guess else "remove the label, or restore the document"
                     yield fault("HIVE-109", f'query "{query.id}": there is no document "{doc_id}"', *where, fix=fix)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden
+from hive_agents.evaluation.questions import question_key
 from hive_agents.files import atomic_write_text, jsontext, load_value, read_bytes
 from hive_agents.retrieval import Hit, RetrievalConfig, SearchEngine
 from hive_agents.workspace import Workspace
 
 POOL_DEPTH = 10
-_UNSEEN = re.compile("[\u115f\u1160\u3164\uffa0]")
-"""Letters without a picture; all else that isn't seen is of a category of its own."""
 
 
 def pool(engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH) -> list[Hit]:
@@ -102,18 +99,6 @@ def golden_text(value: dict[str, Any]) -> str:
     lines = [f" {json.dumps(key)}: {json.dumps(inner, ensure_ascii=False)}," for key, inner in head.items()]
     queries = ",\n".join("  " + json.dumps(query, ensure_ascii=False) for query in value["queries"])
     return "\n".join(["{", *lines, ' "queries": [', queries, " ]", "}"]) + "\n"
-
-
-def question_key(text: str) -> str:
-    """A question without case, punctuation and what nobody sees: what makes two of them the same question.
-
-    >>> question_key("How do I rotate a key?"), question_key("How do I ro\\u200btate\\u00a0a \\uff4bey")
-    ('how do i rotate a key', 'how do i rotate a key')
-    """
-    plain = _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
-    # A mark that composes with its letter has done so by now; the others only make a text look new to a program.
-    plain = "".join(sign for sign in plain if unicodedata.category(sign) not in ("Mn", "Me", "Cf"))
-    return " ".join(re.findall(r"\w+", plain.lower()))
 
 
 def _new_id(taken: Iterable[str]) -> str:

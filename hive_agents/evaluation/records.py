@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hive_agents.evaluation.evaluate import Evaluation
+from hive_agents.evaluation.results import Evaluation
 from hive_agents.retrieval import RetrievalConfig
 from hive_agents.store import audit, connected
 from hive_agents.workspace import Workspace

@@ -19,3 +19,13 @@ from .session import (
 from .space import (
     in_words as in_words,
 )
+from .why import (
+    Costs as Costs,
+    Question as Question,
+    Standing as Standing,
+    Way as Way,
+    config_ways as config_ways,
+)
+from .why_document import (
+    document_ways as document_ways,
+)

@@ -13,7 +13,7 @@ import hashlib
 import hmac
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +27,17 @@ FILE = "audit/log.jsonl"
 HEAD = ".hive/audit.head"
 Head = tuple[int, str]
 """(number of lines, digest of the last of them)."""
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log that belongs to no workspace; nobody remembers how far it went, so a cut at its end doesn't show."""
+
+    path: Path
+
+
+Place = Workspace | LogFile
+"""Whose log: the workspace's audit log, or a file."""
 
 
 @dataclass(frozen=True)
@@ -44,18 +55,28 @@ class AuditVerdict:
     reason: str = ""
 
 
-def append(workspace: Workspace, kind: str, **fields: Any) -> dict[str, Any]:
+def append(place: Place, kind: str, **fields: Any) -> dict[str, Any]:
     """Add an entry, wait until it is on disk, and return it with `seq`, `at` and `digest`.
 
     A log that was cut can still be written to; that it lacks lines stays recorded.
 
     Raises: HIVE-101 for a damaged line, HIVE-413 where `.hive/audit.head` can't be read.
     """
-    with locked(workspace.state / "audit.lock", "writing the audit log"):
-        _mend_last_line(workspace)
-        before = tuple(entries(workspace))
-        heads = _heads(workspace)
-        lost = heads[:1] if len(heads) > 1 or not all(_has(before, head) for head in heads) else []
+    entry = extend(place, kind, lambda _: fields)
+    assert entry is not None
+    return entry
+
+
+def extend(
+    place: Place, kind: str, fields_of: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any] | None]
+) -> dict[str, Any] | None:
+    """As `append`, with fields made from the entries so far; nobody else writes meanwhile. None adds nothing."""
+    with locked(_lock(place), "writing the audit log"):
+        _mend_last_line(place)
+        before = tuple(entries(place))
+        fields = fields_of(before)
+        if fields is None:
+            return None
         last = before[-1] if before else None
         entry = {
             "seq": (last["seq"] if last else 0) + 1,
@@ -65,18 +86,21 @@ def append(workspace: Workspace, kind: str, **fields: Any) -> dict[str, Any]:
             "previous": last["digest"] if last else "",
         }
         entry["digest"] = _digest(entry, _key())
-        append_line(workspace.root / FILE, json.dumps(entry, ensure_ascii=False, sort_keys=True))
-        heads = [*lost, (len(before) + 1, entry["digest"])]
-        atomic_write(workspace.state / "audit.head", json.dumps(heads).encode(), mode=0o600)
+        heads = None if isinstance(place, LogFile) else _heads(place)
+        append_line(_path(place), json.dumps(entry, ensure_ascii=False, sort_keys=True))
+        if heads is not None and not isinstance(place, LogFile):
+            lost = heads[:1] if len(heads) > 1 or not all(_has(before, head) for head in heads) else []
+            heads = [*lost, (len(before) + 1, entry["digest"])]
+            atomic_write(place.state / "audit.head", json.dumps(heads).encode(), mode=0o600)
         return entry
 
 
-def entries(workspace: Workspace, kind: str | None = None) -> Iterator[dict[str, Any]]:
+def entries(place: Place, kind: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield the entries in order, without a last line that a crash cut short.
 
     Raises: HIVE-101 for a damaged line that is not the last.
     """
-    return (entry for entry in _lines(workspace.root / FILE) if kind is None or entry["kind"] == kind)
+    return (entry for entry in _lines(_path(place)) if kind is None or entry["kind"] == kind)
 
 
 def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
@@ -86,7 +110,7 @@ def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
     """
     log = _read(workspace)
     if log.damaged is not None:
-        raise _damage(log.damaged)
+        raise _damage(log.damaged, workspace.root / FILE)
     return [entry for entry in log.entries if entry["kind"] == kind]
 
 
@@ -129,9 +153,9 @@ def reaches(workspace: Workspace, count: int, head: str) -> bool:
     return count == 0 or _has(tuple(entries(workspace)), (count, head))
 
 
-def verify(workspace: Workspace) -> AuditVerdict:
-    """Check the chain from the first line, and its end against the head that was remembered."""
-    return _verified(workspace)[1]
+def verify(place: Place) -> AuditVerdict:
+    """Check the chain from the first line, and in a workspace its end against the head that was remembered."""
+    return _read(place).verdict if isinstance(place, LogFile) else _verified(place)[1]
 
 
 def lacking(verdict: AuditVerdict, head: Head) -> AuditVerdict:
@@ -168,8 +192,18 @@ def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
     return log, log.verdict
 
 
-def _read(workspace: Workspace) -> _Log:
-    path = unlinked(workspace.root / FILE)
+def _path(place: Place) -> Path:
+    return place.path if isinstance(place, LogFile) else place.root / FILE
+
+
+def _lock(place: Place) -> Path:
+    return (
+        place.path.with_name(f".{place.path.name}.lock") if isinstance(place, LogFile) else place.state / "audit.lock"
+    )
+
+
+def _read(place: Place) -> _Log:
+    path = unlinked(_path(place))
     try:
         status = path.stat()
     except OSError:
@@ -241,12 +275,13 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         elif number == len(lines):
             return
         else:
-            raise _damage(number)
+            raise _damage(number, path)
 
 
-def _damage(line: int) -> HiveError:
-    fix = "restore audit/log.jsonl from version control or a backup"
-    return HiveError.of("HIVE-101", "a line of the audit log is damaged", file=FILE, path="$", line=line, fix=fix)
+def _damage(line: int, path: Path) -> HiveError:
+    file = FILE if path.as_posix().endswith(f"/{FILE}") else path.name
+    fix = f"restore {file} from version control or a backup"
+    return HiveError.of("HIVE-101", "a line of the audit log is damaged", file=file, path="$", line=line, fix=fix)
 
 
 def _entry(line: bytes) -> dict[str, Any] | None:
@@ -284,9 +319,9 @@ def _key() -> bytes | None:
     return value.encode() or None
 
 
-def _mend_last_line(workspace: Workspace) -> None:
+def _mend_last_line(place: Place) -> None:
     """Drop what a crash left of an entry; a whole entry that only lacks its end is kept, as readers saw it."""
-    path = unlinked(workspace.root / FILE)
+    path = unlinked(_path(place))
     if not path.exists():
         return
     data = read_bytes(path)

@@ -1,3 +1,13 @@
+from .acceptance import (
+    require_acceptable as require_acceptable,
+)
+from .anybody import (
+    RankingsFinding as RankingsFinding,
+    gate_rankings as gate_rankings,
+    home_of as home_of,
+    ledger_beside as ledger_beside,
+    record_acceptance as record_acceptance,
+)
 from .approved import (
     deploy_approved as deploy_approved,
     deployed_for as deployed_for,
@@ -11,6 +21,9 @@ from .check import (
     named_config as named_config,
     require_sound as require_sound,
     stored_from as stored_from,
+)
+from .decision import (
+    GateFinding as GateFinding,
 )
 from .deploy import (
     Deployment as Deployment,

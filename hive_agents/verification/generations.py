@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import GoldenSet, evaluate, load_golden, paired_difference
+from hive_agents.evaluation import GoldenSet, evaluate, load_golden
 from hive_agents.retrieval import (
     Generation,
     SearchEngine,
@@ -18,8 +18,8 @@ from hive_agents.retrieval import (
 )
 from hive_agents.store import audit, connected
 from hive_agents.verification.certificate import log_fault
-from hive_agents.verification.gate import doubt_of, regressions, tag_changes
-from hive_agents.verification.holdout import distinct, spend, was_held_out
+from hive_agents.verification.decision import decide
+from hive_agents.verification.ledger import distinct, spend, was_held_out
 from hive_agents.workspace import Workspace
 
 KIND = "index_generation"
@@ -141,21 +141,16 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
     use = spend(workspace, measured, "index") if held_out else None
     old = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace))
     new = evaluate(workspace, config, golden=measured, engine=SearchEngine(workspace, state="candidate"))
-    alpha = use.alpha if use else workspace.settings.gate.alpha
-    difference = paired_difference(old.scores(), new.scores(), alpha=alpha)
-    falling = tag_changes(new, old, workspace.settings.gate)
+    finding = decide(new, old, workspace.settings.gate, use=use, fault=fault)
+    assert finding.difference is not None
     evaluation = {
         "n": len(measured),
         "old": old.metrics,
         "new": new.metrics,
-        "difference": difference.to_json(),
-        "alpha": alpha,
+        "difference": finding.difference.to_json(),
+        "alpha": finding.alpha,
         "j": use.j if use else None,
-        "watch": [change.to_json() for change in falling if not change.blocks],
+        "watch": [change.to_json() for change in finding.watch],
     }
-    lost = [change for change in falling if change.blocks]
-    if blocked := [reason.to_json() for reason in regressions(new, old, workspace.settings.gate, lost)]:
-        return question.answer("blocked", *blocked, evaluation=evaluation)
-    if doubt := doubt_of(use, fault, difference, alpha):
-        return question.answer("inconclusive", doubt.to_json(), evaluation=evaluation)
-    return question.answer("passed", evaluation=evaluation)
+    reasons = [reason.to_json() for reason in finding.reasons]
+    return question.answer(finding.decision, *reasons, evaluation=evaluation)

@@ -25,7 +25,7 @@ from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.store import audit
 from hive_agents.verification import deploy, named_config
-from hive_agents.verification.holdout import uses
+from hive_agents.verification.ledger import uses
 from tests.conftest import config_json, write_config, write_document
 from tests.sample import Ran, copied_sample, hive
 from tests.topics import NO_FAQS, NOTHING, TOPICS, holdout_queries, make_topics, query, write_golden

@@ -18,8 +18,8 @@ from hive_agents.settings import Gate
 from hive_agents.store import audit
 from hive_agents.verification import GateResult, run_gate
 from hive_agents.verification.certificate import changed_since
-from hive_agents.verification.gate import Reason, regressions, tag_changes
-from hive_agents.verification.holdout import KIND, MAX_USES, spend
+from hive_agents.verification.decision import Reason, regressions, tag_changes
+from hive_agents.verification.ledger import KIND, MAX_USES, spend
 from tests.conftest import write_document
 from tests.topics import (
     CAREFUL,

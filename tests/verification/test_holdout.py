@@ -10,7 +10,8 @@ from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.store import audit
-from hive_agents.verification.holdout import KIND, MAX_USES, query_hashes, spend, uses, visible_part
+from hive_agents.verification.holdout import visible_part
+from hive_agents.verification.ledger import KIND, MAX_USES, query_hashes, spend, uses
 from tests.topics import TOPICS, holdout_queries, query, write_golden
 
 
@@ -71,7 +72,7 @@ def test_holdout_that_shares_over_half_is_the_same(topics: Workspace) -> None:
 SPENDER = """
 import sys
 from hive_agents.evaluation import load_golden
-from hive_agents.verification.holdout import spend
+from hive_agents.verification.ledger import spend
 from hive_agents import Workspace
 
 workspace = Workspace(sys.argv[1])

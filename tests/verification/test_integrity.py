@@ -27,7 +27,7 @@ from hive_agents.store import audit
 from hive_agents.verification import deploy, named_config, rollback, run_gate
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.deploy import switch
-from hive_agents.verification.holdout import uses
+from hive_agents.verification.ledger import uses
 from tests.conftest import write_config, write_document
 from tests.sample import Ran, hive
 from tests.topics import (

@@ -19,7 +19,7 @@ from hive_agents.evaluation import load_golden
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.deployed import versions
 from hive_agents.store import audit
-from hive_agents.verification.holdout import uses
+from hive_agents.verification.ledger import uses
 from tests.conftest import write_config
 from tests.sample import Ran, hive
 from tests.topics import TOPICS, activate, holdout_queries, write_golden

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import Surface, figure, with_surface
+from hive_agents.text import count, safe_line
+
+if TYPE_CHECKING:
+    from hive_agents import Workspace
+    from hive_agents.evaluation import GoldenSet
+    from hive_agents.store import audit
+    from hive_agents.verification import RankingsFinding
+
+_SOURCE = (
+    "a run file, http://host/search?q={query}#$.hits[*].id, an endpoint's JSON file, module:attribute, or a config"
+)
+
+
+BUDGETED = ("nudcg", "ndcg", "recall", "precision", "mrr")
+
+
+@with_surface()
+def command(
+    surface: Surface,
+    before: Annotated[str, typer.Option("--before", metavar="A", help=f"What serves now: {_SOURCE}.")],
+    after: Annotated[str, typer.Option("--after", metavar="B", help="What would replace it; as --before.")],
+    qrels: Annotated[Path, typer.Option("--qrels", metavar="FILE", help="Labels: TREC qrels or a golden set.")],
+    queries: Annotated[
+        Path | None,
+        typer.Option("--queries", metavar="FILE", help="Texts (and tags) of the queries in qrels: TSV or JSON lines."),
+    ] = None,
+    k: Annotated[
+        int | None, typer.Option("--k", min=1, max=1000, help="Depth (default: the golden set's, or 10).")
+    ] = None,
+    holdout: Annotated[
+        Path | None,
+        typer.Option(
+            "--holdout", metavar="FILE", help="Queries nobody tuned to: ids of --qrels, or labels of their own."
+        ),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option("--ledger", metavar="FILE", help="Where looks at the holdout count (default: beside its file)."),
+    ] = None,
+    relevant_from: Annotated[
+        int, typer.Option("--relevant-from", metavar="GRADE", min=1, help="The lowest grade that is relevant.")
+    ] = 1,
+    accept_tag: Annotated[
+        list[str] | None,
+        typer.Option("--accept-tag", metavar="TAG", help="Accept that this tag is shown to lose; needs --reason."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why; kept in the ledger.")] = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget", metavar="METRIC=PERCENT", help="How far a mean may fall; repeatable. recall=2 is two percent."
+        ),
+    ] = None,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
+    ] = None,
+) -> None:
+    """Decide whether a search may replace another: any two rankings of labelled queries. No workspace is needed."""
+    from hive_agents.errors import HiveError
+
+    try:
+        finding = _finding(
+            surface, before, after, qrels, queries, k, holdout, ledger, relevant_from, accept_tag, reason, budget
+        )
+    except HiveError as error:
+        # 1 says that the search isn't proved better, so whatever kept the gate from measuring is 2 or 3.
+        raise HiveError(error.diagnostics, exit_code=max(error.exit_code, 2)) from None
+    _write_reports(finding, reason, junit, markdown)
+    surface.warn(finding.warnings)
+    surface.show(finding.report() | {"accepted_reason": reason if accept_tag else None}, *_parts(finding))
+    raise typer.Exit(0 if finding.decision == "passed" else 1)
+
+
+def _finding(
+    surface: Surface,
+    before: str,
+    after: str,
+    qrels: Path,
+    queries: Path | None,
+    k: int | None,
+    holdout: Path | None,
+    ledger: Path | None,
+    relevant_from: int,
+    accept_tag: list[str] | None,
+    reason: str | None,
+    budget: list[str] | None,
+) -> RankingsFinding:
+    from hive_agents.evaluation import load_asked, load_holdout, load_labels
+    from hive_agents.rankings import ask_both, open_source
+    from hive_agents.settings import load_settings
+    from hive_agents.verification import gate_rankings, record_acceptance
+
+    budgets = _budgets(budget or [])
+    asked = load_asked(queries) if queries else {}
+    labels = load_labels(qrels, k=k, asked=asked, relevant_from=relevant_from)
+    held_out = None
+    if holdout is not None:
+        held_out = load_holdout(holdout, labels, asked, relevant_from)
+    elif labels.has_holdout:
+        held_out = labels.split("holdout")
+    measured = held_out or labels
+    who = ""
+    if accept_tag:
+        from hive_agents.access import local_user
+        from hive_agents.verification import require_acceptable
+
+        who = local_user()
+        require_acceptable(measured, accept_tag, by=who, reason=reason)
+    opened: list[Workspace] = []
+
+    def workspace() -> Workspace:
+        if not opened:
+            from hive_agents.cli.configs import refresh_index
+
+            opened.append(surface.workspace)
+            refresh_index(surface.workspace, surface)
+        return surface.workspace
+
+    sources = [open_source(reference, workspace) for reference in (before, after)]
+    place = _ledger(opened, measured, holdout or qrels, ledger)
+    gate = opened[0].settings.gate if opened else load_settings(Path.cwd(), os.environ).gate
+    old, new = ask_both(sources[0], sources[1], measured, gate)
+    finding = gate_rankings(
+        (sources[0].name, old),
+        (sources[1].name, new),
+        measured,
+        gate,
+        held_out=held_out is not None,
+        ledger=place,
+        accept_tags=accept_tag or (),
+        budgets=budgets,
+    )
+    if accept_tag and finding.ledger:
+        record_acceptance(place, finding, who, str(reason))
+    return finding
+
+
+def _budgets(given: list[str]) -> dict[str, float]:
+    """The shares that means may lose, by metric. Raises: HIVE-409."""
+    from hive_agents.errors import HiveError
+
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, percent = text.partition("=")
+        try:
+            share = float(percent) / 100
+        except ValueError:
+            share = -1.0
+        if name not in BUDGETED or not 0 <= share <= 1:
+            fix = f"write METRIC=PERCENT, of {', '.join(BUDGETED)}"
+            raise HiveError.of("HIVE-409", f'--budget "{text}" is no budget', fix=fix)
+        found[name] = share
+    return found
+
+
+def _ledger(opened: list[Workspace], labels: GoldenSet, path: Path, chosen: Path | None) -> audit.Place:
+    """A workspace counts the looks at its golden set itself, so that no other way to measure is a free one."""
+    from hive_agents.errors import HiveError
+    from hive_agents.store import audit
+    from hive_agents.verification import home_of, ledger_beside
+
+    home = opened[0] if opened else home_of(path, labels)
+    if home is None:
+        return audit.LogFile(chosen) if chosen else ledger_beside(path)
+    if chosen is not None:
+        why = f"the workspace {home.root.name} counts the looks at its holdout in audit/log.jsonl"
+        raise HiveError.of("HIVE-409", why, fix="leave --ledger out")
+    return home
+
+
+def _write_reports(finding: RankingsFinding, reason: str | None, junit: Path | None, markdown: Path | None) -> None:
+    from hive_agents.cli.gate_reports import junit_text, markdown_text
+    from hive_agents.files import atomic_write_text
+
+    if junit is not None:
+        atomic_write_text(junit, junit_text(finding))
+    if markdown is not None:
+        atomic_write_text(markdown, markdown_text(finding, reason))
+
+
+def _parts(finding: RankingsFinding) -> list[Any]:
+    from rich.table import Table
+
+    from hive_agents.cli.deploy import gate_parts
+
+    parts = gate_parts(finding)
+    changed = most_changed(finding)
+    if changed:
+        table = Table(title="queries that change most", title_justify="left")
+        for name in ("id", "query", "before", "after", "after − before"):
+            table.add_column(name, justify="left" if name in ("id", "query") else "right")
+        for query_id, text, was, now in changed:
+            table.add_row(
+                safe_line(query_id), safe_line(text), figure(was), figure(now), figure(now - was, signed=True)
+            )
+        parts.append(table)
+    if finding.use:
+        left = count(finding.uses_left or 0, "look")
+        parts.append(
+            f"{left} at this holdout left; counted in {finding.ledger}, which belongs where the labels are kept"
+        )
+    return parts
+
+
+def most_changed(finding: RankingsFinding, most: int = 8) -> list[tuple[str, str, float, float]]:
+    """Return (id, text, before, after) of the queries that change, most changed first."""
+    assert finding.active is not None
+    pairs = [
+        (a, b) for a, b in zip(finding.active.queries, finding.candidate.queries, strict=True) if a.nudcg != b.nudcg
+    ]
+    pairs.sort(key=lambda pair: (-abs(pair[1].nudcg - pair[0].nudcg), pair[0].query.id))
+    return [(a.query.id, a.query.query, a.nudcg, b.nudcg) for a, b in pairs[:most]]

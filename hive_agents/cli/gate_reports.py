@@ -1,0 +1,115 @@
+"""The gate's finding for machines that show it to people: JUnit for a CI server, Markdown for a pull request."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
+
+from hive_agents.text import count, one_line, safe_line
+
+if TYPE_CHECKING:
+    from hive_agents.verification import RankingsFinding
+
+CHECKS = {
+    "HIVE-301": "the mean nUDCG doesn't fall",
+    "HIVE-302": "no more distractors",
+    "HIVE-303": "no tag is shown to lose",
+    "HIVE-304": "no slower",
+    "HIVE-305": "what is returned was judged",
+    "HIVE-312": "every metric keeps its budget",
+}
+PROOF = "the gain is proved"
+_SIGNS = {"passed": "✅", "blocked": "⛔", "inconclusive": "❔"}
+_METRICS = {"nudcg": "nUDCG", "ndcg": "nDCG", "recall": "recall", "mrr": "MRR", "distractors": "distractors"}
+
+
+def junit_text(finding: RankingsFinding) -> str:
+    """Return a JUnit report: a test for each thing that blocks, and one for the proof."""
+    reasons: dict[str, list[str]] = {}
+    for reason in finding.reasons:
+        reasons.setdefault(CHECKS.get(reason.code, PROOF), []).append(f"{reason.code}: {reason.message}")
+    cases = [*CHECKS.values(), PROOF]
+    skipped = finding.decision == "blocked"  # what is worse isn't asked for a proof
+    attributes = {
+        "name": safe_line(f"hive gate: {finding.candidate.config}"),
+        "tests": str(len(cases)),
+        "failures": str(len(reasons)),
+        "skipped": str(int(skipped)),
+    }
+    suite = ElementTree.Element("testsuite", attributes)
+    for name in cases:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "hive gate", "name": name})
+        if name in reasons:
+            failure = ElementTree.SubElement(case, "failure", {"message": safe_line(reasons[name][0])})
+            failure.text = "\n".join(map(safe_line, reasons[name]))
+        elif name == PROOF and skipped:
+            ElementTree.SubElement(case, "skipped")
+    out = ElementTree.SubElement(suite, "system-out")
+    out.text = "\n".join(
+        [f"{finding.decision}: {_evidence(finding)}", *(f"watch: {_safe(one)}" for one in finding.watch)]
+    )
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def markdown_text(finding: RankingsFinding, reason: str | None = None) -> str:
+    """Return a summary for a pull request; what others wrote stands there as text, whatever signs it has."""
+    from hive_agents.cli.gate import most_changed
+
+    assert finding.active is not None
+    old, new = finding.active, finding.candidate
+    lines = [
+        f"### {_SIGNS[finding.decision]} Search gate: {finding.decision}",
+        "",
+        _evidence(finding),
+        "",
+        f"| | {_cell(old.config)} | {_cell(new.config)} | difference |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for key, name in _METRICS.items():
+        was, now = old.metrics[key], new.metrics[key]
+        if was is not None and now is not None:
+            lines.append(f"| {name} | {was:.3f} | {now:.3f} | {now - was:+.3f} |")
+    lines.append("")
+    lines += [f"- **{one.code}** {_cell(one.message)}" for one in finding.reasons]
+    lines += [f"- watch: {_cell(str(one))}; not shown, so it stops nobody" for one in finding.watch]
+    lines += [f"- accepted: {_cell(str(one))}: {_cell(reason or '')}" for one in finding.accepted_tags]
+    changed = most_changed(finding, 10)
+    if changed:
+        lines += ["", "<details><summary>Queries that change most</summary>", ""]
+        lines += ["| query | before | after | difference |", "| --- | ---: | ---: | ---: |"]
+        for query_id, text, was, now in changed:
+            name = query_id if text == query_id else f"{query_id}: {text}"
+            lines.append(f"| {_cell(name)} | {was:.3f} | {now:.3f} | {now - was:+.3f} |")
+        lines += ["", "</details>"]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _evidence(finding: RankingsFinding) -> str:
+    difference = finding.difference
+    assert difference is not None
+    low, high = difference.ci95
+    told = (
+        f"nUDCG {difference.difference:+.3f} (95 %: {low:+.3f} to {high:+.3f}), p = {difference.p_value:.4f} against"
+        f" {finding.alpha:.4f}; n = {difference.n}, {difference.wins} won, {difference.losses} lost,"
+        f" {difference.ties} tied."
+    )
+    if finding.use:
+        left = count(finding.uses_left or 0, "look")
+        return f"{told} Holdout, look {finding.use.j} at it, {left} left."
+    if finding.split:
+        return f"{told} Holdout, and no look at it: both rank alike."
+    return f"{told} No holdout: whoever tries often enough will see one pass."
+
+
+def _safe(value: object) -> str:
+    return safe_line(value)
+
+
+def _cell(text: str) -> str:
+    """A text that is no Markdown, no HTML and mentions nobody."""
+    plain = one_line(text, 160).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
+    return re.sub(r"([\\`*_{}\[\]|~#!])", r"\\\1", plain)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import GoldenOption, Surface, count, figure, with_surface
+from hive_agents.text import safe_line
+
+if TYPE_CHECKING:
+    from hive_agents.optimizer import Standing, Way
+
+
+@with_surface()
+def command(
+    surface: Surface,
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="What is searched for.")],
+    doc: Annotated[str, typer.Argument(help="The document that should be first: its path below documents/.")],
+    config: Annotated[str | None, typer.Option("--config", "-c", help="Config (default: the active one).")] = None,
+    only_config: Annotated[bool, typer.Option("--only-config", help="Leave the document as it is.")] = False,
+    golden: GoldenOption = None,
+) -> None:
+    """Find the smallest edits that put a document first, and what each costs other queries."""
+    from hive_agents.cli.configs import chosen_config, keep_fresh
+    from hive_agents.evaluation import FILE, load_golden
+    from hive_agents.optimizer import Costs, Question, config_ways, document_ways
+
+    place = surface.workspace
+    keep_fresh(place, surface)
+    program = chosen_config(place, config, surface)
+    question = Question(place.engine(), text, doc, program)
+    standing = question.standing()
+    costs = None
+    if golden is not None or (place.root / FILE).is_file():
+        labels = load_golden(place, golden)
+        costs = Costs(labels, question) if labels.collection == program.collection else None
+    ways: list[Way] = []
+    if standing.rank != 1:
+        ways = config_ways(question, costs)
+        if not only_config:
+            ways += document_ways(question, costs)
+    measured = len(costs.golden) if costs else 0
+    value = {**asdict(standing), "ways": [way.to_json() for way in ways], "measured_on": measured}
+    surface.show(value, *_parts(standing, ways, measured))
+
+
+def _parts(standing: Standing, ways: list[Way], measured: int) -> list[Any]:
+    from rich.table import Table
+
+    name = standing.doc_id
+    if standing.rank == 1:
+        return [f"{name} is first already"]
+    where = f"at rank {standing.rank}" if standing.rank else "not returned"
+    told = f"{name} is {where}" + (f"; {standing.first} is first" if standing.first else "; nothing is")
+    if not ways:
+        return [
+            told,
+            "no single setting, no pair of them, no value of its metadata and none of the query's words do it",
+        ]
+    table = Table(title="what would put it first", title_justify="left")
+    for column in ("edit of", "what", "queries that lose", "by", "that win", "mean nUDCG"):
+        table.add_column(column, justify="left" if column in ("edit of", "what") else "right")
+    kinds = {"config": "config", "metadata": "metadata", "words": "document"}
+    for way in ways:
+        cost = way.cost
+        figures = ("–", "–", "–", "–")
+        if cost is not None:
+            lost = figure(-cost.lost, 2, signed=True) if cost.lose else "0"
+            figures = (str(cost.lose), lost, str(cost.win), figure(cost.difference, 4, signed=True))
+        table.add_row(kinds[way.kind], safe_line(way.told), *figures)
+    ending = f"costs are measured on {count(measured, 'other golden query')}, none of them held out"
+    return [told, table, ending if measured else "there is no golden set to measure costs with"]

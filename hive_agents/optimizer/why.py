@@ -1,0 +1,274 @@
+"""Why isn't my document first? The smallest edits that would put it there, each with what it costs elsewhere.
+
+Nothing is estimated: every edit that is told was searched with, and its cost measured on the golden set's open queries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+from hive_agents.errors import HiveError, closest
+from hive_agents.evaluation import GoldenSet, evaluate, question_key
+from hive_agents.optimizer.cached_lanes import MAX_DEPTH
+from hive_agents.optimizer.lane_cache import LaneCache
+from hive_agents.optimizer.space import Edit, apply, changes_from, in_words, parsed, sweep
+from hive_agents.retrieval import HALF_LIFE, RetrievalConfig, SearchEngine
+
+MOST = 3
+"""So many edits of filters are told, of boosts, and of all other settings."""
+
+_PAIRED = 10
+_HALVINGS = 12
+_WORST = 5
+_SAME = 1e-9
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an edit does to the other golden queries; `lost` and `gained` are sums of nUDCG over those that change."""
+
+    n: int
+    lose: int
+    win: int
+    lost: float
+    gained: float
+    difference: float
+    distractors: float
+    worst: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Way:
+    """One edit that puts the document first: `changes` by JSON path, or in the document; without labels no `cost`."""
+
+    kind: Literal["config", "metadata", "words"]
+    changes: list[dict[str, Any]]
+    told: str
+    cost: Cost | None
+
+    @property
+    def size(self) -> int:
+        """How much is edited: settings, fields, or words."""
+        return sum(len(change["words"]) if self.kind == "words" else 1 for change in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "size": self.size}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a document stands for a query: its rank among documents, None where it isn't returned, and who is first."""
+
+    query: str
+    doc_id: str
+    config: str
+    rank: int | None
+    first: str | None
+
+
+class Question:
+    """One query and the document that should be first; `engine` searches, with any config.
+
+    Raises: HIVE-409 for a query without words, or a document that isn't indexed.
+    """
+
+    def __init__(self, engine: SearchEngine, query: str, doc_id: str, config: RetrievalConfig) -> None:
+        self.engine, self.query, self.config = engine, query, config
+        self.doc_id = re.sub(r"#\d+$", "", doc_id.removeprefix("documents/"))
+        known = engine.index(config.collection).doc_ids()
+        if self.doc_id not in known:
+            guess = closest(self.doc_id, known)
+            fix = f'did you mean "{guess}"?' if guess else "DOC is the path below documents/"
+            raise HiveError.of("HIVE-409", f'there is no document "{self.doc_id}" in the index', fix=fix)
+
+    def standing(self) -> Standing:
+        returned, _ = self._ranked(self.config)
+        rank = returned.index(self.doc_id) + 1 if self.doc_id in returned else None
+        return Standing(self.query, self.doc_id, self.config.name, rank, returned[0] if returned else None)
+
+    def is_first(self, config: RetrievalConfig) -> bool:
+        returned, _ = self._ranked(config)
+        return bool(returned) and returned[0] == self.doc_id
+
+    def distance(self, config: RetrievalConfig) -> tuple[int, int]:
+        """(filters that hide the document, its place among all candidates, behind them where it is none)."""
+        index = self.engine.index(config.collection)
+        chunks = index.chunks_of(self.doc_id)
+        masks = (index.select({field: condition}) for field, condition in config.conditions.items())
+        hidden = sum(mask is not None and not mask[chunks].any() for mask in masks)
+        _, candidates = self._ranked(config)
+        return hidden, candidates.index(self.doc_id) + 1 if self.doc_id in candidates else len(candidates) + 1
+
+    def _ranked(self, config: RetrievalConfig) -> tuple[list[str], list[str]]:
+        index = self.engine.index(config.collection)
+        (search,) = self.engine.run_on(index, [self.query], config)
+        lists = (search.returned, search.fused.chunks[search.order])
+        returned, candidates = (list(dict.fromkeys(index.documents_of(chunks))) for chunks in lists)
+        return returned, candidates
+
+
+class Costs:
+    """The other queries' scores before an edit; those of the question itself, and of a holdout, don't count."""
+
+    def __init__(self, golden: GoldenSet, question: Question) -> None:
+        key = question_key(question.query)
+        others = (one.id for one in golden if one.split != "holdout" and question_key(one.query) != key)
+        self.golden = golden.only(others)
+        self._before = _scores(question.engine, self.golden, question.config)
+
+    def of(self, engine: SearchEngine, config: RetrievalConfig) -> Cost | None:
+        """Return what serving `config` from `engine` would cost; None where there is nothing to measure with."""
+        if not len(self.golden):
+            return None
+        (was, traps), (now, trapped) = self._before, _scores(engine, self.golden, config)
+        deltas = {query.id: b - a for query, a, b in zip(self.golden, was, now, strict=True) if abs(b - a) > _SAME}
+        losses = sorted((delta, query_id) for query_id, delta in deltas.items() if delta < 0)
+        gains = [delta for delta in deltas.values() if delta > 0]
+        n = len(self.golden)
+        return Cost(
+            n=n,
+            lose=len(losses),
+            win=len(gains),
+            lost=-sum(delta for delta, _ in losses),
+            gained=sum(gains),
+            difference=sum(deltas.values()) / n,
+            distractors=(sum(trapped) - sum(traps)) / n,
+            worst=tuple({"id": query_id, "delta": delta} for delta, query_id in losses[:_WORST]),
+        )
+
+
+def config_ways(question: Question, costs: Costs | None) -> list[Way]:
+    """Return the edits of the config that put the document first, the smallest of each setting, the cheapest first.
+
+    Where no single setting does it, pairs of those that bring it nearest are tried.
+    """
+    config = question.config
+    found, near = [], []
+    for edits in _by_setting(question):
+        nearest = next((edit for edit in edits if question.is_first(_with(config, edit))), None)
+        if nearest is not None:
+            found.append(_narrowed(question, nearest))
+        else:
+            near.append(min(edits, key=lambda edit: question.distance(_with(config, edit))))
+    if not found:
+        near.sort(key=lambda edit: question.distance(_with(config, edit)))
+        pairs = (_both(*pair) for pair in combinations(near[:_PAIRED], 2))
+        found = [edit for edit in pairs if question.is_first(_with(config, edit))]
+    ways = []
+    for edit in found:
+        edited = _with(config, edit)
+        changes = changes_from(config, edited)
+        ways.append(Way("config", changes, in_words(changes), costs.of(question.engine, edited) if costs else None))
+    told: dict[str, list[Way]] = {}
+    for way in cheapest(ways):
+        family = way.changes[0]["path"].split(".")[0]
+        told.setdefault(family if family in ("filters", "boosts") else "", []).append(way)
+    return cheapest([way for family in told.values() for way in family[:MOST]])
+
+
+def cheapest(ways: Sequence[Way]) -> list[Way]:
+    """Return the ways by what is edited, then by what they cost."""
+
+    def rank(way: Way) -> tuple[int, float, float, str]:
+        return way.size, way.cost.lost if way.cost else 0.0, -way.cost.gained if way.cost else 0.0, way.told
+
+    return sorted(ways, key=rank)
+
+
+def _by_setting(question: Question) -> Iterator[list[Edit]]:
+    """The edits of each setting, nearest to the present value first; nothing that changes nothing."""
+    config, index = question.config, question.engine.index(question.config.collection)
+    groups: dict[tuple[str, ...], dict[str, tuple[float, Edit]]] = {}
+    for wide in (False, True):
+        for edit in sweep(config, index, wide=wide):
+            edited = _with(config, edit)
+            changes = changes_from(config, edited)
+            if changes and (index.embedding_model or not _needs_vectors(edited)):
+                setting, distance = _setting(edit, changes)
+                groups.setdefault(setting, {}).setdefault(repr(edit.values), (distance, edit))
+    for edits in groups.values():
+        yield [edit for _, edit in sorted(edits.values(), key=lambda pair: pair[0])]
+
+
+def _needs_vectors(config: RetrievalConfig) -> bool:
+    return config.retrieval.vector or config.abstain.min_cosine is not None
+
+
+def _setting(edit: Edit, changes: Sequence[dict[str, Any]]) -> tuple[tuple[str, ...], float]:
+    """What an edit changes, and by how much; each value of a field is a setting of its own."""
+    path, value = edit.values[0]
+    was = next((change["a"] for change in changes if change["path"] == path), None)
+    if path.startswith("boosts.") and isinstance(value, dict):
+        before = was or {}
+        name, factor = next(((name, one) for name, one in value.items() if before.get(name, 1.0) != one), ("", 1.0))
+        return (path, name), abs(factor - before.get(name, 1.0)) + (factor < before.get(name, 1.0)) * 0.01
+    if path.startswith("filters."):
+        return (path, repr(value)), 0.0
+    both = isinstance(was, int | float) and isinstance(value, int | float)
+    return (path,), abs(value - was) if both else 0.0
+
+
+def _narrowed(question: Question, edit: Edit) -> Edit:
+    """The same edit with its number as near to the present one as it may be, found by halving, on two decimals."""
+    path, value = edit.values[0]
+    key = None
+    data: Any = question.config.model_dump()
+    for part in path.split("."):
+        data = data.get(part) if isinstance(data, dict) else None
+    if path.startswith("boosts.") and isinstance(value, dict) and HALF_LIFE not in value:
+        before = data or {}
+        key = next(name for name, one in value.items() if before.get(name, 1.0) != one)
+        start, end = before.get(key, 1.0), value[key]
+    else:
+        start, end = data, value
+    if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in (start, end)):
+        return edit
+
+    def at(number: float) -> Edit:
+        whole = int(number) if isinstance(end, int) else number
+        first = (path, value | {key: whole} if key is not None else whole)
+        return Edit((first, *edit.values[1:]), edit.cause, edit.reason)
+
+    step = 1 if isinstance(end, int) else 0.01
+    return at(_nearest(lambda number: question.is_first(_with(question.config, at(number))), start, end, step))
+
+
+def _nearest(holds: Callable[[float], bool], start: float, end: float, step: float) -> float:
+    """The number nearest to `start`, a whole number of steps from 0, for which it holds; it holds for `end`.
+
+    >>> _nearest(lambda number: number >= 1.374, 1.0, 4.0, 0.01), _nearest(lambda number: number <= 17, 60, 5, 1)
+    (1.38, 17)
+    """
+    near, far = round(start / step), round(end / step)
+    for _ in range(_HALVINGS):
+        middle = (near + far) // 2
+        if abs(far - near) <= 1 or middle in (near, far):
+            break
+        if holds(round(middle * step, 6)):
+            far = middle
+        else:
+            near = middle
+    return round(far * step, 6) if far != round(end / step) else end
+
+
+def _both(a: Edit, b: Edit) -> Edit:
+    return Edit((*a.values, *b.values), "why", "two settings at once")
+
+
+def _with(config: RetrievalConfig, edit: Edit) -> RetrievalConfig:
+    return parsed(apply(config, edit.values))
+
+
+def _scores(engine: SearchEngine, golden: GoldenSet, config: RetrievalConfig) -> tuple[list[float], list[float]]:
+    """Each query's nUDCG and distractors."""
+    if not len(golden):
+        return [], []
+    if config.rerank.enabled or config.retrieval.candidates > MAX_DEPTH:
+        measured = evaluate(engine.workspace, config, golden=golden, engine=engine)
+        return measured.scores(), [one.metrics["distractors"] or 0.0 for one in measured.queries]
+    scores = LaneCache(engine, golden).evaluate(config)
+    return scores.nudcg.tolist(), scores.distractors.tolist()

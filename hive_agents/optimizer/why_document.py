@@ -1,0 +1,180 @@
+"""Edits of the document itself: its metadata, where filters or boosts read it, and its words.
+
+Each is made in a copy of the workspace, indexed there, and searched: statistics and embeddings move as they would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal
+
+from hive_agents.files import atomic_write_text, frontmatter, read_bytes, release
+from hive_agents.optimizer.space import filterable_values
+from hive_agents.optimizer.why import Costs, Question, Way, cheapest
+from hive_agents.retrieval import BM25Params, SearchEngine, build_index, words
+from hive_agents.workspace import Workspace
+
+Place = Literal["title", "text"]
+MOST_WORDS = 8
+
+
+def document_ways(question: Question, costs: Costs | None) -> list[Way]:
+    """Return the edits of the document that put it first: the fewest words in its title, in its text, and metadata."""
+    with _copied(question.engine.workspace) as place:
+        desk = _Desk(place, question)
+        ways = [*_metadata_ways(desk, costs), *_word_ways(desk, costs)]
+    return cheapest(ways)
+
+
+class _Desk:
+    """A copy of the workspace in which the document is rewritten."""
+
+    def __init__(self, place: Workspace, question: Question) -> None:
+        self._place, self._question = place, question
+        self._path = place.documents / question.doc_id
+        self.text = read_bytes(self._path).decode("utf-8")
+        self.question = question
+
+    def first_with(self, text: str) -> SearchEngine | None:
+        """The engine over the documents with this text; None where the document isn't first with it."""
+        atomic_write_text(self._path, text)
+        build_index(self._place)
+        engine = SearchEngine(self._place)
+        question = self._question
+        index = engine.index(question.config.collection)
+        if question.doc_id not in index.doc_ids():
+            return None
+        return (
+            engine
+            if Question(engine, question.query, question.doc_id, question.config).is_first(question.config)
+            else None
+        )
+
+
+def _metadata_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
+    """The fields that the config filters by or boosts, with each other value that documents have."""
+    config = desk.question.config
+    values = filterable_values(desk.question.engine.index(config.collection))
+    for field in sorted({*config.filters, *config.boosts} & {*values}):
+        was = _front_matter(desk.text, desk.question.doc_id).get(field)
+        for value in values[field]:
+            if value == was:
+                continue
+            text = with_field(desk.text, field, value)
+            engine = desk.first_with(text)
+            if engine is not None:
+                change = {"path": field, "a": was, "b": value}
+                cost = costs.of(engine, config) if costs else None
+                yield Way("metadata", [change], f"{field} {was or '–'} → {value}", cost)
+
+
+def _word_ways(desk: _Desk, costs: Costs | None) -> Iterator[Way]:
+    """The fewest words of the query that do it: any one of them, else the rarest ones, else all."""
+    question = desk.question
+    index = question.engine.index(question.config.collection)
+    found = {
+        word: len(index.keyword(word, index.n_chunks, BM25Params(), None).chunks) for word in words(question.query)
+    }
+    rarest = sorted(found, key=lambda word: found[word])
+    rarest = rarest[:MOST_WORDS]
+    trials = [[word] for word in rarest] + [rarest[:count] for count in range(2, len(rarest) + 1)]
+    for place in ("title", "text"):
+        for added in trials:
+            text = with_words(desk.text, place, added)
+            engine = desk.first_with(text) if text is not None else None
+            if engine is not None:
+                change = {"path": place, "words": added}
+                told = f'add "{" ".join(added)}" to the {place}'
+                yield Way("words", [change], told, costs.of(engine, question.config) if costs else None)
+                break
+
+
+def with_field(text: str, field: str, value: str) -> str:
+    r"""Return the document with a field of its front matter set.
+
+    >>> with_field("---\nstatus: draft\n---\nBody", "status", "effective")
+    '---\nstatus: "effective"\n---\nBody'
+    >>> with_field("Body", "status", "effective")
+    '---\nstatus: "effective"\n---\nBody'
+    """
+    line = f"{field}: {json.dumps(value, ensure_ascii=False)}"
+    head = re.match(r"---[ \t]*\r?\n(.*?\r?\n)??---[ \t]*(\r?\n|\Z)", text, re.S)
+    if head is None:
+        return f"---\n{line}\n---\n{text}"
+    inner = head[1] or ""
+    # A field takes its line, and those behind it that are indented or items of a list.
+    old = re.search(rf"^{re.escape(field)}[ \t]*:.*\n(?:[ \t-].*\n)*", inner, re.M)
+    inner = inner[: old.start()] + line + "\n" + inner[old.end() :] if old else inner + line + "\n"
+    return f"---\n{inner}---\n{text[head.end() :]}"
+
+
+def with_words(text: str, place: Place | str, added: list[str]) -> str | None:
+    r"""Return the document with words added to its title, or as a paragraph that begins its text.
+
+    None where it has no title to add to.
+
+    >>> with_words("---\ntitle: Keys\n---\n# Top\nBody", "title", ["lost"])
+    '---\ntitle: "Keys lost"\n---\n# Top\nBody'
+    >>> with_words("# Top\nBody", "title", ["lost"]), with_words("# Top\nBody", "text", ["lost"])
+    ('# Top lost\nBody', '# Top\n\nlost\n\nBody')
+    """
+    _, body = frontmatter.split(text, "document")
+    start = len(text) - len(body) if text.endswith(body) else 0
+    heading = re.match(r"\s*#{1,6}[ \t].*", text[start:])
+    if place == "title":
+        title = _front_matter(text, "document").get("title")
+        if isinstance(title, str):
+            return with_field(text, "title", " ".join([title, *added]))
+        if heading is None:
+            return None
+        return text[: start + heading.end()] + " " + " ".join(added) + text[start + heading.end() :]
+    at = start + heading.end() if heading else start
+    return text[:at] + ("\n\n" if heading else "") + " ".join(added) + ("\n" if heading else "\n\n") + text[at:]
+
+
+def _front_matter(text: str, file: str) -> dict[str, Any]:
+    head, _ = frontmatter.split(text, file)
+    return frontmatter.parse(head, file) if head else {}
+
+
+@contextmanager
+def _copied(workspace: Workspace) -> Iterator[Workspace]:
+    """A copy to write in: documents are linked until they are rewritten, the index is copied as it is now."""
+    with TemporaryDirectory(prefix="hive-why-") as made:
+        root = Path(made) / "workspace"
+        root.mkdir()
+        for name in ("collections", "access", "embeddings"):
+            if (workspace.root / name).is_dir():
+                shutil.copytree(workspace.root / name, root / name)
+        if (workspace.root / "hive.toml").is_file():
+            shutil.copy(workspace.root / "hive.toml", root)
+        shutil.copytree(workspace.documents, root / "documents", copy_function=_linked, symlinks=True)
+        place = Workspace(root)
+        try:
+            for name in ("vectors", "embeddings"):
+                if (workspace.state / name).is_dir():
+                    shutil.copytree(workspace.state / name, place.state / name)
+            with (
+                closing(sqlite3.connect(workspace.database)) as source,
+                closing(sqlite3.connect(place.database)) as target,
+            ):
+                source.backup(target)
+            yield place
+        finally:
+            release(root)
+
+
+def _linked(source: str, target: str) -> str:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # another disk, or one without links
+        shutil.copy2(source, target, follow_symlinks=False)
+    return target

@@ -1,0 +1,152 @@
+"""A search that answers over HTTP: a template for the request, and a path to the doc_ids in the answer."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+from urllib.parse import quote, urldefrag, urlsplit
+
+from pydantic import Field
+
+from hive_agents.errors import HiveError
+from hive_agents.evaluation import Found, GoldenQuery
+from hive_agents.files import FileFormat
+from hive_agents.rankings.recorded import doc_id_of
+from hive_agents.rankings.source import source_failed
+
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\*|\d+)\]")
+
+
+class EndpointFile(FileFormat):
+    """How to ask an endpoint; `{query}` and `{k}` stand in `url` and in the texts of `body`.
+
+    `documents` leads to the doc_ids, or to objects that have one. Values of `headers_ref` are env:NAME.
+    """
+
+    url: Annotated[str, Field(pattern=r"^https?://")]
+    documents: str = "$[*]"
+    method: Literal["GET", "POST"] = "GET"
+    body: Any = None
+    headers: dict[str, str] = {}
+    headers_ref: dict[str, str] = {}
+    timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
+
+
+class Endpoint:
+    """A live source. Raises: HIVE-421 where a header's secret isn't there, HIVE-105 for a path that can't be read."""
+
+    live = True
+
+    def __init__(self, name: str, file: EndpointFile, environment: Mapping[str, str] | None = None) -> None:
+        import httpx
+
+        self.name = name
+        self._file = file
+        self._steps = json_path(file.documents)
+        headers = dict(file.headers)
+        for header, reference in file.headers_ref.items():
+            headers[header] = _secret(reference, os.environ if environment is None else environment)
+        self._client = httpx.Client(headers=headers, timeout=file.timeout_seconds)
+        self._failures = (httpx.HTTPError, httpx.InvalidURL, ValueError)
+
+    def rank(self, query: GoldenQuery, k: int) -> Found:
+        values = {"query": query.query, "k": k, "id": query.id}
+        url = self._file.url
+        for name, value in values.items():
+            url = url.replace(f"{{{name}}}", quote(str(value), safe=""))
+        body = None if self._file.body is None else filled(self._file.body, values)
+        where = f'for query "{query.id}"'
+        started = time.perf_counter()
+        try:
+            answer = self._client.request(self._file.method, url, json=body)
+            seconds = time.perf_counter() - started
+            if answer.status_code != 200:
+                raise source_failed(self.name, f"status {answer.status_code} {where}", "look at the endpoint")
+            found = at_path(answer.json(), self._steps)
+        except self._failures as error:
+            raise source_failed(self.name, f"{type(error).__name__} {where}: {error}", "look at the endpoint") from None
+        documents = [doc_id_of(one) for one in found]
+        if None in documents:
+            why = f"what stands at {self._file.documents} {where} is no doc_id, and no object that has one"
+            raise source_failed(self.name, why, "let `documents` lead to the doc_ids, such as $.hits.hits[*]._id")
+        return Found(tuple(doc_id for doc_id in documents if doc_id is not None), seconds)
+
+
+def from_url(url: str) -> Endpoint:
+    """Return the endpoint of a URL template; what stands behind # is the path to the doc_ids."""
+    address, path = urldefrag(url)
+    if "{query}" not in address:
+        fix = "write http://host/search?q={query}&size={k}#$.hits[*].id"
+        raise HiveError.of("HIVE-409", "the URL has no {query} in it", fix=fix)
+    return Endpoint(urlsplit(address).netloc, EndpointFile(url=address, documents=path or "$[*]"))
+
+
+def filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """Return the template with its places filled; a text that is one place becomes the value itself.
+
+    >>> filled({"q": "title:{query}", "size": "{k}", "from": 0}, {"query": "keys", "k": 10})
+    {'q': 'title:keys', 'size': 10, 'from': 0}
+    """
+    if isinstance(template, dict):
+        return {key: filled(inner, values) for key, inner in template.items()}
+    if isinstance(template, list):
+        return [filled(inner, values) for inner in template]
+    if not isinstance(template, str):
+        return template
+    if template[1:-1] in values and template == f"{{{template[1:-1]}}}":
+        return values[template[1:-1]]
+    return re.sub(r"\{(\w+)\}", lambda place: str(values.get(place[1], place[0])), template)
+
+
+def json_path(text: str) -> list[str | int | None]:
+    """Return the steps of a path such as `$.hits.hits[*]._id`: keys, numbers, and None for `[*]`.
+
+    Raises: HIVE-105 for anything else that JSONPath has.
+
+    >>> json_path("$.hits[0].ids[*]"), json_path("results[*].id")
+    (['hits', 0, 'ids', None], ['results', None, 'id'])
+    """
+    rest = text.removeprefix("$")
+    steps: list[str | int | None] = []
+    while rest:
+        step = _STEP.match(rest)
+        if step is None:
+            fix = "use keys, [0] and [*]: $.hits.hits[*]._id"
+            raise HiveError.of("HIVE-105", f'"{text}" is no path to doc_ids', path="documents", fix=fix, exit_code=2)
+        key, place = step.groups()
+        steps.append(key if key is not None else None if place == "*" else int(place))
+        rest = rest[step.end() :]
+    return steps
+
+
+def at_path(value: Any, steps: list[str | int | None]) -> list[Any]:
+    """Return what stands at the end of a path; a key that isn't there leads to nothing.
+
+    >>> at_path({"hits": [{"id": "a"}, {"id": "b"}]}, ["hits", None, "id"]), at_path({}, ["hits", None])
+    (['a', 'b'], [])
+    """
+    found = [value]
+    for step in steps:
+        following: list[Any] = []
+        for one in found:
+            if step is None:
+                following += one if isinstance(one, list) else []
+            elif isinstance(step, int):
+                following += one[step : step + 1] if isinstance(one, list) else []
+            elif isinstance(one, dict) and step in one:
+                following.append(one[step])
+        found = following
+    return found
+
+
+def _secret(reference: str, environment: Mapping[str, str]) -> str:
+    scheme, _, name = reference.partition(":")
+    if scheme != "env" or not name:
+        fix = "write env:NAME, and set the variable NAME"
+        raise HiveError.of("HIVE-409", "that is no reference to a secret of an endpoint", path="headers_ref", fix=fix)
+    if not environment.get(name):
+        raise HiveError.of("HIVE-421", f"there is nothing behind {reference}", fix=f"set {name}", exit_code=2)
+    return environment[name]

@@ -1,0 +1,82 @@
+"""A retriever of one's own: LangChain's, LlamaIndex's, or a function from a query to doc_ids."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from functools import reduce
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from hive_agents.evaluation import Found, GoldenQuery
+from hive_agents.rankings.recorded import DOCUMENT_KEYS, doc_id_of
+from hive_agents.rankings.source import source_failed
+
+METADATA_KEYS = ("doc_id", "source", "id")
+
+
+class Retriever:
+    """A live source; `key` names what holds the doc_id in the documents' metadata, None for the usual names."""
+
+    live = True
+
+    def __init__(self, name: str, retrieve: Callable[[str], Iterable[Any]], key: str | None = None) -> None:
+        self.name = name
+        self._retrieve = retrieve
+        self._key = key
+
+    def rank(self, query: GoldenQuery, k: int) -> Found:
+        started = time.perf_counter()
+        try:
+            hits = list(self._retrieve(query.query))
+        except Exception as error:
+            why = f'{type(error).__name__} for query "{query.id}": {error}'
+            raise source_failed(self.name, why, "look at the retriever") from error
+        seconds = time.perf_counter() - started
+        documents = [document_of(hit, self._key) for hit in hits]
+        if None in documents:
+            why = f'a document for query "{query.id}" has no doc_id in its metadata ({", ".join(METADATA_KEYS)})'
+            raise source_failed(self.name, why, "name the key: module:attribute#key")
+        return Found(tuple(doc_id for doc_id in documents if doc_id is not None), seconds)
+
+
+def load_retriever(reference: str) -> Retriever:
+    """Return the retriever of `module:attribute`, or `module:attribute#key`; the module may lie in this folder.
+
+    Raises: HIVE-428 where it can't be loaded, or is nothing that retrieves.
+    """
+    place, _, key = reference.partition("#")
+    module, _, attribute = place.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = reduce(getattr, attribute.split("."), import_module(module))
+    except Exception as error:
+        why = f"it can't be loaded: {type(error).__name__}: {error}"
+        raise source_failed(place, why, "check the module's name, and where hive runs") from error
+    for method in ("invoke", "retrieve"):
+        if callable(getattr(found, method, None)) and not isinstance(found, type):
+            return Retriever(place, getattr(found, method), key or None)
+    if callable(found):
+        return Retriever(place, found, key or None)
+    why = "it has neither invoke() nor retrieve(), and can't be called"
+    raise source_failed(place, why, "name a retriever, or a function from a query to doc_ids")
+
+
+def document_of(hit: Any, key: str | None) -> str | None:
+    """Return the doc_id of a hit: of a LangChain document, of a LlamaIndex node with its score, of an id or object."""
+    node = getattr(hit, "node", hit)
+    metadata = getattr(node, "metadata", None)
+    if metadata is None:
+        return doc_id_of(
+            {name: node[name] for name in (key,) if name in node} if key and isinstance(node, dict) else node
+        )
+    for name in (key,) if key else METADATA_KEYS:
+        if name in metadata:
+            return doc_id_of(metadata[name])
+    if key:
+        return None
+    candidates = (getattr(node, name, None) for name in ("ref_doc_id", "id", "node_id", *DOCUMENT_KEYS))
+    return next((doc_id_of(one) for one in candidates if isinstance(one, str) and one), None)

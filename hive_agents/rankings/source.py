@@ -1,0 +1,23 @@
+"""What every source of rankings has in common."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from hive_agents.errors import HiveError
+from hive_agents.evaluation import Found, GoldenQuery
+
+
+class Source(Protocol):
+    """A search, or what is left of one: `live` where it is asked now, so that its times can be measured."""
+
+    name: str
+    live: bool
+
+    def rank(self, query: GoldenQuery, k: int) -> Found:
+        """Return at least the first `k` documents where there are as many. Raises: HIVE-428 where it fails."""
+        ...
+
+
+def source_failed(name: str, why: str, fix: str) -> HiveError:
+    return HiveError.of("HIVE-428", f"{name}: {why}", fix=fix, exit_code=3)

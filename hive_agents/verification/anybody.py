@@ -1,0 +1,168 @@
+"""The gate for anybody's search: two rankings of the same queries, labels, and the ledger of what was held out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.evaluation import Found, GoldenSet, evaluate_found
+from hive_agents.settings import Gate
+from hive_agents.store import audit
+from hive_agents.verification.decision import GateFinding, decide, watch_warning
+from hive_agents.verification.ledger import MAX_USES, distinct, spend, was_held_out
+from hive_agents.workspace import Workspace
+
+UNEVEN = 0.05
+"""Shares of unjudged documents that differ by more than this may decide a comparison."""
+
+Side = tuple[str, Sequence[Found]]
+"""(name, what was found for each query of the labels, in their order)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingsFinding(GateFinding):
+    """What the gate found about two rankings; `ledger` names where the looks are counted, None where nothing is."""
+
+    ledger: str | None
+    warnings: tuple[Diagnostic, ...]
+
+    @property
+    def uses_left(self) -> int | None:
+        """How many more comparisons this holdout can decide; None without one."""
+        return max(0, MAX_USES - self.use.j) if self.use else None
+
+    def report(self) -> dict[str, Any]:
+        """The finding as `hive gate --json` prints it: every difference is after minus before."""
+        assert self.active is not None
+        pairs = zip(self.active.queries, self.candidate.queries, strict=True)
+        return {
+            "decision": self.decision,
+            "reasons": [reason.to_json() for reason in self.reasons],
+            "watch": [change.to_json() for change in self.watch],
+            "evaluation": self.to_json() | {"ledger": self.ledger, "uses_left": self.uses_left},
+            "queries": [
+                {"id": a.query.id, "query": a.query.query, "a": a.nudcg, "b": b.nudcg, "delta": b.nudcg - a.nudcg}
+                for a, b in pairs
+            ],
+            "warnings": [warning.to_json() for warning in self.warnings],
+        }
+
+
+def gate_rankings(
+    before: Side,
+    after: Side,
+    labels: GoldenSet,
+    gate: Gate,
+    *,
+    held_out: bool,
+    ledger: audit.Place,
+    accept_tags: Collection[str] = (),
+    budgets: Mapping[str, float] | None = None,
+) -> RankingsFinding:
+    """Decide whether `after` may take the place of `before`; `labels` holds the queries to measure, and only them.
+
+    With `held_out`, or where the ledger knows most of these queries as a holdout, the comparison is a use of it, and is
+    recorded before anything is measured. The same comparison again is the same use; rankings that are alike are none.
+    Raises: HIVE-107 (exit code 2) where one of the two has none of the queries, HIVE-101 for a damaged ledger.
+    """
+    for name, found in (before, after):
+        _require_answers(name, found, labels)
+    measured, warnings = distinct(labels)
+    kept = {query.id for query in measured}
+    old, new = (
+        [one for query, one in zip(labels, found, strict=True) if query.id in kept] for _, found in (before, after)
+    )
+    held_out = held_out or was_held_out(ledger, measured)
+    alike = all(a.documents[: labels.k] == b.documents[: labels.k] for a, b in zip(old, new, strict=True))
+    use = None
+    if held_out and not alike:
+        use = spend(ledger, measured, "gate", _identity(old, new, measured), alpha=gate.alpha)
+    finding = decide(
+        evaluate_found(after[0], measured, new),
+        evaluate_found(before[0], measured, old),
+        gate,
+        split="holdout" if held_out else None,
+        use=use,
+        fault=_fault(ledger) if held_out else "",
+        accept_tags=accept_tags,
+        budgets=budgets,
+    )
+    warnings += [watch_warning(change, measured) for change in finding.watch]
+    warnings += _holes(finding, gate, measured)
+    return RankingsFinding(**vars(finding), ledger=_name(ledger) if held_out else None, warnings=tuple(warnings))
+
+
+def ledger_beside(path: Path) -> audit.LogFile:
+    """Return the ledger of the labels in `path`: a file beside them, to be kept where they are kept.
+
+    >>> ledger_beside(Path("evals/qrels.txt")).path.as_posix()
+    'evals/qrels.txt.ledger.jsonl'
+    """
+    return audit.LogFile(path.with_name(f"{path.name}.ledger.jsonl"))
+
+
+def home_of(path: Path, labels: GoldenSet) -> Workspace | None:
+    """Return the workspace whose golden set is in the file `path`; None for qrels, and for a file by itself."""
+    folders = path.resolve().parents if labels.collection else ()
+    for folder in folders:
+        if (folder / "collections" / f"{labels.collection}.json").is_file():
+            return Workspace(folder)
+    return None
+
+
+def record_acceptance(ledger: audit.Place, finding: GateFinding, by: str, reason: str) -> None:
+    """Record that a person accepted the shown loss of tags; without one there is nothing to record."""
+    if finding.accepted_tags:
+        tags = [change.to_json() for change in finding.accepted_tags]
+        audit.append(ledger, "tags_accepted", tags=tags, by=by, reason=reason)
+
+
+def _require_answers(name: str, found: Sequence[Found], labels: GoldenSet) -> None:
+    if not any(one.documents for one in found):
+        message = f"{name} returns nothing for any of the {len(labels)} queries of {labels.file}"
+        fix = "check that both name their queries alike, and that a source of documents gives doc_ids"
+        raise HiveError.of("HIVE-107", message, fix=fix, exit_code=2)
+
+
+def _identity(old: Sequence[Found], new: Sequence[Found], measured: GoldenSet) -> str:
+    """What makes a comparison the same one: its rankings, its labels and their depth."""
+    ids = [query.id for query in measured]
+    lists = [[list(one.documents[: measured.k]) for one in found] for found in (old, new)]
+    text = json.dumps([measured.hash, measured.k, ids, lists])
+    return "gate-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _holes(finding: GateFinding, gate: Gate, measured: GoldenSet) -> list[Diagnostic]:
+    """Warn where pooled labels know less of one side than of the other: whose pool it was then looks better."""
+    assert finding.active is not None
+    shares = []
+    for side in (finding.active, finding.candidate):
+        labels = [hit.label for query in side.queries if not query.query.fully_judged for hit in query.hits]
+        documents = [label for label in labels if label != "repeat"]
+        shares.append(documents.count("unjudged") / len(documents) if documents else 0.0)
+    if max(shares) <= gate.unjudged or abs(shares[0] - shares[1]) <= UNEVEN:
+        return []
+    names = (finding.active.config, finding.candidate.config)
+    told = " and ".join(f"{share:.0%} of what {name} returns" for share, name in zip(shares, names, strict=True))
+    message = f"nobody judged {told}: an unjudged document counts as worth nothing"
+    fix = "judge what the new system returns, or read the decision with that in mind"
+    return [Diagnostic("HIVE-305", message, measured.file, "$", fix, severity="warning")]
+
+
+def _fault(ledger: audit.Place) -> str:
+    """Why the ledger can't say how often the holdout was used; "" where it can."""
+    if not isinstance(ledger, audit.LogFile):
+        from hive_agents.verification.certificate import log_fault
+
+        return log_fault(ledger)
+    verdict = audit.verify(ledger)
+    return "" if verdict.ok else f"the ledger {ledger.path.name} is broken: {verdict.reason}"
+
+
+def _name(ledger: audit.Place) -> str:
+    return ledger.path.as_posix() if isinstance(ledger, audit.LogFile) else audit.FILE

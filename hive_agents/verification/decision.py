@@ -1,0 +1,205 @@
+"""What the gate makes of two measurements: passed, blocked or inconclusive, and what each reason is.
+
+Whatever was measured, a config, an index or somebody else's search, this is the one place that decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from hive_agents.errors import Diagnostic
+from hive_agents.evaluation import (
+    Evaluation,
+    GoldenSet,
+    PairedDifference,
+    is_measurable,
+    needed_queries,
+    paired_difference,
+)
+from hive_agents.settings import Gate
+from hive_agents.verification.golden_trust import change_warning
+from hive_agents.verification.ledger import MAX_USES, HoldoutUse
+from hive_agents.verification.tags import EPSILON, TagChange, falling_tags
+
+GateDecision = Literal["passed", "blocked", "inconclusive", "first"]
+
+
+@dataclass(frozen=True)
+class Reason:
+    code: str
+    message: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateFinding:
+    """A decision and the figures it rests on; `active` is what served before.
+
+    `split` names the part of the labels that was measured, None for all of them. `use` is None where no holdout was
+    used up; `difference` is None where there was nothing to compare with. Of the tags that fall, `lost_tags` block,
+    `accepted_tags` would and a person accepted it, and `watch` has those whose few queries don't show a loss: they
+    stop nobody. Each has the worst first.
+    """
+
+    decision: GateDecision
+    reasons: list[Reason]
+    candidate: Evaluation
+    active: Evaluation | None
+    difference: PairedDifference | None
+    alpha: float
+    split: str | None = None
+    use: HoldoutUse | None = None
+    lost_tags: tuple[TagChange, ...] = ()
+    watch: tuple[TagChange, ...] = ()
+    accepted_tags: tuple[TagChange, ...] = ()
+
+    @property
+    def needed_queries(self) -> int | None:
+        """About how many more queries would show the gain; None where it is shown, or where there is none."""
+        return needed_queries(self.difference, self.alpha) if self.difference else None
+
+    @property
+    def measurable(self) -> bool:
+        """Whether winning every query that differs would have been proof; True where there is nothing to compare."""
+        return self.difference is None or is_measurable(self.difference, self.alpha)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "n": len(self.candidate.queries),
+            "split": self.split,
+            "candidate": {"config": self.candidate.config, **self.candidate.metrics},
+            "active": {"config": self.active.config, **self.active.metrics} if self.active else None,
+            "difference": self.difference.to_json() if self.difference else None,
+            "alpha": self.alpha,
+            "j": self.use.j if self.use else None,
+            "evidence": "holdout" if self.split else "tuning_set",
+            "watch": [change.to_json() for change in self.watch],
+            "accepted_tags": [change.to_json() for change in self.accepted_tags],
+            "needed_queries": self.needed_queries,
+            "measurable": self.measurable,
+        }
+
+
+def decide(
+    new: Evaluation,
+    old: Evaluation | None,
+    gate: Gate,
+    *,
+    split: str | None = None,
+    use: HoldoutUse | None = None,
+    fault: str = "",
+    untrusted: GoldenSet | None = None,
+    accept_tags: Collection[str] = (),
+    budgets: Mapping[str, float] | None = None,
+) -> GateFinding:
+    """Decide about `new`, where `old` serves now, by the thresholds `gate`; the level is the use's, where there is one.
+
+    `accept_tags` names tags whose shown loss a person accepts, `budgets` the share of its mean that a metric may lose;
+    the others are as in `doubt_of`.
+    """
+    alpha = use.alpha if use else gate.alpha
+    if old is None:
+        assert math.isfinite(_of(new.metrics, "nudcg"))
+        return GateFinding(
+            decision="first", reasons=[], candidate=new, active=None, difference=None, alpha=alpha, split=split, use=use
+        )
+    difference = paired_difference(old.scores(), new.scores(), alpha=alpha)
+    falling = tag_changes(new, old, gate)
+    lost = tuple(change for change in falling if change.blocks and change.tag not in accept_tags)
+    decision: GateDecision
+    if blocked := [*regressions(new, old, gate, lost), *overdrawn(new, old, budgets or {})]:
+        decision, reasons = "blocked", blocked
+    elif doubt := doubt_of(use, fault, difference, alpha, untrusted):
+        decision, reasons = "inconclusive", [doubt]
+    else:
+        decision, reasons = "passed", []
+    return GateFinding(
+        decision=decision,
+        reasons=reasons,
+        candidate=new,
+        active=old,
+        difference=difference,
+        alpha=alpha,
+        split=split,
+        use=use,
+        lost_tags=lost,
+        watch=tuple(change for change in falling if not change.blocks),
+        accepted_tags=tuple(change for change in falling if change.blocks and change.tag in accept_tags),
+    )
+
+
+def doubt_of(
+    use: HoldoutUse | None, fault: str, difference: PairedDifference, alpha: float, untrusted: GoldenSet | None = None
+) -> Reason | None:
+    """Why a gain is not believed, None where it is proved; `fault` is the audit log's, `untrusted` the golden set."""
+    if use and use.exhausted:
+        message = f"this holdout was used {MAX_USES} times; it can't prove anything any more: write new queries"
+        return Reason("HIVE-308", message)
+    if fault:
+        return Reason("HIVE-413", f"{fault}: how often this was measured before can't be known")
+    if difference.p_value > alpha:
+        return Reason("HIVE-306", inconclusive_reason(difference, alpha))
+    return Reason("HIVE-306", change_warning(untrusted).message) if untrusted else None
+
+
+def tag_changes(new: Evaluation, old: Evaluation, gate: Gate) -> list[TagChange]:
+    """Return the tags that fall by more than the settings allow, worst first."""
+    return falling_tags([query.query.tags for query in old.queries], old.scores(), new.scores(), gate)
+
+
+def watch_warning(change: TagChange, golden: GoldenSet) -> Diagnostic:
+    message = f'nUDCG of tag "{change.tag}" falls {change.figures}: not shown, so it stops nobody'
+    fix = "look at its queries with `hive compare`, and add queries of this tag: more of them would show a loss"
+    return Diagnostic("HIVE-303", message, golden.file, "queries", fix, severity="warning")
+
+
+def regressions(new: Evaluation, old: Evaluation, gate: Gate, lost: Sequence[TagChange]) -> Iterator[Reason]:
+    """Everything that blocks: what gets worse, by how much; `lost` are the tags whose loss nobody accepted."""
+    a, b = old.metrics, new.metrics
+    if _of(b, "nudcg") < _of(a, "nudcg") - EPSILON:
+        yield Reason("HIVE-301", f"nUDCG regression {_of(a, 'nudcg'):.2f} -> {_of(b, 'nudcg'):.2f}")
+    if _of(b, "distractors") > _of(a, "distractors") + EPSILON:
+        yield Reason(
+            "HIVE-302", f"distractors per query rise {_of(a, 'distractors'):.2f} -> {_of(b, 'distractors'):.2f}"
+        )
+    for change in lost:
+        yield Reason("HIVE-303", f'nUDCG of tag "{change.tag}" falls {change.figures}')
+    slow, was = b["latency_ms_p95"], a["latency_ms_p95"]
+    if slow is not None and was is not None and slow > gate.latency_floor_ms and slow > gate.latency_ratio * was:
+        yield Reason("HIVE-304", f"p95 latency {was:.0f} ms -> {slow:.0f} ms")
+    unjudged = b["unjudged"]
+    if unjudged is not None and unjudged > gate.unjudged + EPSILON:
+        yield Reason("HIVE-305", f"{unjudged:.0%} of the documents returned for fully judged queries are unjudged")
+
+
+def overdrawn(new: Evaluation, old: Evaluation, budgets: Mapping[str, float]) -> Iterator[Reason]:
+    """The metrics whose mean falls by more than the share that `budgets` allows them."""
+    for name, share in budgets.items():
+        was, now = _of(old.metrics, name), _of(new.metrics, name)
+        if was - now > share * abs(was) + EPSILON:
+            told = (
+                f"{name} {was:.3f} -> {now:.3f} falls by {(was - now) / abs(was):.1%}"
+                if was
+                else f"{name} falls below 0"
+            )
+            yield Reason("HIVE-312", f"{told}, more than the {share:.1%} of its budget")
+
+
+def _of(metrics: dict[str, float | None], name: str) -> float:
+    value = metrics[name]
+    return 0.0 if value is None else value
+
+
+def inconclusive_reason(difference: PairedDifference, alpha: float) -> str:
+    """Why the evidence does not suffice, with what it could have shown."""
+    if difference.wins == difference.losses == 0:
+        return f"no query changes (n = {difference.n}): nothing shows that it is better"
+    mde = "" if difference.mde is None else f"; {difference.n} queries can't show gains under {difference.mde:.2f}"
+    needed = needed_queries(difference, alpha)
+    more = "" if needed is None else f"; about {needed} more would show this one"
+    return f"nUDCG {difference.difference:+.3f}, p = {difference.p_value:.3f}, more than {alpha:.3f}{mde}{more}"

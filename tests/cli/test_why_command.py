@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.sample import hive
+from tests.topics import make_topics, write_golden
+
+
+def test_why_prints_the_ways_and_their_costs(tmp_path: Path) -> None:
+    place = make_topics(tmp_path / "topics")
+    write_golden(place)
+    call = ("why", "autoclave calibration", "guides/autoclave.md", "-c", "naive", "-w", place.root)
+    ran = hive(*call, "--json")
+    assert (ran.code, ran.json["rank"], ran.json["first"], ran.json["measured_on"]) == (0, 2, "faqs/autoclave.md", 10)
+    kinds = {way["kind"] for way in ran.json["ways"]}
+    assert kinds == {"config", "words"}
+    assert {"changes", "told", "size", "cost"} <= set(ran.json["ways"][0])
+    told = hive(*call, "--only-config")
+    assert (told.code, "guides/autoclave.md is at rank 2; faqs/autoclave.md is first" in told.out) == (0, True)
+    assert "document" not in {row.split("│")[1].strip() for row in told.out.splitlines() if row.startswith("│")}
+
+
+def test_what_is_first_needs_no_edit(tmp_path: Path) -> None:
+    place = make_topics(tmp_path / "topics")
+    ran = hive("why", "autoclave", "faqs/autoclave.md", "-c", "naive", "-w", place.root, "--json")
+    assert (ran.code, ran.json["rank"], ran.json["ways"], ran.json["measured_on"]) == (0, 1, [], 0)
+
+
+def test_wrong_usage_ends_with_2(tmp_path: Path) -> None:
+    place = make_topics(tmp_path / "topics")
+    for query, doc in (("autoclave", "guides/none.md"), ("?!", "guides/autoclave.md")):
+        ran = hive("why", query, doc, "-c", "naive", "-w", place.root, "--json")
+        assert (ran.code, ran.codes) == (2, {"HIVE-409"})

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hive_agents.errors import HiveError
+from hive_agents.evaluation import Found, GoldenSet
+from hive_agents.evaluation.outside import PooledQuery, UnaskedQuery
+from hive_agents.settings import Gate
+from hive_agents.store import audit
+from hive_agents.verification import RankingsFinding, gate_rankings, ledger_beside, run_gate
+from hive_agents.verification.anybody import home_of
+from hive_agents.verification.ledger import KIND, MAX_USES, uses
+from tests.runs_of import exact_p_value
+from tests.topics import holdout_queries, indexed_engine, make_topics, stored, write_golden
+
+
+def labels(n: int = 8, *, texts: bool = True, tag: str = "", ids: str = "q", digest: str = "") -> GoldenSet:
+    """`n` queries, each with a relevant `good` and a distractor `trap`."""
+    kind = PooledQuery if texts else UnaskedQuery
+    queries = tuple(
+        kind.model_construct(
+            id=f"{ids}{number}",
+            query=f"question {number}" if texts else f"{ids}{number}",
+            relevant=["good"],
+            distractors=["trap"],
+            irrelevant=[],
+            tags=[tag] if tag and number < 6 else [],
+        )
+        for number in range(n)
+    )
+    return GoldenSet("", 10, queries, "qrels.txt", digest)
+
+
+GOOD, LATE, TRAP = Found(("good",)), Found(("x", "good")), Found(("trap", "good"))
+
+
+def judge(folder: Path, before: list[Found], after: list[Found], of: GoldenSet, **options: Any) -> RankingsFinding:
+    options = {"held_out": True, "ledger": ledger_beside(folder / "qrels.txt")} | options
+    return gate_rankings(("a", before), ("b", after), of, Gate(), **options)
+
+
+def test_proved_gain_passes_and_counts_as_a_look(tmp_path: Path) -> None:
+    found = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels())
+    assert (found.decision, found.difference and found.difference.p_value) == ("passed", 1 / 256)
+    assert (found.use and found.use.j, found.uses_left) == (1, MAX_USES - 1)
+    assert found.ledger == f"{tmp_path}/qrels.txt.ledger.jsonl"
+    assert audit.verify(ledger_beside(tmp_path / "qrels.txt")).ok
+
+
+def test_same_comparison_again_is_the_same_look(tmp_path: Path) -> None:
+    first = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels())
+    again = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels())
+    assert (again.use, again.alpha) == (first.use, first.alpha)
+    other = judge(tmp_path, [LATE] * 8, [GOOD] * 7 + [LATE], labels())
+    relabelled = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels(digest="edited"))
+    assert [one.use and one.use.j for one in (other, relabelled)] == [2, 3]
+
+
+def test_rankings_that_are_alike_cost_nothing(tmp_path: Path) -> None:
+    found = judge(tmp_path, [GOOD] * 8, [GOOD] * 8, labels())
+    assert (found.decision, found.use, found.split) == ("inconclusive", None, "holdout")
+    assert not list(tmp_path.iterdir())
+
+
+def test_holdout_is_worn_out_after_ten_looks(tmp_path: Path) -> None:
+    for number in range(MAX_USES):
+        judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels(digest=str(number)))
+    found = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels(digest="one more"))
+    assert (found.decision, [reason.code for reason in found.reasons]) == ("inconclusive", ["HIVE-308"])
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        labels(texts=False, digest="2"),  # the texts left out
+        labels(ids="renamed"),  # other ids
+        labels(6),  # a part of it
+        labels(15),  # with new ones added
+    ],
+)
+def test_a_holdout_in_other_clothes_is_the_same(tmp_path: Path, later: GoldenSet) -> None:
+    judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels())
+    n = len(later)
+    found = judge(tmp_path, [LATE] * n, [GOOD] * n, later)
+    assert found.use
+    assert found.use.j == 2
+    unmarked = judge(tmp_path, [LATE] * n, [GOOD] * n, later, held_out=False)
+    assert (unmarked.split, unmarked.use and unmarked.use.j) == ("holdout", 2)
+
+
+def test_ids_that_differ_by_a_sign_are_two_queries(tmp_path: Path) -> None:
+    one, *_ = labels(1, texts=False)
+    twins = tuple(one.model_copy(update={"id": name, "query": name}) for name in ("a-1", "a.1"))
+    found = judge(tmp_path, [LATE] * 2, [GOOD] * 2, GoldenSet("", 10, twins, "qrels.txt", ""))
+    assert found.difference
+    assert found.difference.n == 2
+
+
+def test_edited_ledger_proves_nothing(tmp_path: Path) -> None:
+    judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels())
+    path = tmp_path / "qrels.txt.ledger.jsonl"
+    path.write_text(path.read_text().replace('"j": 1', '"j": 0'))
+    found = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels(digest="2"))
+    assert (found.decision, found.reasons[0].code) == ("inconclusive", "HIVE-413")
+
+
+def test_without_a_holdout_nothing_is_recorded_and_it_says_so(tmp_path: Path) -> None:
+    found = judge(tmp_path, [LATE] * 8, [GOOD] * 8, labels(), held_out=False)
+    assert (found.decision, found.alpha, found.ledger) == ("passed", 0.05, None)
+    assert found.to_json()["evidence"] == "tuning_set"
+    assert not list(tmp_path.iterdir())
+
+
+def test_distractors_block_although_the_right_answer_stays_first(tmp_path: Path) -> None:
+    found = judge(tmp_path, [GOOD] * 8, [Found(("good", "trap"))] * 8, labels())
+    assert (found.decision, {reason.code for reason in found.reasons}) == ("blocked", {"HIVE-301", "HIVE-302"})
+
+
+def test_shown_loss_of_a_tag_blocks_until_a_person_accepts_it(tmp_path: Path) -> None:
+    tagged = labels(20, tag="older")
+    before, after = [GOOD] * 6 + [Found(())] * 14, [LATE] * 6 + [GOOD] * 14
+    found = judge(tmp_path, before, after, tagged)
+    assert (found.decision, [change.tag for change in found.lost_tags]) == ("blocked", ["older"])
+    accepted = judge(tmp_path, before, after, tagged, accept_tags=["older"])
+    assert (accepted.decision, [change.tag for change in accepted.accepted_tags]) == ("passed", ["older"])
+
+
+def test_pool_that_knows_one_side_better_is_told(tmp_path: Path) -> None:
+    strangers = Found(("good", "new1", "new2"))
+    found = judge(tmp_path, [LATE] * 8, [strangers] * 8, labels(), held_out=False)
+    (warning,) = found.warnings
+    assert (warning.code, "50% of what a returns and 67% of what b returns" in warning.message) == ("HIVE-305", True)
+
+
+def test_side_that_answers_no_query_is_wrong_usage(tmp_path: Path) -> None:
+    with pytest.raises(HiveError) as caught:
+        judge(tmp_path, [Found(())] * 8, [GOOD] * 8, labels())
+    assert (caught.value.diagnostics[0].code, caught.value.exit_code) == ("HIVE-107", 2)
+
+
+def test_configs_get_the_decision_that_a_deployment_would_get(tmp_path: Path) -> None:
+    place = make_topics(tmp_path / "topics")
+    golden = write_golden(place, holdout_queries())
+    engine = indexed_engine(place)
+    theirs = run_gate(place, engine, stored(place, "careful"), stored(place, "naive"), golden)
+    holdout = golden.split("holdout")
+    lists = [
+        [Found(tuple(hit.doc_id for hit in engine.search(one.query, name).hits)) for one in holdout]
+        for name in ("naive", "careful")
+    ]
+    ours = gate_rankings(
+        ("naive", lists[0]), ("careful", lists[1]), holdout, place.settings.gate, held_out=True, ledger=place
+    )
+    assert (ours.decision, ours.use and ours.use.j, ours.ledger) == ("passed", 2, audit.FILE)
+    untimed = ("latency_ms_p50", "latency_ms_p95")
+    for side in ("candidate", "active"):
+        a, b = ours.to_json()[side], theirs.to_json()[side]
+        assert {k: v for k, v in a.items() if k not in untimed} == {k: v for k, v in b.items() if k not in untimed}
+    assert ours.to_json()["difference"] | {"mde": 0} == theirs.to_json()["difference"] | {"mde": 0}
+
+
+def test_golden_set_of_a_workspace_is_counted_there(tmp_path: Path) -> None:
+    place = make_topics(tmp_path / "topics")
+    golden = write_golden(place)
+    home = home_of(place.root / "evals" / "golden.json", golden)
+    assert home is not None
+    assert home.root == place.root
+    assert home_of(tmp_path / "golden.json", golden) is None
+    assert home_of(place.root / "evals" / "golden.json", labels()) is None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_p_values_agree_with_exact_arithmetic_over_all_signs(tmp_path: Path, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    before, after = (
+        [Found(tuple(draw.permutation(["good", "trap", "x", "y", "z"])[: draw.integers(1, 6)])) for _ in range(13)]
+        for _ in range(2)
+    )
+    found = judge(tmp_path, before, after, labels(13), held_out=False)
+    assert found.active is not None
+    assert found.difference is not None
+    expected = exact_p_value(found.active.scores(), found.candidate.scores())
+    assert found.difference.p_value == pytest.approx(expected, abs=1e-6)
+
+
+def null_pair(draw: np.random.Generator, n: int) -> tuple[list[Found], list[Found]]:
+    """Two searches of one quality: the right document's rank is drawn alike for both."""
+    fillers = [f"x{number}" for number in range(10)]
+    sides = []
+    for _ in range(2):
+        ranks = draw.integers(0, 12, size=n)
+        sides.append([Found((*fillers[:rank], "good")) for rank in ranks])
+    return sides[0], sides[1]
+
+
+@pytest.mark.slow
+def test_false_passes_over_a_thousand_null_comparisons_stay_within_the_bound(tmp_path: Path) -> None:
+    draw, of = np.random.default_rng(22), labels(30)
+    passed = {True: 0, False: 0}
+    for number in range(1000):
+        before, after = null_pair(draw, 30)
+        for held_out in passed:
+            place = audit.LogFile(tmp_path / f"{number}.jsonl")
+            passed[held_out] += judge(tmp_path, before, after, of, held_out=held_out, ledger=place).decision == "passed"
+    for held_out, alpha in ((False, 0.05), (True, 0.05 * 6 / math.pi**2)):
+        assert passed[held_out] <= 1000 * alpha + 2.33 * math.sqrt(1000 * alpha * (1 - alpha)), (held_out, passed)
+        assert passed[held_out] > 0  # it is no gate that never opens
+
+
+@pytest.mark.slow
+def test_ten_looks_at_one_holdout_together_stay_within_alpha(tmp_path: Path) -> None:
+    draw, of, series = np.random.default_rng(7), labels(30), 200
+    fooled = 0
+    for number in range(series):
+        place = audit.LogFile(tmp_path / f"{number}.jsonl")
+        looks = [judge(tmp_path, *null_pair(draw, 30), of, ledger=place).decision for _ in range(MAX_USES)]
+        assert len(uses(place, of)) == len(list(audit.entries(place, KIND))) == MAX_USES
+        fooled += "passed" in looks
+    assert fooled <= series * 0.05 + 2.33 * math.sqrt(series * 0.05 * 0.95)
