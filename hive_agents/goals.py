@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from hive_agents.errors import Diagnostic, HiveError, closest
-from hive_agents.expressions import parse
+from hive_agents.expressions import Expression, parse
 from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ Metric = Literal[
     "custom",
 ]
 MAX_PATTERN = 1_000
+CHECK_NAMES = ("result", "goal", "attempt", "tool", "args")
 
 
 def goal_type_of(given: str) -> str:
@@ -82,7 +83,11 @@ class SuccessCriterion(Format):
 class Constraint(Format):
     """What must hold: a violated hard one escalates, a soft one lowers the satisfaction by `penalty`.
 
-    `check` is a condition that is true when all is well; without one the model judges the description.
+    `check` is a condition that is true when all is well; without one the model judges the description. One that reads
+    `tool` or `args` speaks of calls of tools: a hard constraint, asked before each call and not about results.
+
+    >>> Constraint(id="small", check="tool != 'issue_refund' or args['amount'] <= 100").of_calls
+    True
     """
 
     id: Name
@@ -95,8 +100,23 @@ class Constraint(Format):
     @classmethod
     def _check_is_a_condition(cls, check: str | None) -> str | None:
         if check is not None:
-            parse(check)
+            parse(check, CHECK_NAMES)
         return check
+
+    @model_validator(mode="after")
+    def _stops_calls(self) -> Self:
+        if self.of_calls and self.constraint_type != "hard":
+            raise ValueError('a "check" that reads "tool" or "args" needs constraint_type "hard"')
+        return self
+
+    @property
+    def condition(self) -> Expression | None:
+        return None if self.check is None else parse(self.check, CHECK_NAMES)
+
+    @property
+    def of_calls(self) -> bool:
+        condition = self.condition
+        return condition is not None and (condition.uses("tool") or condition.uses("args"))
 
 
 class EvalCase(Format):
