@@ -86,6 +86,8 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: Loop) -> 
 
 async def _permitted(work: NodeWork, filing: Filing) -> dict[str, Any] | str:
     """The arguments that a person agrees to, or why the call may not run. Raises: Pending."""
+    if await work.session.granted(filing):
+        return dict(filing.context["args"])
     request = await work.session.ask(filing)
     if not request.decided:
         raise Pending([request.id])

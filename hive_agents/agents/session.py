@@ -125,13 +125,21 @@ class AgentSession:
 
     async def ask(self, filing: Filing) -> ApprovalRequest:
         """The request that a filing became, pending or answered; filed once."""
-        store = ApprovalStore(self.workspace)
-        filing = filing.model_copy(update={"run_id": self.run_id, "thread_id": self.thread_id, "tenant": self.tenant})
+        store, filing = ApprovalStore(self.workspace), self._filed(filing)
         request = store.get((await asyncio.to_thread(store.file, filing)).id)
         await self.emit(
             EventType.APPROVAL_REQUESTED, request.id, approval_id=request.id, kind=request.kind, title=request.title
         )
         return request
+
+    async def granted(self, filing: Filing) -> bool:
+        """Whether a person let such a call through for the rest of the run."""
+        store = ApprovalStore(self.workspace)
+        return await asyncio.to_thread(store.granted, self._filed(filing)) is not None
+
+    def _filed(self, filing: Filing) -> Filing:
+        of_run = {"run_id": self.run_id, "thread_id": self.thread_id, "tenant": self.tenant}
+        return filing.model_copy(update=of_run)
 
     def request(self, id: str) -> ApprovalRequest:
         return ApprovalStore(self.workspace).get(id)
