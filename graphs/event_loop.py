@@ -58,9 +58,10 @@ class LoopEnd(TypedDict, total=False):
 
 WAYS = {
     "enter": ["think", "wait", "leave"],
-    "think": ["act", "judge", "leave"],
+    "think": ["act", "judge", "wait", "leave"],
     "act": ["judge", "wait", "leave"],
     "judge": ["think", "wait", "leave"],
+    "leave": ["wait", "end"],
 }
 
 
@@ -91,9 +92,8 @@ def loop(node: NodeSpec) -> CompiledStateGraph[LoopState, AgentSession, LoopStat
     builder.add_node("wait", wait)
     builder.add_edge(START, "enter")
     for name, ways in WAYS.items():
-        builder.add_conditional_edges(name, next_step, ways)
-    builder.add_conditional_edges("wait", next_step, ["enter", "act", "judge"])
-    builder.add_edge("leave", END)
+        builder.add_conditional_edges(name, next_step, {way: END if way == "end" else way for way in ways})
+    builder.add_conditional_edges("wait", next_step, list(WAYS))
     return builder.compile()
 
 

@@ -194,6 +194,8 @@ class Runs(Format):
     max_steps: Count = 200
     max_tokens: Count = 0
     max_usd: Amount = 0.0
+    max_tool_calls: Count = 0
+    max_seconds: Amount = 0.0
     lease_seconds: Seconds = 30.0
     retention_days: Annotated[float, Field(ge=0, le=36_500)] = 90.0
 

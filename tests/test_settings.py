@@ -81,6 +81,8 @@ spillover_chars = 30000
 max_steps = 200
 max_tokens = 0
 max_usd = 0.0
+max_tool_calls = 0
+max_seconds = 0.0
 lease_seconds = 30
 retention_days = 90
 [server]

@@ -153,11 +153,13 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
             idempotency_key=f"{session.run_id}/{key}",
             again=again,
         )
+        left = session.effects.left(key, "seconds")
+        patience = TOOL_SECONDS if left is None else min(TOOL_SECONDS, left)
         try:
-            async with session.calls, asyncio.timeout(TOOL_SECONDS):
+            async with session.calls, asyncio.timeout(patience):
                 result = await work.tools.call(name, arguments, context, approved=approved)
         except TimeoutError:
-            result = ToolResult(f"{name} gave no result within {TOOL_SECONDS:g} s", True)
+            result = ToolResult(f"{name} was cut off: it gave no result within {patience:g} s", True)
         done = await asyncio.to_thread(_done, work, name, result, True)
         if context.documents:
             session.documents_read[key] = frozenset(context.documents)

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from hive_agents.agents.asking import words_of
+from hive_agents.agents.asking import Pending, words_of
 from hive_agents.agents.effects import Done
 from hive_agents.agents.ends import End, Update, Verdict, fault, spent
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.session import AgentSession
+from hive_agents.agents.spending import more
 from hive_agents.events import EventType
 from hive_agents.goals import Goal
 from hive_agents.judging import Attempts, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
@@ -43,7 +44,13 @@ async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Seque
     try:
         found = await _judged(session, key, n, ends, verdicts)
     except BudgetExhausted as error:
-        why = fault("HIVE-423", error.measure, str(error))
+        try:
+            refused = await more(session, key, None, error)
+        except Pending as pending:
+            return {"asked": pending.requests}
+        if refused is None:
+            return await _concluded(session, ends, verdicts)
+        why = fault("HIVE-423", error.measure, refused)
         return {"outcome": {"status": "failed", "error": why}, "asked": []}
     action = found["action"]
     if found.get("outage"):  # a question that no model could judge is nobody's to answer

@@ -8,7 +8,7 @@ parent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from hive_agents.agents import asking, calls
@@ -20,14 +20,15 @@ from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.models import streamed
 from hive_agents.agents.node_judge import Found, judgment_of, recorded, verdict
 from hive_agents.agents.routing import NoWay, targets
+from hive_agents.agents.spending import more
 from hive_agents.agents.stuck import stuck
 from hive_agents.agents.synthetic import synthetic_tools
 from hive_agents.agents.telling import hear, missed, turn_messages
 from hive_agents.agents.work import NodeWork
 from hive_agents.errors import HiveError, NoModel
 from hive_agents.events import EventType
-from hive_agents.llm import Message, ModelError, ToolCall
-from hive_agents.memory import Entry
+from hive_agents.llm import Message, ModelError, Tool, ToolCall
+from hive_agents.memory import Entry, estimate_tokens, message_tokens
 from hive_agents.text import cut
 
 State = Mapping[str, Any]
@@ -81,10 +82,14 @@ async def think(work: NodeWork, state: State) -> Update:
             # Not a part of the turn's effect: a summary counts before it is asked whether there is room for the turn.
             messages += await turn_messages(work, key, tools)
         found = await session.effects.once(
-            f"{key}/model", "model", session.models("chat").name, do, node=node.id, steps=1
+            f"{key}/model",
+            "model",
+            session.models("chat").name,
+            do,
+            node=node.id,
+            steps=1,
+            tokens=_needed(work, messages, tools),
         )
-    except BudgetExhausted as error:
-        return await _exhausted(work, key, error)
     except HiveError as error:
         if error.exit_code == 3 and not isinstance(error, NoModel):
             raise
@@ -124,7 +129,7 @@ async def act(work: NodeWork, state: State) -> Update:
         session.store.append(work.conversation, message, key=at, is_error=result.is_error, pointer=result.pointer)
     exhausted = next((one for one in found.values() if isinstance(one, BudgetExhausted)), None)
     if exhausted is not None:
-        return await _exhausted(work, key, exhausted)
+        raise exhausted
     if beyond:
         return _fail("max_tool_calls", f"{work.node.id} used up its max_tool_calls of {work.node.max_tool_calls}")
     waiting = [id for one in found.values() if isinstance(one, Pending) for id in one.requests]
@@ -146,10 +151,7 @@ async def judge(work: NodeWork, state: State) -> Update:
         done.result["fault"] = None if found.action in ("accept", "escalate") else stuck(work, iteration)
         return done
 
-    try:
-        found = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
-    except BudgetExhausted as error:
-        return await _exhausted(work, key, error)
+    found = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
     action, feedback = found["action"], found["feedback"]
     if found.get("outage"):  # a question that no model could judge is nobody's to answer
         return _fail("unavailable", feedback)
@@ -196,8 +198,6 @@ async def leave(work: NodeWork, state: State) -> Update:
         ways = [] if spent(error) else await targets(work, "failed" if error else "completed")
     except NoWay as lost:
         error = lost.fault
-    except BudgetExhausted as exhausted:
-        error = (await _exhausted(work, work.key, exhausted))["error"]
     end = End(
         node=node.id,
         visit=work.visit,
@@ -213,7 +213,31 @@ async def leave(work: NodeWork, state: State) -> Update:
     return {"ends": [end], "next": "end"}
 
 
-STEPS: dict[str, Step] = {step.__name__: step for step in (enter, think, act, judge, leave)}
+def _within_budget(step: Step) -> Step:
+    """The step, done again where its budget ran out and somebody raised it."""
+
+    async def run(work: NodeWork, state: State) -> Update:
+        while True:
+            try:
+                return await step(work, state)
+            except BudgetExhausted as error:
+                if error.scope is not None:  # that of a sub-agent, which ends; its parent goes on
+                    raise
+                try:
+                    refused = await more(work.session, f"{work.key}/{state.get('iteration', 0)}", work.node.id, error)
+                except Pending as pending:
+                    return _wait(pending.requests, step.__name__)
+                if refused is None:
+                    continue
+                failed = _fail(error.measure, refused, EXHAUSTED)
+                if step is not leave:
+                    return failed
+                state = {**state, **failed}
+
+    return run
+
+
+STEPS: dict[str, Step] = {step.__name__: _within_budget(step) for step in (enter, think, act, judge, leave)}
 
 
 async def alone(work: NodeWork) -> tuple[End, int]:
@@ -276,6 +300,13 @@ async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Upda
     return _fail("rejected", f"{node.id} was not accepted: {asking.words_of(request)}")
 
 
+def _needed(work: NodeWork, messages: Sequence[Message], tools: Sequence[Tool]) -> int:
+    """An estimate of what sending these takes; a script counts what it was told to, whatever it is sent."""
+    if work.session.models("chat").name.startswith("scripted:"):
+        return 0
+    return sum(map(message_tokens, messages)) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
+
+
 def _listen(work: NodeWork, text: str) -> None:
     if work.session.on_text is not None:
         work.session.on_text(work.node.id, text)
@@ -292,12 +323,6 @@ def _named(made: list[ToolCall], iteration: int) -> list[ToolCall]:
     ids = [call.id for call in made]
     sound = all(ids) and len(set(ids)) == len(ids)
     return made if sound else [call.model_copy(update={"id": f"c{iteration}_{n}"}) for n, call in enumerate(made)]
-
-
-async def _exhausted(work: NodeWork, key: str, error: BudgetExhausted) -> Update:
-    budget = work.session.effects.budget.to_json()
-    await work.session.emit(EventType.BUDGET_EXHAUSTED, key, work.node.id, measure=error.measure, **budget)
-    return _fail(error.measure, str(error), EXHAUSTED)
 
 
 def _fail(reason: str, message: str, code: str = "HIVE-422") -> Update:

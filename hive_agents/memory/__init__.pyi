@@ -51,6 +51,7 @@ from .spill import (
 )
 from .tokens import (
     estimate_tokens as estimate_tokens,
+    message_tokens as message_tokens,
 )
 from .values import (
     to_json as to_json,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import Principal, Standing
 from hive_agents.agents import AgentSession, AgentSpec, Effects, ToolRegistry, results
-from hive_agents.agents.guards import Budget, Limits
+from hive_agents.agents.guards import Budget
 from hive_agents.errors import HiveError
 from hive_agents.goals import Goal, load_goal
 from hive_agents.llm import Chain, Role
-from hive_agents.runs import AGENT_GRAPH, Lease, RunRow, RunStore, new_run_id, say
+from hive_agents.runs import AGENT_GRAPH, Lease, Limits, RunRow, RunStore, new_run_id, say
 from hive_agents.runtime.agent_input import RunValue, accepted_input, read_agent
 from hive_agents.runtime.driver import Outcome, Run, leases_of
 from hive_agents.runtime.run_models import RunModels
@@ -74,9 +74,8 @@ class AgentRun(Run):
         tools = tools if tools is not None else _bundled(workspace)
         agent = read_agent(workspace, agent, tools, goal)
         standing = Standing.of(workspace, principal) if principal is not None else None
-        value = RunValue.of(
-            agent, goal, accepted_input(agent, input), standing, limits or Limits.of(workspace.settings.runs), brought
-        )
+        limits = (limits or Limits.of(workspace.settings.runs)).within(agent.budget)
+        value = RunValue.of(agent, goal, accepted_input(agent, input), standing, limits, brought)
         models = models or RunModels(workspace, agent)
         if hold:  # a host has models of its own
             models("chat")

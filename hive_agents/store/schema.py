@@ -388,4 +388,7 @@ MIGRATIONS = (
         PRIMARY KEY (source, file)
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE effects ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0;
+    """,
 )

@@ -8,9 +8,10 @@ from hive_agents.agents.spec import AgentSpec, NodeSpec
 from hive_agents.agents.tool import Decision, Tool
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
+from hive_agents.runs import Limits
 
 _RANK: Mapping[Decision, int] = {"deny": 0, "ask": 1, "allow": 2}
-RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/memory", "/model")
+RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/memory", "/budget", "/model")
 """Where a difference is shown first."""
 
 
@@ -69,11 +70,17 @@ def _asks(agent: AgentSpec, node: NodeSpec) -> bool:
     return node.requires_approval or node.pause_before or node.id in agent.pause_nodes
 
 
+def _wider(before: Limits, after: Limits) -> bool:
+    return after != after.within(before)
+
+
 def _whole(before: AgentSpec, after: AgentSpec) -> Iterator[str]:
     if after.capability.rank > before.capability.rank:
         yield f"capability: {before.capability} -> {after.capability}"
     if after.memory != before.memory and after.memory is not None:
         kept = before.memory.adapt if before.memory is not None else "none"
         yield f"notes: {kept} -> {after.memory.adapt}"
+    if _wider(before.budget or Limits(), after.budget or Limits()):
+        yield "budget: more than before"
     if after.model != before.model:
         yield f"model: {before.model or 'the settings name it'} -> {after.model or 'the settings name it'}"
