@@ -108,7 +108,8 @@ class Effects:
     ) -> Any:
         """The result of `do`, or the recorded one.
 
-        `tokens` is an estimate of what it needs, which has to fit beside what others at work need; it is corrected by what models counted in place of earlier estimates.
+        `tokens` is an estimate of what it needs, which has to fit beside what others at work need; it is
+        corrected by what models counted in place of earlier estimates.
 
         Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
         the run by now: nothing is begun, or recorded, in its stead; what `permitted` and `do` raise.
