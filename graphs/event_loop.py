@@ -46,6 +46,8 @@ class LoopState(TypedDict, total=False):
     verdicts: list[Verdict]
     iteration: int
     tool_calls: int
+    unread: int  # turns in a row that could not be read
+    overflows: int  # how often the context was too much for the model
     next: str
     after: str  # the step that comes when `waiting` is answered
     waiting: list[str]
@@ -58,7 +60,7 @@ class LoopEnd(TypedDict, total=False):
 
 WAYS = {
     "enter": ["think", "wait", "leave"],
-    "think": ["act", "judge", "wait", "leave"],
+    "think": ["think", "act", "judge", "wait", "leave"],
     "act": ["judge", "wait", "leave"],
     "judge": ["think", "wait", "leave"],
     "leave": ["wait", "end"],

@@ -36,6 +36,8 @@ class Loop(TypedDict, total=False):
     verdicts: list[Verdict]
     iteration: int
     tool_calls: int
+    unread: int
+    overflows: int
     next: str
     after: str
     waiting: list[str]

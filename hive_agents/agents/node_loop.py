@@ -32,6 +32,11 @@ from hive_agents.memory import Entry, estimate_tokens, message_tokens
 from hive_agents.text import cut
 
 State = Mapping[str, Any]
+UNREAD = 3
+"""Turns in a row that may be unreadable, such as arguments that are no JSON, before the node fails."""
+SMALLER = 3
+"""How often a context that was too much for the model is halved."""
+
 Step = Callable[[NodeWork, State], Awaitable[Update]]
 
 
@@ -71,7 +76,7 @@ async def think(work: NodeWork, state: State) -> Update:
             said = await streamed(session.models("chat"), messages, tools, lambda text: _listen(work, text))
         except ModelError as error:
             reason = "unavailable" if error.outage else "model_error"
-            return Done({"error": str(error)[:500], "reason": reason}, error.usage)
+            return Done({"error": str(error)[:500], "reason": reason, "kind": error.kind}, error.usage)
         made = [call.model_dump() for call in _named(said.tool_calls, iteration)]
         return Done({"text": said.text, "calls": made, "model": said.model, "read": read}, said.usage)
 
@@ -80,7 +85,7 @@ async def think(work: NodeWork, state: State) -> Update:
             hear(work)
             read = session.store.pointer(work.conversation)["cursor"]
             # Not a part of the turn's effect: a summary counts before it is asked whether there is room for the turn.
-            messages += await turn_messages(work, key, tools)
+            messages += await turn_messages(work, key, tools, smaller=state.get("overflows", 0))
         found = await session.effects.once(
             f"{key}/model",
             "model",
@@ -94,6 +99,8 @@ async def think(work: NodeWork, state: State) -> Update:
         if error.exit_code == 3 and not isinstance(error, NoModel):
             raise
         return _fail("prompt", error.diagnostics[0].message, error.diagnostics[0].code)
+    if "error" in found and _mendable(found, state, iteration < node.max_iterations):
+        return _mended(work, key, found, state)
     if "error" in found:
         return _fail(found.get("reason", "model_error"), f"no model answered: {found['error']}")
     made = [ToolCall.model_validate(call) for call in found["calls"]]
@@ -105,7 +112,7 @@ async def think(work: NodeWork, state: State) -> Update:
     for measure in session.effects.budget.nearly():
         spent = session.effects.budget.to_json()
         await session.emit(EventType.BUDGET_WARNED, measure, node.id, measure=measure, **spent)
-    return {"iteration": iteration, "next": "act" if made else "judge"}
+    return {"iteration": iteration, "next": "act" if made else "judge", "unread": 0}
 
 
 async def act(work: NodeWork, state: State) -> Update:
@@ -298,6 +305,21 @@ async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Upda
     if request.status == "responded":
         return asking.words_of(request)
     return _fail("rejected", f"{node.id} was not accepted: {asking.words_of(request)}")
+
+
+def _mendable(found: Mapping[str, Any], state: State, may_go_on: bool) -> bool:
+    """Whether the model may do better when it is told, or sent less."""
+    if found.get("kind") == "overflow":
+        return may_go_on and state.get("overflows", 0) < SMALLER
+    return may_go_on and found.get("kind") in ("garbage", "truncated") and state.get("unread", 0) < UNREAD
+
+
+def _mended(work: NodeWork, key: str, found: Mapping[str, Any], state: State) -> Update:
+    if found["kind"] == "overflow":
+        return {"iteration": state["iteration"] + 1, "next": "think", "overflows": state.get("overflows", 0) + 1}
+    words = f"[Error]: your last turn could not be read, and nothing of it was done: {found['error']}. Say it again."
+    work.session.store.append(work.conversation, Message(role="user", content=words), key=f"{key}/unread")
+    return {"iteration": state["iteration"] + 1, "next": "think", "unread": state.get("unread", 0) + 1}
 
 
 def _needed(work: NodeWork, messages: Sequence[Message], tools: Sequence[Tool]) -> int:
