@@ -48,6 +48,7 @@ class LoopState(TypedDict, total=False):
     tool_calls: int
     unread: int  # turns in a row that could not be read
     overflows: int  # how often the context was too much for the model
+    room: int  # tokens that it may have since
     next: str
     after: str  # the step that comes when `waiting` is answered
     waiting: list[str]

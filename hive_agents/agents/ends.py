@@ -38,6 +38,7 @@ class Loop(TypedDict, total=False):
     tool_calls: int
     unread: int
     overflows: int
+    room: int
     next: str
     after: str
     waiting: list[str]

@@ -76,7 +76,8 @@ async def think(work: NodeWork, state: State) -> Update:
             said = await streamed(session.models("chat"), messages, tools, lambda text: _listen(work, text))
         except ModelError as error:
             reason = "unavailable" if error.outage else "model_error"
-            return Done({"error": str(error)[:500], "reason": reason, "kind": error.kind}, error.usage)
+            failed = {"error": str(error)[:500], "reason": reason, "kind": error.kind}
+            return Done(failed | {"sent": _estimated(messages, tools)}, error.usage)
         made = [call.model_dump() for call in _named(said.tool_calls, iteration)]
         return Done({"text": said.text, "calls": made, "model": said.model, "read": read}, said.usage)
 
@@ -85,16 +86,11 @@ async def think(work: NodeWork, state: State) -> Update:
             hear(work)
             read = session.store.pointer(work.conversation)["cursor"]
             # Not a part of the turn's effect: a summary counts before it is asked whether there is room for the turn.
-            messages += await turn_messages(work, key, tools, smaller=state.get("overflows", 0))
-        found = await session.effects.once(
-            f"{key}/model",
-            "model",
-            session.models("chat").name,
-            do,
-            node=node.id,
-            steps=1,
-            tokens=_needed(work, messages, tools),
-        )
+            messages += await turn_messages(work, key, tools, room=state.get("room"))
+        name = session.models("chat").name
+        # A script counts what it was told to, whatever it is sent.
+        needed = 0 if name.startswith("scripted:") else _estimated(messages, tools)
+        found = await session.effects.once(f"{key}/model", "model", name, do, node=node.id, steps=1, tokens=needed)
     except HiveError as error:
         if error.exit_code == 3 and not isinstance(error, NoModel):
             raise
@@ -315,17 +311,16 @@ def _mendable(found: Mapping[str, Any], state: State, may_go_on: bool) -> bool:
 
 
 def _mended(work: NodeWork, key: str, found: Mapping[str, Any], state: State) -> Update:
+    again: Update = {"iteration": state["iteration"] + 1, "next": "think"}
     if found["kind"] == "overflow":
-        return {"iteration": state["iteration"] + 1, "next": "think", "overflows": state.get("overflows", 0) + 1}
+        return again | {"overflows": state.get("overflows", 0) + 1, "room": found["sent"] // 2}
     words = f"[Error]: your last turn could not be read, and nothing of it was done: {found['error']}. Say it again."
     work.session.store.append(work.conversation, Message(role="user", content=words), key=f"{key}/unread")
-    return {"iteration": state["iteration"] + 1, "next": "think", "unread": state.get("unread", 0) + 1}
+    return again | {"unread": state.get("unread", 0) + 1}
 
 
-def _needed(work: NodeWork, messages: Sequence[Message], tools: Sequence[Tool]) -> int:
-    """An estimate of what sending these takes; a script counts what it was told to, whatever it is sent."""
-    if work.session.models("chat").name.startswith("scripted:"):
-        return 0
+def _estimated(messages: Sequence[Message], tools: Sequence[Tool]) -> int:
+    """Tokens of what is sent."""
     return sum(map(message_tokens, messages)) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
 
 

@@ -12,7 +12,7 @@ from hive_agents.agents.viewing import PERSON
 from hive_agents.agents.work import NodeWork
 from hive_agents.approvals import WITHHELD
 from hive_agents.llm import Message, ModelError
-from hive_agents.memory import Summarise, compact, estimate_tokens, message_tokens
+from hive_agents.memory import Summarise, compact, estimate_tokens
 
 
 def hear(work: NodeWork) -> None:
@@ -37,20 +37,20 @@ def missed(work: NodeWork, read: int) -> str:
     return "\n\n".join(entry.message.content for entry in late)
 
 
-async def turn_messages(work: NodeWork, key: str, tools: Sequence[llm.Tool], *, smaller: int = 0) -> list[Message]:
+async def turn_messages(
+    work: NodeWork, key: str, tools: Sequence[llm.Tool], *, room: int | None = None
+) -> list[Message]:
     """The system prompt and the conversation, which is compacted first where it is too long.
 
-    `smaller` says how often the model's context turned out to hold half of what was thought.
+    `room` is what a model can be sent whose context holds less than the settings say.
 
     Raises: HIVE-105 where the prompt leaves no room, and what is wrong with the prompt.
     """
     store, prompt, view = work.session.store, work.prompt(), work.view()
     size = estimate_tokens(prompt) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
     summarise = summariser(work, f"{key}/summary") if not view.hidden else _unsaid
-    room = work.session.workspace.settings.agents.context_tokens
-    if smaller:  # begin with what was too much, which may be far less than the setting
-        room = min(room, size + sum(map(message_tokens, store.view(work.conversation)))) >> smaller
-    room = max(room, 2 * size)  # nothing helps where the prompt alone is too long
+    if room is not None:
+        room = max(room, 2 * size)  # nothing helps where the prompt alone is too long
     await compact(store, work.conversation, work.files, context_tokens=room, prompt_tokens=size, summarise=summarise)
     withheld = view.withheld_from_model(work.conversation)
     shown = store.view(work.conversation, withheld=withheld, notice=WITHHELD)
