@@ -188,6 +188,7 @@ class Approvals(Format):
 class Agents(Format):
     context_tokens: Positive = 100_000
     spillover_chars: Positive = 30_000
+    loop_repeats: Annotated[int, Field(ge=2, le=100)] = 3
 
 
 class Runs(Format):

@@ -77,6 +77,7 @@ notify = []
 [agents]
 context_tokens = 100000
 spillover_chars = 30000
+loop_repeats = 3
 [runs]
 max_steps = 200
 max_tokens = 0

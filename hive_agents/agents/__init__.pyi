@@ -25,6 +25,7 @@ from .ends import (
 )
 from .goal_judge import (
     conclude as conclude,
+    lost as lost,
     results as results,
 )
 from .judges import (

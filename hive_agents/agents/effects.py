@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.agents.guards import Budget, BudgetExhausted, Spent
 from hive_agents.agents.guards.budget import Measure
@@ -86,6 +86,20 @@ class Effects:
         """Return what the budgets leave for the effect at `key`; None where none limits it."""
         left = [budget.left(measure) for budget in (self.budget, *self._above(key).values())]
         return min((one for one in left if one is not None), default=None)
+
+    async def raise_limit(self, measure: str, limit: float, to: float) -> None:
+        """Let the run use more of a measure than `limit`, now and whenever it is opened again."""
+        await self.note(f"BUDGET/{measure}/{limit:g}", {"measure": measure, "limit": to}, kind="budget")
+        self.budget.raise_limit(cast(Measure, measure), to)
+
+    async def note(self, key: str, value: Any, *, kind: str = "synthetic") -> str:
+        """Record a value, once; returns its key."""
+
+        async def do(_: bool) -> Done:
+            return Done(value)
+
+        await self.once(key, kind, "note", do)
+        return key
 
     def last_mark(self) -> str | None:
         """The mark of the effect that was recorded last; None where none has one."""

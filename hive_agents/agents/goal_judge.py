@@ -29,14 +29,18 @@ async def conclude(session: AgentSession, ends: Sequence[End], verdicts: Sequenc
     return found
 
 
-def lost(ends: Sequence[End]) -> End | None:
-    """The end that fails the run: one for which the budget left no room, whatever other branches came to."""
-    failed = [end for end in ends if end["status"] == "failed" and not end["targets"]]
+def lost(ends: Sequence[End], verdicts: Sequence[Verdict] = ()) -> End | None:
+    """The end that fails the run: one for which the budget left no room, whatever other branches came to.
+
+    What came before somebody had the run tried again doesn't count.
+    """
+    since = max((verdict.get("since", 0) for verdict in verdicts), default=0)
+    failed = [end for end in ends[since:] if end["status"] == "failed" and not end["targets"]]
     return next((end for end in failed if spent(end["error"])), failed[0] if failed else None)
 
 
 async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Sequence[Verdict]) -> Update:
-    failed = lost(ends)
+    failed = lost(ends, verdicts)
     if failed is not None:
         return {"outcome": {"status": "failed", "error": failed["error"]}, "asked": []}
     n = len(verdicts) + 1

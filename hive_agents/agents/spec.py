@@ -145,7 +145,8 @@ class AgentSpec(FileFormat):
     of a goal; `mode` says whether one conversation goes on through all nodes or each node has its own; `model`
     replaces that of the settings. Before a node of `pause_nodes` the run pauses. A tool that no rule of `tool_policy`
     matches is asked about. Without `memory` it keeps no notes. `budget` is what one run of it, or one
-    task that is delegated to it, may use up.
+    task that is delegated to it, may use up. `loop_repeats` says how many equal turns are a loop; None: as
+    the settings have it.
 
     >>> agent = AgentSpec(id="greeter", goal="greet", entry="hello",
     ...                   nodes=[NodeSpec(id="hello", system_prompt="Say hello.", output_keys=["greeting"])])
@@ -166,6 +167,7 @@ class AgentSpec(FileFormat):
     model: str | None = None
     memory: MemorySpec | None = None
     budget: Limits | None = None
+    loop_repeats: Annotated[int, Field(ge=2, le=100)] | None = None
     capability: Annotated[CapabilityLevel, BeforeValidator(_level)] = CapabilityLevel.CAN_HANDLE
 
     def node(self, id: str) -> NodeSpec:

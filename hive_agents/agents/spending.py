@@ -6,7 +6,6 @@ import asyncio
 
 from hive_agents.access import AccessRules
 from hive_agents.agents.asking import Pending, words_of
-from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.session import AgentSession
 from hive_agents.approvals import Filing
@@ -26,13 +25,7 @@ async def more(session: AgentSession, at: str, node: str | None, error: BudgetEx
         raise Pending([request.id])
     if request.status not in ("approved", "edited"):
         return f"{error}; {words_of(request)}"
-    raised = float(request.context["args"]["limit"])
-
-    async def do(_: bool) -> Done:
-        return Done({"measure": error.measure, "limit": raised})
-
-    await session.effects.once(f"BUDGET/{error.measure}/{limit:g}", "budget", error.measure, do)
-    budget.raise_limit(error.measure, raised)
+    await session.effects.raise_limit(error.measure, limit, float(request.context["args"]["limit"]))
     return None
 
 

@@ -45,4 +45,7 @@ from .optimize import (
 from .queen import (
     Queen as Queen,
 )
+from .retry import (
+    retry as retry,
+)
 from .tail import tail as tail

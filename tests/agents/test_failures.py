@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.agents import ToolRegistry
 from hive_agents.llm import Message, ModelError, Tool
 from tests.agents.conftest import node
 from tests.agents.loops import Answer, Told, agent, said, say, sets, start, words
@@ -61,3 +62,23 @@ def _with_long(answer: Answer) -> Answer:
         return answer
     calls = [call.model_copy(update={"name": "long"}) if call.name == "page" else call for call in answer.tool_calls]
     return answer.model_copy(update={"tool_calls": calls})
+
+
+def test_a_job_that_is_polled_is_no_loop_while_its_answer_changes(place: Workspace) -> None:
+    tools, states = ToolRegistry(), iter(["20 %", "40 %", "60 %", "80 %", "done"])
+
+    def poll(job: str) -> str:
+        """How far a job is."""
+        return next(states)
+
+    tools.register(poll, policy="allow")
+    polls = [[("poll", {"job": "a"})]] * 5
+    spec = agent(node("collect", output_keys=["items"], tools=["poll"]))
+    assert start(place, spec, said(*polls, ITEMS), tools=tools).go()["status"] == "done"
+
+
+@pytest.mark.parametrize(("repeats", "turns"), [(None, 3), (5, 5)])
+def test_how_many_equal_turns_are_a_loop_is_the_agents_to_say(place: Workspace, repeats: Any, turns: int) -> None:
+    model = said(*[[("page", {"n": 1})]] * 9)
+    run = start(place, agent(NODE, loop_repeats=repeats), model, tools=registry())
+    assert (run.go()["stopped_by"], len(model.prompts)) == ("doom_loop", turns)
