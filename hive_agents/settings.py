@@ -197,6 +197,7 @@ class Runs(Format):
     max_usd: Amount = 0.0
     max_tool_calls: Count = 0
     max_seconds: Amount = 0.0
+    patience_seconds: Amount = 3_600.0
     lease_seconds: Seconds = 30.0
     retention_days: Annotated[float, Field(ge=0, le=36_500)] = 90.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 import threading
 import time
@@ -86,6 +87,15 @@ class Effects:
         """Return what the budgets leave for the effect at `key`; None where none limits it."""
         left = [budget.left(measure) for budget in (self.budget, *self._above(key).values())]
         return min((one for one in left if one is not None), default=None)
+
+    def waited(self, key: str) -> float:
+        """Return for how many seconds the effect at `key` has been tried; from now on it isn't held against it."""
+        with connected(self._workspace.database) as connection, transaction(connection):
+            row = connection.execute("SELECT started_at FROM effects WHERE key = ?", (self._key(key),)).fetchone()
+            # It broke off because nothing answered, and not because its worker died.
+            connection.execute("UPDATE effects SET attempts = 0 WHERE key = ?", (self._key(key),))
+        begun = dt.datetime.fromisoformat(row[0]) if row is not None else dt.datetime.now(dt.UTC)
+        return (dt.datetime.now(dt.UTC) - begun).total_seconds()
 
     async def raise_limit(self, measure: str, limit: float, to: float) -> None:
         """Let the run use more of a measure than `limit`, now and whenever it is opened again."""

@@ -84,6 +84,8 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         judgment = await session.court.evaluate(
             session.goal, result, context, llm=model if model is not None else every_node_accepted, attempt=n
         )
+        if judgment.outage:
+            await session.wait_out(key, judgment.reasoning)
         held = _attempts(verdicts).after(judgment)[0]
         if held.action is REPLAN and not _replanned(session, ends):
             why = f"No edge leads to a new plan. {held.reasoning}"

@@ -75,6 +75,8 @@ async def think(work: NodeWork, state: State) -> Update:
         try:
             said = await streamed(session.models("chat"), messages, tools, lambda text: _listen(work, text))
         except ModelError as error:
+            if error.outage and error.kind != "authentication":  # a refused login passes by nobody's waiting
+                await session.wait_out(f"{key}/model", str(error))
             reason = "unavailable" if error.outage else "model_error"
             failed = {"error": str(error)[:500], "reason": reason, "kind": error.kind}
             return Done(failed | {"sent": _estimated(messages, tools)}, error.usage)
@@ -150,6 +152,8 @@ async def judge(work: NodeWork, state: State) -> Update:
         if session.effects.find(f"{work.key}/complete"):
             return recorded(Found("accept", 1, "it reported that it is complete"))
         found = await verdict(work, _turn(work, key).message, iteration)
+        if found.outage:
+            await session.wait_out(f"{key}/verdict", found.feedback or "")
         done = recorded(found)
         done.result["fault"] = None if found.action in ("accept", "escalate") else stuck(work, iteration)
         return done

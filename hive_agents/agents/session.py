@@ -13,6 +13,7 @@ from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
+from hive_agents.errors import Outage
 from hive_agents.events import Event, EventType, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 PARALLEL_CALLS = 8
 PARALLEL_SUB_AGENTS = 4
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 300.0
+"""Seconds that a run waits for a model; the pause grows with the time that it has waited."""
 
 Publish = Callable[[Event], Awaitable[Any]]
 
@@ -62,6 +65,8 @@ class AgentSession:
     publish: Publish
     standing: Standing | None = None
     on_text: Callable[[str, str], object] | None = None
+    patience: float = 0.0
+    """Seconds for which the run waits for a model that can't be reached; 0 fails it."""
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_CALLS))
     summaries: asyncio.Lock = field(default_factory=asyncio.Lock)
     delegations: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_SUB_AGENTS))
@@ -143,6 +148,16 @@ class AgentSession:
 
     def request(self, id: str) -> ApprovalRequest:
         return ApprovalStore(self.workspace).get(id)
+
+    async def wait_out(self, key: str, why: str) -> None:
+        """Raises: Outage while the run has patience left with the effect at `key`, each time for a longer pause."""
+        if not self.patience:
+            return
+        waited = await asyncio.to_thread(self.effects.waited, key)
+        if waited < self.patience:
+            outage = Outage.of("HIVE-422", f"no model answers: {why}"[:500], fix="see `hive models test`", exit_code=3)
+            outage.pause = min(max(FIRST_PAUSE, waited), LONGEST_PAUSE, self.patience - waited)
+            raise outage
 
     def withdraw(self, why: str) -> None:
         """Close the run's requests that nobody needs to answer any more."""

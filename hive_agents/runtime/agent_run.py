@@ -179,6 +179,7 @@ class AgentRun(Run):
             bus.publish,
             value.principal,
             self.on_text,
+            patience=self.workspace.settings.runs.patience_seconds if self.hosted else 0.0,
         )
 
     def compile(self, saver: BaseCheckpointSaver[str]) -> Any:

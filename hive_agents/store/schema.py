@@ -390,5 +390,6 @@ MIGRATIONS = (
     """,
     """
     ALTER TABLE effects ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE runs ADD COLUMN wake_at REAL;
     """,
 )
