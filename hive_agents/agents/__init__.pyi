@@ -23,6 +23,9 @@ from .ends import (
     Verdict as Verdict,
     joined as joined,
 )
+from .flowchart import (
+    flowchart as flowchart,
+)
 from .goal_judge import (
     conclude as conclude,
     lost as lost,
