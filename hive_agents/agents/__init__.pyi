@@ -36,6 +36,9 @@ from .judges import (
     NodeVerdict as NodeVerdict,
     register_judge as register_judge,
 )
+from .new_agent import (
+    new_agent as new_agent,
+)
 from .node_loop import (
     STEPS as STEPS,
 )
