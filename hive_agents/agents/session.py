@@ -18,7 +18,7 @@ from hive_agents.events import Event, EventType, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment
 from hive_agents.llm import Chain, Role
-from hive_agents.memory import AgentMemory, ConversationStore, DataBuffer, accepted_notes, run_folder
+from hive_agents.memory import AcceptedNotes, AgentMemory, ConversationStore, DataBuffer, run_folder
 from hive_agents.runs import RunStore
 from hive_agents.store import documents_read
 from hive_agents.text import encodable
@@ -108,7 +108,7 @@ class AgentSession:
         if adapt == "run":
             return ""
         of = self.user if adapt == "user" else f"thread:{self.thread_id}"
-        return accepted_notes(self.workspace, tenant=self.tenant, agent_id=self.agent.id, of=of)
+        return AcceptedNotes(self.workspace, tenant=self.tenant, agent_id=self.agent.id, of=of).text()
 
     @cached_property
     def documents_read(self) -> dict[str, frozenset[str]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli import agents_versions
+from hive_agents.cli import agents_memory, agents_versions
 from hive_agents.cli.agents_versions import AgentArgument, require_known
 from hive_agents.cli.surface import WHO_ASKS, Surface, count, with_surface
 from hive_agents.text import safe_line
@@ -28,6 +28,7 @@ for _command in (
     agents_versions.align,
 ):
     app.command()(_command)
+app.add_typer(agents_memory.app, name="memory")
 
 
 @app.command("list")

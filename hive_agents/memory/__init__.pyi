@@ -1,9 +1,13 @@
+from .accepted import (
+    AcceptedNote as AcceptedNote,
+    AcceptedNotes as AcceptedNotes,
+)
 from .accumulator import (
     OutputAccumulator as OutputAccumulator,
 )
 from .adapt import (
     AgentMemory as AgentMemory,
-    accepted_notes as accepted_notes,
+    noted_in as noted_in,
 )
 from .buffer import (
     DataBuffer as DataBuffer,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hive_agents.agents.spec import AgentSpec, NodeSpec
+from hive_agents.agents.synthetic import WRITING
 from hive_agents.agents.tool import Decision, Tool
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
@@ -45,8 +46,9 @@ def _tools(before: AgentSpec, after: AgentSpec, tools: Mapping[str, Tool]) -> It
 
 def _decision(agent: AgentSpec, name: str, tool: Tool | None) -> Decision | None:
     """What the agent's rules say of a tool; None where no node has it."""
-    if name in FILE_TOOLS:  # every node has them, and "*" is not about them
-        return strictest([[rule for rule in agent.tool_policy if rule.match != "*"]], name, "allow")
+    if name in FILE_TOOLS:  # every node has them, and "*" is not about those that read
+        rules = [rule for rule in agent.tool_policy if rule.match != "*" or name in WRITING]
+        return strictest([rules], name, "allow")
     if not any(name in node.tools for node in agent.nodes):
         return None
     return strictest([agent.tool_policy], name, tool.policy if tool is not None else "ask")
