@@ -47,6 +47,9 @@ class LoopState(TypedDict, total=False):
     verdicts: list[GoalVerdict]
     iteration: int
     tool_calls: int
+    unread: int  # turns in a row that could not be read
+    overflows: int  # how often the context was too much for the model
+    room: int  # tokens that it may have since
     next: str
     after: str  # the step that comes when `waiting` is answered
     waiting: list[str]
@@ -59,9 +62,10 @@ class LoopEnd(TypedDict, total=False):
 
 WAYS = {
     "enter": ["think", "wait", "leave"],
-    "think": ["act", "judge", "leave"],
+    "think": ["think", "act", "judge", "wait", "leave"],
     "act": ["judge", "wait", "leave"],
     "judge": ["think", "wait", "leave"],
+    "leave": ["wait", "end"],
 }
 
 
@@ -93,9 +97,8 @@ def loop(node: NodeSpec) -> CompiledStateGraph[LoopState, AgentSession, LoopStat
     builder.add_node("wait", wait)
     builder.add_edge(START, "enter")
     for name, ways in WAYS.items():
-        builder.add_conditional_edges(name, next_step, ways)
-    builder.add_conditional_edges("wait", next_step, ["enter", "act", "judge"])
-    builder.add_edge("leave", END)
+        builder.add_conditional_edges(name, next_step, {way: END if way == "end" else way for way in ways})
+    builder.add_conditional_edges("wait", next_step, list(WAYS))
     return builder.compile()
 
 

@@ -160,6 +160,12 @@ class WorkerFault(HiveError, code="HIVE-422"):
     """A run, or a node of it, broke off."""
 
 
+class Outage(HiveError):
+    """A model that can't be reached now; the run that needs it waits for `pause` seconds and then asks again."""
+
+    pause: float = 0.0
+
+
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     return any(diagnostic.severity == "error" for diagnostic in diagnostics)
 

@@ -7,13 +7,14 @@ import unicodedata
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_serializer, model_validator
 
 from hive_agents.errors import Diagnostic, HiveError, closest
-from hive_agents.expressions import parse
+from hive_agents.expressions import Expression, parse
 from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from hive_agents.workspace import Workspace
@@ -28,6 +29,8 @@ Metric = Literal[
     "custom",
 ]
 MAX_PATTERN = 1_000
+CHECK_NAMES = ("result", "goal", "attempt", "tool", "args")
+CALL_NAMES = ("args",)
 
 
 def goal_type_of(given: str) -> str:
@@ -82,7 +85,11 @@ class SuccessCriterion(Format):
 class Constraint(Format):
     """What must hold: a violated hard one escalates, a soft one lowers the satisfaction by `penalty`.
 
-    `check` is a condition that is true when all is well; without one the model judges the description.
+    `check` is a condition that is true when all is well; without one the model judges the description. One that reads
+    `tool` or `args` speaks of calls of tools: a hard constraint, asked before each call and not about results.
+
+    >>> Constraint(id="small", check="tool != 'issue_refund' or args['amount'] <= 100").of_calls
+    True
     """
 
     id: Name
@@ -95,16 +102,85 @@ class Constraint(Format):
     @classmethod
     def _check_is_a_condition(cls, check: str | None) -> str | None:
         if check is not None:
-            parse(check)
+            parse(check, CHECK_NAMES)
         return check
+
+    @model_validator(mode="after")
+    def _stops_calls(self) -> Self:
+        if self.of_calls and self.constraint_type != "hard":
+            raise ValueError('a "check" that reads "tool" or "args" needs constraint_type "hard"')
+        return self
+
+    @property
+    def condition(self) -> Expression | None:
+        return None if self.check is None else parse(self.check, CHECK_NAMES)
+
+    @property
+    def of_calls(self) -> bool:
+        condition = self.condition
+        return condition is not None and (condition.uses("tool") or condition.uses("args"))
+
+
+def _is_condition(when: str | None) -> str | None:
+    if when is not None:
+        parse(when, CALL_NAMES)
+    return when
+
+
+CallCondition = Annotated[str | None, AfterValidator(_is_condition)]
+"""A condition over a call's `args`."""
+
+
+class ToolStub(Format):
+    """What a tool gives in an eval case in place of doing it: `returns`, or an `error`; only where `when` holds."""
+
+    when: CallCondition = None
+    returns: Any = None
+    error: str | None = None
+
+
+class ExpectedCall(Format):
+    """A call of `tool`, with arguments for which `when` holds."""
+
+    tool: str
+    when: CallCondition = None
+
+
+def _call(value: Any) -> Any:
+    return {"tool": value} if isinstance(value, str) else value
+
+
+AnyCall = Annotated[ExpectedCall, BeforeValidator(_call)]
+
+
+class ExpectedCalls(Format):
+    """Which calls an eval case wants: `order` one after the other, with others between them, `never`, and `asks` those
+    that only a person may let through."""
+
+    order: list[AnyCall] = []
+    never: list[AnyCall] = []
+    asks: list[AnyCall] = []
 
 
 class EvalCase(Format):
-    """An input whose result is known: `expect` gives values by key, or criteria of its own."""
+    """An input whose result is known: `expect` gives values by key, or criteria of its own.
+
+    `tools` stand in for those that have effects, or would be slow, by name. `person` is what somebody says to each call
+    that asks; without it a question fails the case. `at_most` bounds what the case may cost.
+    """
 
     id: Name
     input: Any = None
     expect: dict[str, Any] | list[SuccessCriterion]
+    tools: dict[str, ToolStub | list[ToolStub]] | None = None
+    calls: ExpectedCalls | None = None
+    person: Annotated[Literal["approve", "reject"], AnyCase] | None = None
+    at_most: dict[Literal["steps", "tokens", "usd"], Annotated[float, Field(ge=0)]] | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """A goal that was deployed before there were stubs has the hash that it had."""
+        return {name: value for name, value in dump(self).items() if value is not None or name == "input"}
 
 
 class Goal(FileFormat):

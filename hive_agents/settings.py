@@ -196,12 +196,16 @@ class Approvals(Format):
 class Agents(Format):
     context_tokens: Positive = 100_000
     spillover_chars: Positive = 30_000
+    loop_repeats: Annotated[int, Field(ge=2, le=100)] = 3
 
 
 class Runs(Format):
     max_steps: Count = 200
     max_tokens: Count = 0
     max_usd: Amount = 0.0
+    max_tool_calls: Count = 0
+    max_seconds: Amount = 0.0
+    patience_seconds: Amount = 3_600.0
     lease_seconds: Seconds = 30.0
     retention_days: Annotated[float, Field(ge=0, le=36_500)] = 90.0
 

@@ -77,10 +77,14 @@ notify = []
 [agents]
 context_tokens = 100000
 spillover_chars = 30000
+loop_repeats = 3
 [runs]
 max_steps = 200
 max_tokens = 0
 max_usd = 0.0
+max_tool_calls = 0
+max_seconds = 0.0
+patience_seconds = 3600.0
 lease_seconds = 30
 retention_days = 90
 [server]

@@ -17,14 +17,21 @@ from .deployed import (
 from .effects import (
     Effects as Effects,
 )
+from .flowchart import (
+    flowchart as flowchart,
+)
 from .goal_judge import (
     conclude as conclude,
+    lost as lost,
     results as results,
 )
 from .judges import (
     NodeContext as NodeContext,
     NodeVerdict as NodeVerdict,
     register_judge as register_judge,
+)
+from .new_agent import (
+    new_agent as new_agent,
 )
 from .node_end import (
     End as End,

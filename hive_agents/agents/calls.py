@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from hive_agents.agents import node_requests, synthetic
+from hive_agents.agents.constraints import speaking, violated
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import fingerprint
 from hive_agents.agents.node_requests import Pending
@@ -70,7 +71,10 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
         return await _delegation(work, key, arguments, loop)
     if name == synthetic.REPORT:
         return await _recorded(work, key, name, await _reported(work, key, arguments))
-    if name in FILE_TOOLS and synthetic.decision(work, name) == "ask":
+    decision = synthetic.decision(work, name, arguments) if name in FILE_TOOLS else "allow"
+    if decision == "deny":
+        return await _recorded(work, key, name, ToolResult(f"{name} did not run: the policy denies it", True))
+    if decision == "ask":
         effect: SideEffect = "write" if name in synthetic.WRITING else "read"
         parameters = synthetic.file_parameters(name)
         permitted = await _permitted(work, node_requests.tool_call(work, key, name, arguments, parameters, effect))
@@ -82,6 +86,8 @@ async def _carried_out(work: NodeWork, key: str, call: ToolCall, loop: NodeLoop)
 
 async def _permitted(work: NodeWork, filing: Filing) -> dict[str, Any] | str:
     """The arguments that a person agrees to, or why the call may not run. Raises: Pending."""
+    if await work.session.granted(filing):
+        return dict(filing.context["args"])
     request = await work.session.ask(filing)
     if not request.decided:
         raise Pending([request.id])
@@ -126,9 +132,11 @@ async def _edited(work: NodeWork, key: str, arguments: dict[str, Any], again: bo
 
 async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> Any:
     approved = False
-    if not work.tools.check(name, arguments) and work.tools.decide(name) == "ask":
+    decision = work.tools.decide(name, arguments)
+    broken = await _violated(work, key, name, arguments) if decision != "deny" else []
+    if not work.tools.check(name, arguments) and (decision == "ask" or broken):
         tool = work.tools[name]
-        filing = node_requests.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect)
+        filing = node_requests.tool_call(work, key, name, arguments, tool.parameters, tool.side_effect, broken)
         permitted = await _permitted(work, filing)
         if isinstance(permitted, str):
             return await _recorded(work, key, name, ToolResult(f"{name} did not run: {permitted}", True))
@@ -145,17 +153,35 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
             idempotency_key=f"{session.run_id}/{key}",
             again=again,
         )
+        left = session.effects.left(key, "seconds")
+        patience = TOOL_SECONDS if left is None else min(TOOL_SECONDS, left)
         try:
-            async with session.calls, asyncio.timeout(TOOL_SECONDS):
+            async with session.calls, asyncio.timeout(patience):
                 result = await work.tools.call(name, arguments, context, approved=approved)
         except TimeoutError:
-            result = ToolResult(f"{name} gave no result within {TOOL_SECONDS:g} s", True)
+            result = ToolResult(f"{name} was cut off: it gave no result within {patience:g} s", True)
         done = await asyncio.to_thread(_done, work, name, result, True)
         if context.documents:
             session.documents_read[key] = frozenset(context.documents)
         return Done(done.result | ({"documents": sorted(context.documents)} if context.documents else {}))
 
     return await work.session.effects.once(key, "tool", name, do, node=work.node.id, tool_calls=1)
+
+
+async def _violated(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> list[dict[str, str]]:
+    """The hard constraints that the call would violate, looked up once: outputs may be set before it is asked again."""
+    about = speaking(work.session.goal, work.tools[name], arguments)
+    if not about:
+        return []
+
+    async def do(_: bool) -> Done:
+        result = work.buffer.read_all("execution") | work.outputs.values
+        return Done(violated(about, result, name, arguments))
+
+    found: list[dict[str, str]] = await work.session.effects.once(
+        f"{key}/constraints", "synthetic", "constraints", do, node=work.node.id
+    )
+    return found
 
 
 async def _delegation(work: NodeWork, key: str, arguments: dict[str, Any], loop: NodeLoop) -> Any:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from hive_agents.agents.guards import Budget, BudgetSpent
+from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent
+from hive_agents.agents.guards.budget import Measure
 from hive_agents.llm import Usage
 from hive_agents.store import audit, connected, transaction
 from hive_agents.text import encodable
@@ -18,7 +20,7 @@ from hive_agents.text import encodable
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-    from hive_agents.runs import Lease
+    from hive_agents.runs import Lease, Limits
     from hive_agents.workspace import Workspace
 
 
@@ -63,6 +65,11 @@ class Effects:
         self._workspace = workspace
         self._lock = threading.Lock()
         self.budget = Budget(budget.limits, self._spent())
+        self._scopes: dict[str, Budget] = {}
+        self._reserved: dict[str, int] = {}
+        self._foreseen = self._counted = 0
+        for raised in self._raised():
+            self.budget.raise_limit(raised["measure"], raised["limit"])
 
     def find(self, key: str) -> Any:
         """The recorded result; None where there is none."""
@@ -70,6 +77,39 @@ class Effects:
             query = "SELECT result FROM effects WHERE key = ? AND status = 'done'"
             row = connection.execute(query, (self._key(key),)).fetchone()
         return None if row is None else json.loads(row[0])
+
+    def limit(self, scope: str, limits: Limits) -> None:
+        """Give a delegation a budget of its own: all effects below its key count towards it, too."""
+        if scope not in self._scopes:
+            self._scopes[scope] = Budget(limits, self._spent(scope))
+
+    def left(self, key: str, measure: Measure) -> float | None:
+        """Return what the budgets leave for the effect at `key`; None where none limits it."""
+        left = [budget.left(measure) for budget in (self.budget, *self._above(key).values())]
+        return min((one for one in left if one is not None), default=None)
+
+    def waited(self, key: str) -> float:
+        """Return for how many seconds the effect at `key` has been tried; from now on it isn't held against it."""
+        with connected(self._workspace.database) as connection, transaction(connection):
+            row = connection.execute("SELECT started_at FROM effects WHERE key = ?", (self._key(key),)).fetchone()
+            # It broke off because nothing answered, and not because its worker died.
+            connection.execute("UPDATE effects SET attempts = 0 WHERE key = ?", (self._key(key),))
+        begun = dt.datetime.fromisoformat(row[0]) if row is not None else dt.datetime.now(dt.UTC)
+        return (dt.datetime.now(dt.UTC) - begun).total_seconds()
+
+    async def raise_limit(self, measure: str, limit: float, to: float) -> None:
+        """Let the run use more of a measure than `limit`, now and whenever it is opened again."""
+        await self.note(f"BUDGET/{measure}/{limit:g}", {"measure": measure, "limit": to}, kind="budget")
+        self.budget.raise_limit(cast(Measure, measure), to)
+
+    async def note(self, key: str, value: Any, *, kind: str = "synthetic") -> str:
+        """Record a value, once; returns its key."""
+
+        async def do(_: bool) -> Done:
+            return Done(value)
+
+        await self.once(key, kind, "note", do)
+        return key
 
     def last_mark(self) -> str | None:
         """The mark of the effect that was recorded last; None where none has one."""
@@ -79,30 +119,52 @@ class Effects:
         return None if row is None else str(row[0])
 
     async def once(
-        self, key: str, kind: str, name: str, do: Do, *, node: str | None = None, steps: int = 0, tool_calls: int = 0
+        self,
+        key: str,
+        kind: str,
+        name: str,
+        do: Do,
+        *,
+        node: str | None = None,
+        steps: int = 0,
+        tool_calls: int = 0,
+        tokens: int = 0,
     ) -> Any:
         """The result of `do`, or the recorded one.
+
+        `tokens` is an estimate of what it needs, which has to fit beside what others at work need; it is
+        corrected by what models counted in place of earlier estimates.
 
         Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
         the run by now: nothing is begun, or recorded, in its stead; what `permitted` and `do` raise.
         """
         # In threads: a database that is locked for a while holds up no other run.
-        found, again = await asyncio.to_thread(self._begun, key, kind, name, node, steps, tool_calls)
+        needed = -(-tokens * self._counted // self._foreseen) if self._foreseen else tokens
+        wanted = {"steps": steps, "tool_calls": tool_calls, "tokens": needed}
+        found, again = await asyncio.to_thread(self._begun, key, kind, name, node, wanted)
         if found is not None:
             return found
         started = time.monotonic()
-        done = await do(again)
-        await asyncio.to_thread(self._end, key, done, time.monotonic() - started)
+        try:
+            done = await do(again)
+            if tokens and not done.usage.estimated:
+                self._foreseen += tokens
+                self._counted += done.usage.input_tokens + done.usage.output_tokens
+            await asyncio.to_thread(self._end, key, done, time.monotonic() - started)
+        finally:
+            self._reserved.pop(key, None)
         return done.result
 
-    def _begun(self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int) -> tuple[Any, bool]:
+    def _begun(self, key: str, kind: str, name: str, node: str | None, wanted: dict[str, int]) -> tuple[Any, bool]:
         """The recorded result, or None after it was begun; and whether it was begun before."""
         found = self.find(key)
         if found is None and self._permitted is not None:
             self._permitted()
-        return found, found is None and self._begin(key, kind, name, node, steps, tool_calls)
+        return found, found is None and self._begin(key, kind, name, node, **wanted)
 
-    def _begin(self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int) -> bool:
+    def _begin(
+        self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int, tokens: int
+    ) -> bool:
         with self._lock, connected(self._workspace.database) as connection:
             with transaction(connection):
                 self._require_lease(connection)
@@ -110,17 +172,36 @@ class Effects:
                 if connection.execute(update, (self._key(key),)).rowcount:
                     return True
                 if kind in COSTLY:
-                    self.budget.require(steps=steps, tool_calls=tool_calls)
+                    self._require(key, steps, tool_calls, tokens)
                 connection.execute(
                     "INSERT INTO effects (key, run_id, node_id, kind, name, status, steps, tool_calls, started_at)"
                     " VALUES (?, ?, ?, ?, ?, 'started', ?, ?, ?)",
                     (self._key(key), self.run_id, node, kind, name, steps, tool_calls, audit.now()),
                 )
                 update = "UPDATE runs SET node = COALESCE(NULLIF(?, 'GOAL'), node), steps = steps + ? WHERE run_id = ?"
-                connection.execute(update, (key.partition("#")[0], steps, self.run_id))
+                at = None if kind == "budget" else key.partition("#")[0]
+                connection.execute(update, (at, steps, self.run_id))
             # Before the next thread gets the lock: it asks the budget for room, too.
-            self.budget.spend(steps=steps, tool_calls=tool_calls)
+            self._reserved[key] = tokens
+            self._spend(key, steps=steps, tool_calls=tool_calls)
         return False
+
+    def _require(self, key: str, steps: int, tool_calls: int, tokens: int) -> None:
+        """Raises: BudgetExhausted of the run's budget, or of that of a delegation that the effect is a part of."""
+        needs = tokens and tokens + sum(self._reserved.values())
+        self.budget.require(steps=steps, tool_calls=tool_calls, tokens=needs)
+        for scope, budget in self._above(key).items():
+            try:
+                budget.require(steps=steps, tool_calls=tool_calls, tokens=tokens)
+            except BudgetExhausted as error:
+                raise BudgetExhausted(error.measure, str(error), scope) from None
+
+    def _spend(self, key: str, **used: Any) -> None:
+        for budget in (self.budget, *self._above(key).values()):
+            budget.spend(**used)
+
+    def _above(self, key: str) -> dict[str, Budget]:
+        return {scope: budget for scope, budget in self._scopes.items() if key.startswith(f"{scope}/")}
 
     def _end(self, key: str, done: Done, seconds: float) -> None:
         usage = done.usage
@@ -130,13 +211,14 @@ class Effects:
             with transaction(connection):
                 self._require_lease(connection)
                 connection.execute(
-                    "UPDATE effects SET status = 'done', tokens = ?, usd = ?, unpriced = ?, seconds = ?, ended_at = ?,"
-                    " result = ?, mark = ?, ended = (SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done')"
-                    " WHERE key = ?",
+                    "UPDATE effects SET status = 'done', tokens = ?, usd = ?, unpriced = ?, estimated = ?, seconds = ?,"
+                    " ended_at = ?, result = ?, mark = ?,"
+                    " ended = (SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done') WHERE key = ?",
                     (
                         tokens,
                         usage.usd,
                         not usage.priced,
+                        usage.estimated,
                         seconds,
                         audit.now(),
                         text,
@@ -147,18 +229,23 @@ class Effects:
                 )
                 update = "UPDATE runs SET tokens = tokens + ?, usd = usd + ? WHERE run_id = ?"
                 connection.execute(update, (tokens, usage.usd, self.run_id))
-            self.budget.spend(seconds=seconds, usage=usage)
+            self._spend(key, seconds=seconds, usage=usage)
 
-    def _spent(self) -> BudgetSpent:
-        query = (
-            "SELECT sum(steps), sum(tool_calls), sum(tokens), sum(usd), sum(seconds), sum(unpriced) FROM effects"
-            " WHERE run_id = ?"
-        )
+    def _spent(self, scope: str = "") -> BudgetSpent:
+        """What was spent below a key, by default by the whole run."""
+        names = list(BudgetSpent.model_fields)
+        sums = ", ".join(f"COALESCE(sum({name}), 0)" for name in names)
+        query = f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ?"
+        prefix = self._key(f"{scope}/" if scope else "")
         with connected(self._workspace.database) as connection:
-            row = [value or 0 for value in connection.execute(query, (self.run_id,)).fetchone()]
-        return BudgetSpent(
-            steps=row[0], tool_calls=row[1], tokens=row[2], usd=float(row[3]), seconds=float(row[4]), unpriced=row[5]
-        )
+            row = connection.execute(query, (self.run_id, len(prefix), prefix)).fetchone()
+        return BudgetSpent.model_validate(dict(zip(names, row, strict=True)))
+
+    def _raised(self) -> list[Any]:
+        """The limits that somebody raised."""
+        query = "SELECT result FROM effects WHERE run_id = ? AND kind = 'budget' AND status = 'done'"
+        with connected(self._workspace.database) as connection:
+            return [json.loads(row[0]) for row in connection.execute(query, (self.run_id,))]
 
     def _require_lease(self, connection: Connection) -> None:
         if self._lease is not None:

@@ -9,8 +9,9 @@ from typing import Any
 from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.node_end import End, GoalVerdict, Update, fault, spent
-from hive_agents.agents.node_requests import words_of
+from hive_agents.agents.node_requests import Pending, words_of
 from hive_agents.agents.session import AgentSession
+from hive_agents.agents.spending import more
 from hive_agents.events import EventType
 from hive_agents.goals import Goal
 from hive_agents.judging import Attempts, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
@@ -28,14 +29,18 @@ async def conclude(session: AgentSession, ends: Sequence[End], verdicts: Sequenc
     return found
 
 
-def lost(ends: Sequence[End]) -> End | None:
-    """The end that fails the run: one for which the budget left no room, whatever other branches came to."""
-    failed = [end for end in ends if end["status"] == "failed" and not end["targets"]]
+def lost(ends: Sequence[End], verdicts: Sequence[GoalVerdict] = ()) -> End | None:
+    """The end that fails the run: one for which the budget left no room, whatever other branches came to.
+
+    What came before somebody had the run tried again doesn't count.
+    """
+    since = max((verdict.get("since", 0) for verdict in verdicts), default=0)
+    failed = [end for end in ends[since:] if end["status"] == "failed" and not end["targets"]]
     return next((end for end in failed if spent(end["error"])), failed[0] if failed else None)
 
 
 async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Sequence[GoalVerdict]) -> Update:
-    failed = lost(ends)
+    failed = lost(ends, verdicts)
     if failed is not None:
         return {"outcome": {"status": "failed", "error": failed["error"]}, "asked": []}
     n = len(verdicts) + 1
@@ -43,7 +48,13 @@ async def _concluded(session: AgentSession, ends: Sequence[End], verdicts: Seque
     try:
         found = await _judged(session, key, n, ends, verdicts)
     except BudgetExhausted as error:
-        why = fault("HIVE-423", error.measure, str(error))
+        try:
+            refused = await more(session, key, None, error)
+        except Pending as pending:
+            return {"asked": pending.requests}
+        if refused is None:
+            return await _concluded(session, ends, verdicts)
+        why = fault("HIVE-423", error.measure, refused)
         return {"outcome": {"status": "failed", "error": why}, "asked": []}
     action = found["action"]
     if found.get("outage"):  # a question that no model could judge is nobody's to answer
@@ -73,6 +84,8 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         judgment = await session.court.evaluate(
             session.goal, result, context, llm=model if model is not None else every_node_accepted, attempt=n
         )
+        if judgment.outage:
+            await session.wait_out(key, judgment.reasoning)
         held = _attempts(verdicts).after(judgment)[0]
         if held.action is REPLAN and not _replanned(session, ends):
             why = f"No edge leads to a new plan. {held.reasoning}"

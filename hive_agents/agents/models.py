@@ -8,6 +8,7 @@ from typing import Any
 
 from hive_agents.agents.guards import RetryPolicy, retried
 from hive_agents.llm import Chain, ChatResult, Message, ModelError, Tool, Usage
+from hive_agents.memory import message_tokens
 
 PATIENCE = RetryPolicy(attempts=4, base=0.2, cap=5.0)
 
@@ -16,7 +17,7 @@ async def complete(chain: Chain, messages: Sequence[Message], *, schema: Mapping
     """The structured answer; `usage` is that of all tries. Raises: ModelError."""
 
     async def once() -> ChatResult:
-        return await chain.complete(messages, schema=schema)
+        return _counted_at_least(messages, await chain.complete(messages, schema=schema))
 
     return await _counted(once)
 
@@ -30,11 +31,21 @@ async def streamed(
         async with aclosing(chain.stream(messages, tools=tools)) as deltas:
             async for delta in deltas:
                 if delta.result is not None:
-                    return delta.result
+                    return _counted_at_least(messages, delta.result)
                 on_text(delta.text)
         raise ModelError("garbage", f"{chain.name} ended without an answer", usage=Usage(priced=False))
 
     return await _counted(once)
+
+
+def _counted_at_least(messages: Sequence[Message], result: ChatResult) -> ChatResult:
+    """The result with an estimate of its tokens where nobody counted any."""
+    usage = result.usage
+    if usage.priced or usage.input_tokens or usage.output_tokens:
+        return result
+    said = Message(role="assistant", content=result.text, tool_calls=result.tool_calls)
+    tokens = {"input_tokens": sum(map(message_tokens, messages)), "output_tokens": message_tokens(said)}
+    return result.model_copy(update={"usage": Usage(**tokens, priced=False, estimated=True)})
 
 
 async def _counted(once: Callable[[], Any]) -> ChatResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 EndStatus = Literal["completed", "failed"]
 
@@ -21,12 +21,16 @@ class End(TypedDict):
 
 
 class GoalVerdict(TypedDict):
-    """A judgement of the goal; `targets` are the nodes that are to do it again, `key` leads to the whole of it."""
+    """A judgement of the goal; `targets` are the nodes that are to do it again, `key` leads to the whole of it.
+
+    One of a person, who has a failed run tried again, is `again`; the ends before `since` count no more.
+    """
 
     n: int
     action: str
     targets: list[str]
     key: str
+    since: NotRequired[int]
 
 
 Update = dict[str, Any]

@@ -8,7 +8,7 @@ parent.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from hive_agents.agents import calls, node_requests
@@ -22,14 +22,20 @@ from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.progress import stuck
 from hive_agents.agents.routing import NoWay, targets
+from hive_agents.agents.spending import more
 from hive_agents.agents.synthetic import synthetic_tools
 from hive_agents.errors import HiveError, NoModel
 from hive_agents.events import EventType
-from hive_agents.llm import Message, ModelError, ToolCall
-from hive_agents.memory import Entry
+from hive_agents.llm import Message, ModelError, Tool, ToolCall
+from hive_agents.memory import Entry, estimate_tokens, message_tokens
 from hive_agents.text import cut
 
 VisitState = Mapping[str, Any]
+UNREAD = 3
+"""Turns in a row that may be unreadable, such as arguments that are no JSON, before the node fails."""
+SMALLER = 3
+"""How often a context that was too much for the model is halved."""
+
 Step = Callable[[NodeWork, VisitState], Awaitable[Update]]
 
 
@@ -68,8 +74,11 @@ async def think(work: NodeWork, state: VisitState) -> Update:
         try:
             said = await streamed(session.models("chat"), messages, tools, lambda text: _listen(work, text))
         except ModelError as error:
+            if error.outage and error.kind != "authentication":  # a refused login passes by nobody's waiting
+                await session.wait_out(f"{key}/model", str(error))
             reason = "unavailable" if error.outage else "model_error"
-            return Done({"error": str(error)[:500], "reason": reason}, error.usage)
+            failed = {"error": str(error)[:500], "reason": reason, "kind": error.kind}
+            return Done(failed | {"sent": _estimated(messages, tools)}, error.usage)
         made = [call.model_dump() for call in _named(said.tool_calls, iteration)]
         return Done({"text": said.text, "calls": made, "model": said.model, "read": read}, said.usage)
 
@@ -78,16 +87,17 @@ async def think(work: NodeWork, state: VisitState) -> Update:
             hear(work)
             read = session.store.pointer(work.conversation)["cursor"]
             # Not a part of the turn's effect: a summary counts before it is asked whether there is room for the turn.
-            messages += await turn_messages(work, key, tools)
-        found = await session.effects.once(
-            f"{key}/model", "model", session.models("chat").name, do, node=node.id, steps=1
-        )
-    except BudgetExhausted as error:
-        return await _exhausted(work, key, error)
+            messages += await turn_messages(work, key, tools, room=state.get("room"))
+        name = session.models("chat").name
+        # A script counts what it was told to, whatever it is sent.
+        needed = 0 if name.startswith("scripted:") else _estimated(messages, tools)
+        found = await session.effects.once(f"{key}/model", "model", name, do, node=node.id, steps=1, tokens=needed)
     except HiveError as error:
         if error.exit_code == 3 and not isinstance(error, NoModel):
             raise
         return _fail("prompt", error.diagnostics[0].message, error.diagnostics[0].code)
+    if "error" in found and _mendable(found, state, iteration < node.max_iterations):
+        return _mended(work, key, found, state)
     if "error" in found:
         return _fail(found.get("reason", "model_error"), f"no model answered: {found['error']}")
     made = [ToolCall.model_validate(call) for call in found["calls"]]
@@ -99,7 +109,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
     for measure in session.effects.budget.nearly():
         spent = session.effects.budget.to_json()
         await session.emit(EventType.BUDGET_WARNED, measure, node.id, measure=measure, **spent)
-    return {"iteration": iteration, "next": "act" if made else "judge"}
+    return {"iteration": iteration, "next": "act" if made else "judge", "unread": 0}
 
 
 async def act(work: NodeWork, state: VisitState) -> Update:
@@ -123,7 +133,7 @@ async def act(work: NodeWork, state: VisitState) -> Update:
         session.store.append(work.conversation, message, key=at, is_error=result.is_error, pointer=result.pointer)
     exhausted = next((one for one in found.values() if isinstance(one, BudgetExhausted)), None)
     if exhausted is not None:
-        return await _exhausted(work, key, exhausted)
+        raise exhausted
     if beyond:
         return _fail("max_tool_calls", f"{work.node.id} used up its max_tool_calls of {work.node.max_tool_calls}")
     waiting = [id for one in found.values() if isinstance(one, Pending) for id in one.requests]
@@ -141,14 +151,13 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
         if session.effects.find(f"{work.key}/complete"):
             return recorded(Found("accept", 1, "it reported that it is complete"))
         found = await verdict(work, _turn(work, key).message, iteration)
+        if found.outage:
+            await session.wait_out(f"{key}/verdict", found.feedback or "")
         done = recorded(found)
         done.result["fault"] = None if found.action in ("accept", "escalate") else stuck(work, iteration)
         return done
 
-    try:
-        found = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
-    except BudgetExhausted as error:
-        return await _exhausted(work, key, error)
+    found = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
     action, feedback = found["action"], found["feedback"]
     if found.get("outage"):  # a question that no model could judge is nobody's to answer
         return _fail("unavailable", feedback)
@@ -195,8 +204,6 @@ async def leave(work: NodeWork, state: VisitState) -> Update:
         ways = [] if spent(error) else await targets(work, "failed" if error else "completed")
     except NoWay as lost:
         error = lost.fault
-    except BudgetExhausted as exhausted:
-        error = (await _exhausted(work, work.key, exhausted))["error"]
     end = End(
         node=node.id,
         visit=work.visit,
@@ -212,7 +219,31 @@ async def leave(work: NodeWork, state: VisitState) -> Update:
     return {"ends": [end], "next": "end"}
 
 
-STEPS: dict[str, Step] = {step.__name__: step for step in (enter, think, act, judge, leave)}
+def _within_budget(step: Step) -> Step:
+    """The step, done again where its budget ran out and somebody raised it."""
+
+    async def run(work: NodeWork, state: VisitState) -> Update:
+        while True:
+            try:
+                return await step(work, state)
+            except BudgetExhausted as error:
+                if error.scope is not None:  # that of a sub-agent, which ends; its parent goes on
+                    raise
+                try:
+                    refused = await more(work.session, f"{work.key}/{state.get('iteration', 0)}", work.node.id, error)
+                except Pending as pending:
+                    return _wait(pending.requests, step.__name__)
+                if refused is None:
+                    continue
+                failed = _fail(error.measure, refused, EXHAUSTED)
+                if step is not leave:
+                    return failed
+                state = {**state, **failed}
+
+    return run
+
+
+STEPS: dict[str, Step] = {step.__name__: _within_budget(step) for step in (enter, think, act, judge, leave)}
 
 
 async def alone(work: NodeWork) -> tuple[End, int]:
@@ -275,6 +306,27 @@ async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Upda
     return _fail("rejected", f"{node.id} was not accepted: {node_requests.words_of(request)}")
 
 
+def _mendable(found: Mapping[str, Any], state: VisitState, may_go_on: bool) -> bool:
+    """Whether the model may do better when it is told, or sent less."""
+    if found.get("kind") == "overflow":
+        return may_go_on and state.get("overflows", 0) < SMALLER
+    return may_go_on and found.get("kind") in ("garbage", "truncated") and state.get("unread", 0) < UNREAD
+
+
+def _mended(work: NodeWork, key: str, found: Mapping[str, Any], state: VisitState) -> Update:
+    again: Update = {"iteration": state["iteration"] + 1, "next": "think"}
+    if found["kind"] == "overflow":
+        return again | {"overflows": state.get("overflows", 0) + 1, "room": found["sent"] // 2}
+    words = f"[Error]: your last turn could not be read, and nothing of it was done: {found['error']}. Say it again."
+    work.session.store.append(work.conversation, Message(role="user", content=words), key=f"{key}/unread")
+    return again | {"unread": state.get("unread", 0) + 1}
+
+
+def _estimated(messages: Sequence[Message], tools: Sequence[Tool]) -> int:
+    """Tokens of what is sent."""
+    return sum(map(message_tokens, messages)) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
+
+
 def _listen(work: NodeWork, text: str) -> None:
     if work.session.on_text is not None:
         work.session.on_text(work.node.id, text)
@@ -291,12 +343,6 @@ def _named(made: list[ToolCall], iteration: int) -> list[ToolCall]:
     ids = [call.id for call in made]
     sound = all(ids) and len(set(ids)) == len(ids)
     return made if sound else [call.model_copy(update={"id": f"c{iteration}_{n}"}) for n, call in enumerate(made)]
-
-
-async def _exhausted(work: NodeWork, key: str, error: BudgetExhausted) -> Update:
-    budget = work.session.effects.budget.to_json()
-    await work.session.emit(EventType.BUDGET_EXHAUSTED, key, work.node.id, measure=error.measure, **budget)
-    return _fail(error.measure, str(error), EXHAUSTED)
 
 
 def _fail(reason: str, message: str, code: str = "HIVE-422") -> Update:

@@ -41,15 +41,21 @@ def missed(work: NodeWork, read: int) -> str:
     return "\n\n".join(entry.message.content for entry in late)
 
 
-async def turn_messages(work: NodeWork, key: str, tools: Sequence[llm.Tool]) -> list[Message]:
+async def turn_messages(
+    work: NodeWork, key: str, tools: Sequence[llm.Tool], *, room: int | None = None
+) -> list[Message]:
     """The system prompt and the conversation, which is compacted first where it is too long.
+
+    `room` is what a model can be sent whose context holds less than the settings say.
 
     Raises: HIVE-105 where the prompt leaves no room, and what is wrong with the prompt.
     """
     store, prompt, view = work.session.store, work.prompt(), work.view()
     size = estimate_tokens(prompt) + sum(estimate_tokens(tool.model_dump_json()) for tool in tools)
     summarise = summariser(work, f"{key}/summary") if not view.hidden else _unsaid
-    await compact(store, work.conversation, work.files, prompt_tokens=size, summarise=summarise)
+    if room is not None:
+        room = max(room, 2 * size)  # nothing helps where the prompt alone is too long
+    await compact(store, work.conversation, work.files, context_tokens=room, prompt_tokens=size, summarise=summarise)
     withheld = view.withheld_from_model(work.conversation)
     shown = store.view(work.conversation, withheld=withheld, notice=WITHHELD)
     return [Message(role="system", content=prompt), *shown]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,16 +21,27 @@ class Pending(Exception):
 
 
 def tool_call(
-    work: NodeWork, key: str, name: str, arguments: Mapping[str, Any], parameters: Mapping[str, Any], effect: SideEffect
+    work: NodeWork,
+    key: str,
+    name: str,
+    arguments: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    effect: SideEffect,
+    constraints: Sequence[Mapping[str, str]] = (),
 ) -> Filing:
-    """May this tool be called so? An edit changes the arguments, as the tool's `parameters` allow."""
-    policy = [rule.model_dump() for rule in work.agent.tool_policy]
+    """May this tool be called so? An edit changes the arguments, as the tool's `parameters` allow.
+
+    `constraints` are those of the goal that the call would violate.
+    """
+    policy = [rule.model_dump(exclude_none=True) for rule in work.agent.tool_policy]
     context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "policy": policy}
+    if constraints:
+        context["constraints"] = list(constraints)
     fields: dict[str, Any] = _asked(work, key) | {
         "kind": "tool_call",
         "title": f"{work.agent.id} wants to call {name}",
         "context": context,
-        "risk": "low" if effect == "read" else "medium",
+        "risk": "high" if constraints else "low" if effect == "read" else "medium",
     }
     try:
         return Filing(**fields, allowed_decisions=["approve", "edit", "reject"], args_schema=dict(parameters))

@@ -13,11 +13,12 @@ from hive_agents.agents.effects import Effects
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing
+from hive_agents.errors import Outage
 from hive_agents.events import Event, EventType, Publish, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment
 from hive_agents.llm import Chain, Role
-from hive_agents.memory import AgentMemory, ConversationStore, DataBuffer, accepted_notes, run_folder
+from hive_agents.memory import AcceptedNotes, AgentMemory, ConversationStore, DataBuffer, run_folder
 from hive_agents.runs import RunStore
 from hive_agents.store import documents_read
 from hive_agents.text import encodable
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 PARALLEL_CALLS = 8
 PARALLEL_SUB_AGENTS = 4
+FIRST_PAUSE, LONGEST_PAUSE = 2.0, 300.0
+"""Seconds that a run waits for a model; the pause grows with the time that it has waited."""
 
 
 class Court(Protocol):
@@ -60,6 +63,8 @@ class AgentSession:
     publish: Publish
     standing: Standing | None = None
     on_text: Callable[[str, str], object] | None = None
+    patience: float = 0.0
+    """Seconds for which the run waits for a model that can't be reached; 0 fails it."""
     calls: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_CALLS))
     summaries: asyncio.Lock = field(default_factory=asyncio.Lock)
     delegations: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PARALLEL_SUB_AGENTS))
@@ -101,7 +106,7 @@ class AgentSession:
         if adapt == "run":
             return ""
         of = self.user if adapt == "user" else f"thread:{self.thread_id}"
-        return accepted_notes(self.workspace, tenant=self.tenant, agent_id=self.agent.id, of=of)
+        return AcceptedNotes(self.workspace, tenant=self.tenant, agent_id=self.agent.id, of=of).text()
 
     @cached_property
     def documents_read(self) -> dict[str, frozenset[str]]:
@@ -123,16 +128,34 @@ class AgentSession:
 
     async def ask(self, filing: Filing) -> ApprovalRequest:
         """The request that a filing became, pending or answered; filed once."""
-        store = ApprovalStore(self.workspace)
-        filing = filing.model_copy(update={"run_id": self.run_id, "thread_id": self.thread_id, "tenant": self.tenant})
+        store, filing = ApprovalStore(self.workspace), self._filed(filing)
         request = store.get((await asyncio.to_thread(store.file, filing)).id)
         await self.emit(
             EventType.APPROVAL_REQUESTED, request.id, approval_id=request.id, kind=request.kind, title=request.title
         )
         return request
 
+    async def granted(self, filing: Filing) -> bool:
+        """Whether a person let such a call through for the rest of the run."""
+        store = ApprovalStore(self.workspace)
+        return await asyncio.to_thread(store.granted, self._filed(filing)) is not None
+
+    def _filed(self, filing: Filing) -> Filing:
+        of_run = {"run_id": self.run_id, "thread_id": self.thread_id, "tenant": self.tenant}
+        return filing.model_copy(update=of_run)
+
     def request(self, id: str) -> ApprovalRequest:
         return ApprovalStore(self.workspace).get(id)
+
+    async def wait_out(self, key: str, why: str) -> None:
+        """Raises: Outage while the run has patience left with the effect at `key`, each time for a longer pause."""
+        if not self.patience:
+            return
+        waited = await asyncio.to_thread(self.effects.waited, key)
+        if waited < self.patience:
+            outage = Outage.of("HIVE-422", f"no model answers: {why}"[:500], fix="see `hive models test`", exit_code=3)
+            outage.pause = min(max(FIRST_PAUSE, waited), LONGEST_PAUSE, self.patience - waited)
+            raise outage
 
     def withdraw(self, why: str) -> None:
         """Close the run's requests that nobody needs to answer any more."""

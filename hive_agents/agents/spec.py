@@ -13,6 +13,7 @@ from hive_agents.errors import HiveError, closest
 from hive_agents.expressions import parse
 from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
 from hive_agents.judging import CapabilityLevel
+from hive_agents.runs import Limits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,7 +144,9 @@ class AgentSpec(FileFormat):
     `identity` says in every prompt who the agent is: a text, or a file as `NodeSpec.system_prompt`. `goal` is the id
     of a goal; `mode` says whether one conversation goes on through all nodes or each node has its own; `model`
     replaces that of the settings. Before a node of `pause_nodes` the run pauses. A tool that no rule of `tool_policy`
-    matches is asked about. Without `memory` it keeps no notes.
+    matches is asked about. Without `memory` it keeps no notes. `budget` is what one run of it, or one
+    task that is delegated to it, may use up. `loop_repeats` says how many equal turns are a loop; None: as
+    the settings have it.
 
     >>> agent = AgentSpec(id="greeter", goal="greet", entry="hello",
     ...                   nodes=[NodeSpec(id="hello", system_prompt="Say hello.", output_keys=["greeting"])])
@@ -163,6 +166,8 @@ class AgentSpec(FileFormat):
     tool_policy: list[ToolRule] = []
     model: str | None = None
     memory: MemorySpec | None = None
+    budget: Limits | None = None
+    loop_repeats: Annotated[int, Field(ge=2, le=100)] | None = None
     capability: Annotated[CapabilityLevel, BeforeValidator(_level)] = CapabilityLevel.CAN_HANDLE
 
     def node(self, id: str) -> NodeSpec:

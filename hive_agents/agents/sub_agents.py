@@ -39,6 +39,8 @@ async def delegated(
     found: dict[str, Any] = {"agent": name, "status": "failed", "outputs": {}, "error": None, "iterations": 0}
     try:
         agent = find_sub_agent(session.workspace, session.agent, name)
+        if agent.budget is not None:
+            session.effects.limit(key, agent.budget)
         async with asyncio.timeout(SECONDS):
             found |= await _worked(work, key, agent, task, inputs, loop)
     except (Pending, asyncio.CancelledError):
@@ -48,7 +50,7 @@ async def delegated(
             raise
         found["error"] = error.diagnostics[0].message
     except BudgetExhausted as error:
-        exhausted, found["error"] = error, str(error)
+        exhausted, found["error"] = error if error.scope != key else None, str(error)
     except TimeoutError:
         found["error"] = f"cut after {SECONDS:g} s"
     except Exception as error:

@@ -99,13 +99,15 @@ def edit(work: NodeWork, filename: str, old: str, new: str, *, plan: Mapping[str
     return ToolResult(f"{filename} is changed.")
 
 
-def decision(work: NodeWork, name: str) -> ToolDecision:
-    """A run's own files are the node's to use, unless a rule names them; "*" is about the registry's tools.
+def decision(work: NodeWork, name: str, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
+    """A run's own files are the node's to read, unless a rule names them, and to write unless any rule says otherwise.
 
     For a sub-agent the rules of the agent that delegated hold too.
     """
-    policies = (work.agent.tool_policy, work.session.agent.tool_policy)
-    return strictest([[rule for rule in policy if rule.match != "*"] for policy in policies], name, "allow")
+    policies = [work.agent.tool_policy, work.session.agent.tool_policy]
+    if name not in WRITING:  # where results were put that are too long: "*" is about the registry's tools
+        policies = [[rule for rule in policy if rule.match != "*"] for policy in policies]
+    return strictest(policies, name, "allow", arguments)
 
 
 def file_parameters(name: str) -> dict[str, Any]:

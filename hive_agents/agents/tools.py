@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from hive_agents import credentials, llm
 from hive_agents.agents.guards.retries import RetryPolicy, retried
 from hive_agents.agents.tool import Tool, ToolContext, ToolDecision, as_result, make_tool
-from hive_agents.approvals import ToolRule
+from hive_agents.approvals import ToolPolicy, ToolRule
 from hive_agents.credentials import Secret, redacted
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.llm import faults
@@ -66,12 +65,13 @@ class Tools:
         policies = self._policies if policy is None else (*self._policies, tuple(policy))
         return Tools(chosen, policies, sub_agent=self._sub_agent or sub_agent)
 
-    def decide(self, name: str) -> ToolDecision:
+    def decide(self, name: str, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
         """Whether a call is allowed, needs a person, or is denied; a tool that isn't here is denied.
 
-        Where a policy has no rule for it the tool's own decides.
+        Where a policy has no rule for it the tool's own decides. Without arguments it is the mildest that any call of
+        the tool may get.
         """
-        return strictest(self._policies, name, self._tools[name].policy) if name in self else "deny"
+        return strictest(self._policies, name, self._tools[name].policy, arguments) if name in self else "deny"
 
     def for_model(self) -> list[llm.Tool]:
         """What a model is offered: every tool here that isn't denied."""
@@ -114,7 +114,7 @@ class Tools:
         wrong = self.check(name, arguments)
         if wrong:
             return _error(name, "; ".join(wrong[:5]) + _hint(name, self.names))
-        decision = self.decide(name)
+        decision = self.decide(name, arguments)
         if decision == "deny" or (decision == "ask" and not approved):
             return _error(name, "the policy denies it" if decision == "deny" else "a person has to approve it first")
         tool = self._tools[name]
@@ -184,9 +184,11 @@ class ToolRegistry(Tools):
         return frozenset(name for name, tool in self._tools.items() if tool.sub_agents_only)
 
 
-def strictest(policies: Iterable[Sequence[ToolRule]], name: str, own: ToolDecision) -> ToolDecision:
+def strictest(
+    policies: Iterable[Sequence[ToolRule]], name: str, own: ToolDecision, arguments: Mapping[str, Any] | None = None
+) -> ToolDecision:
     """In each policy the first rule that matches decides, without one `own`; the strictest of them all holds."""
-    said = (next((rule.decision for rule in policy if fnmatchcase(name, rule.match)), own) for policy in policies)
+    said = (ToolPolicy(policy, otherwise=own).decide(name, arguments) for policy in policies)
     return max(said, key=_STRICT.index, default=own)
 
 

@@ -25,6 +25,7 @@ from .request import (
     Filing as Filing,
     Status as Status,
     Verb as Verb,
+    batch_hash as batch_hash,
 )
 from .store import (
     ApprovalStore as ApprovalStore,

@@ -9,8 +9,8 @@ from hive_agents.approvals.notify import Occasion
 from hive_agents.approvals.request import RESULT, ApprovalRequest, Decision
 
 
-def effect(request: ApprovalRequest, decision: Decision) -> dict[str, Any]:
-    """What a decision changes."""
+def effect(request: ApprovalRequest, decision: Decision, *, for_run: bool = False) -> dict[str, Any]:
+    """What a decision changes; with `for_run` it holds for the same call in the rest of the run, too."""
     changes: dict[str, Any] = {"decisions": [one.model_dump() for one in [*request.decisions, decision]]}
     if decision.args is not None:
         changes |= content(request, request.context | {"args": decision.args})
@@ -20,6 +20,9 @@ def effect(request: ApprovalRequest, decision: Decision) -> dict[str, Any]:
     if agreed >= request.approvers.min:
         edited = decision.verb == "edit" or any(one.verb == "edit" for one in request.approvals)
         changes["status"] = "edited" if edited else "approved"
+        if for_run:
+            agreed_to = request.model_copy(update={"context": changes.get("context", request.context)})
+            changes["grant"] = agreed_to.call_hash
     return changes
 
 

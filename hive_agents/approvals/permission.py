@@ -54,6 +54,14 @@ def require_permitted(
         raise refused("HIVE-414", f"{by} agreed to {request.id} before", "other people's approvals are missing")
 
 
+def require_grantable(request: ApprovalRequest, verb: Verb) -> None:
+    """Raises: HIVE-415 for an answer that can't hold for the rest of a run."""
+    if request.kind != "tool_call" or request.run_id is None or verb not in ("approve", "edit"):
+        raise refused("HIVE-415", f"{request.id} can't be granted for a run", "that is for calls of tools only")
+    if request.approvers.min > 1:
+        raise refused("HIVE-415", f"{request.id} needs several people", "each call of it is decided by all of them")
+
+
 def require_current(request: ApprovalRequest, version: int | None, content_hash: str | None) -> None:
     """Raises: HIVE-416 where the content is not the one that was read."""
     if version not in (None, request.version) or content_hash not in (None, request.content_hash):

@@ -2,20 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import field_validator
+
+from hive_agents.expressions import ExpressionError, parse
 from hive_agents.files import AnyCase, Format
 
-ToolDecision = Annotated[Literal["allow", "ask", "deny"], AnyCase]
+ToolDecision = Literal["allow", "ask", "deny"]
+STRICTER: Sequence[ToolDecision] = ("allow", "ask", "deny")
+NAMES = ("args", "tool")
+"""What a rule's condition may look at."""
 
 
 class ToolRule(Format):
-    """`match` is a glob over a tool's name: `*`, `?`, `[…]`."""
+    """`match` is a glob over a tool's name: `*`, `?`, `[…]`.
+
+    With `when`, a condition over `args` and `tool`, the rule matches only calls for which it is true; a call for which
+    it can't be told is asked about, or denied where the rule denies.
+
+    >>> rule = ToolRule(match="issue_refund", when="args['amount'] > 50", decision="ask")
+    >>> [rule.of("issue_refund", {"amount": amount}) for amount in (51, 50, "a lot")]
+    ['ask', None, 'ask']
+    """
 
     match: str
-    decision: ToolDecision
+    when: str | None = None
+    decision: Annotated[ToolDecision, AnyCase]
+
+    @field_validator("when")
+    @classmethod
+    def _parses(cls, when: str | None) -> str | None:
+        if when is not None:
+            parse(when, NAMES)
+        return when
+
+    def of(self, tool: str, arguments: Mapping[str, Any]) -> ToolDecision | None:
+        """Return what the rule says of a call; None where it doesn't match."""
+        if not fnmatchcase(tool, self.match):
+            return None
+        if self.when is None:
+            return self.decision
+        try:
+            holds = bool(parse(self.when, NAMES).evaluate({"args": dict(arguments), "tool": tool}))
+        except ExpressionError:
+            return max(self.decision, "ask", key=STRICTER.index)
+        return self.decision if holds else None
 
 
 class ToolPolicy:
@@ -26,8 +60,21 @@ class ToolPolicy:
     ['allow', 'deny', 'ask']
     """
 
-    def __init__(self, rules: Iterable[ToolRule] = ()) -> None:
+    def __init__(self, rules: Iterable[ToolRule] = (), *, otherwise: ToolDecision = "ask") -> None:
         self.rules = tuple(rules)
+        self.otherwise: ToolDecision = otherwise
 
-    def decide(self, tool: str) -> Literal["allow", "ask", "deny"]:
-        return next((rule.decision for rule in self.rules if fnmatchcase(tool, rule.match)), "ask")
+    def decide(self, tool: str, arguments: Mapping[str, Any] | None = None) -> ToolDecision:
+        """Return what holds for a call; without `arguments` the mildest that any call of the tool may get."""
+        if arguments is None:
+            return min(self._possible(tool), key=STRICTER.index)
+        said = (rule.of(tool, arguments) for rule in self.rules)
+        return next((decision for decision in said if decision is not None), self.otherwise)
+
+    def _possible(self, tool: str) -> Iterator[ToolDecision]:
+        for rule in self.rules:
+            if fnmatchcase(tool, rule.match):
+                yield rule.decision
+                if rule.when is None:
+                    return
+        yield self.otherwise

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
@@ -122,21 +122,27 @@ class Filing(Format):
         return any(same_person(name, one) for one in (self.requester, self.on_behalf_of) if one is not None)
 
     @property
+    def call_hash(self) -> str:
+        """The identity of a tool's call: who calls what with which arguments, under which rules, from any node."""
+        context = {name: value for name, value in self.context.items() if name != "node"}
+        return _digest([self.kind, self.tenant, self.requester, self.run_id, context, self.args_schema])
+
+    @property
     def hash(self) -> str:
         """The identity of what would be approved, and by whom it may be."""
         names = ("kind", "title", "requester", "tenant", "context", "signals", "diff", "risk", "allowed_decisions")
         value = self.model_dump(mode="json", include={*names, "args_schema", "approvers", "run_id", "thread_id"})
         if self.on_behalf_of is not None:
             value["on_behalf_of"] = self.on_behalf_of
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return _digest(value)
 
 
 class ApprovalRequest(Filing):
     """A filing in the store. `step` counts its entries in the audit log; `outcome` says what its decision did.
 
-    `version` grows with every change of the content; `due_at` and `remind_at` are null where nothing is due;
-    `note` says why it was superseded.
+    `grant` is the `call_hash` of the calls that its approval lets through for the rest of its run. `version`
+    grows with every change of the content; `due_at` and `remind_at` are null where nothing is due; `note` says why it
+    was superseded.
     """
 
     id: str
@@ -151,6 +157,7 @@ class ApprovalRequest(Filing):
     escalations: int = 0
     step: int = 1
     note: str | None = None
+    grant: str | None = None
     outcome: dict[str, Any] | None = None
 
     @property
@@ -197,6 +204,16 @@ def needs_four_eyes(filing: Filing) -> bool:
     file = context.get("file") or ""
     parts = re.split(r"[\\/]", _folded(file))
     return bool(context.get("golden")) or not isinstance(file, str) or GOLDEN in map(_folded, parts)
+
+
+def batch_hash(requests: Iterable[ApprovalRequest]) -> str:
+    """Return the identity of several requests as they are now: another content, or one more, is another batch."""
+    return _digest(sorted([one.id, one.content_hash] for one in requests))
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _folded(text: Any) -> str:

@@ -15,7 +15,14 @@ from hive_agents.approvals.answers import Recheck, edited_args, repeats
 from hive_agents.approvals.changes import content, effect, later, overdue
 from hive_agents.approvals.inbox import Inbox, inbox
 from hive_agents.approvals.notify import Occasion, notify
-from hive_agents.approvals.permission import refused, require_current, require_known, require_open, require_permitted
+from hive_agents.approvals.permission import (
+    refused,
+    require_current,
+    require_grantable,
+    require_known,
+    require_open,
+    require_permitted,
+)
 from hive_agents.approvals.request import (
     ApprovalRequest,
     Decision,
@@ -96,6 +103,16 @@ class ApprovalStore:
             and (rule_id is None or request.context.get("rule_id") == rule_id)
         ]
 
+    def batch(self, run_id: str) -> Sequence[ApprovalRequest]:
+        """Return the pending tool calls of a run in the order of its turns; `batch_hash` names them as they are now."""
+        pending = [one for one in self.list("pending") if one.kind == "tool_call" and one.run_id == run_id]
+        return sorted(pending, key=lambda one: (len(one.idempotency_key or ""), one.idempotency_key or ""))
+
+    def granted(self, filing: Filing) -> str | None:
+        """Return the id of the approval that lets such a call through for the rest of its run; None without one."""
+        found = (one for one in self.list() if one.grant is not None and one.run_id == filing.run_id)
+        return next((one.id for one in found if one.grant == filing.call_hash), None)
+
     def damaged(self) -> dict[str, Diagnostic]:
         """What is wrong with requests that were altered outside the store, by their ids: HIVE-413 each."""
         return self._inbox().damaged
@@ -128,13 +145,15 @@ class ApprovalStore:
         patch: Any = None,
         version: int | None = None,
         content_hash: str | None = None,
+        for_run: bool = False,
         check: Callable[[ApprovalRequest], None] | None = None,
     ) -> ApprovalRequest:
         """Answer a request; the same answer by the same person again changes nothing.
 
         With several approvers it stays pending until the last of them. `tenant` is where a token's person belongs,
         None for a local name, which belongs to none. `version` or `content_hash` name the
-        content that was read. `check` is called before an answer that is allowed counts, and raises to refuse it.
+        content that was read. With `for_run` the same call may be made again in its run without asking.
+        `check` is called before an answer that is allowed counts, and raises to refuse it.
         Raises: HIVE-414 decided otherwise, by somebody else or too late, HIVE-415 not
         allowed, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid.
         """
@@ -143,6 +162,8 @@ class ApprovalStore:
         require_known(seen, *who, require_token=self.settings.require_token)
         if repeats(seen, verb, by, message, patch):
             return seen
+        if for_run:
+            require_grantable(seen, verb)
         self._require(seen, verb, who, version, content_hash)
         if verb == "respond" and not message:
             raise HiveError.of("HIVE-409", "a response needs a text", fix='add --message "…"')
@@ -164,7 +185,7 @@ class ApprovalStore:
                 message=message,
                 args=args,
             )
-            decided = self._write(connection, "decided", request, effect(request, decision))
+            decided = self._write(connection, "decided", request, effect(request, decision, for_run=for_run))
         if decided.decided:
             self._tell("decided", decided)
         return decided

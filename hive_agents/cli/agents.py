@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli import agents_versions
+from hive_agents.cli import agents_memory, agents_versions
 from hive_agents.cli.agents_versions import AgentArgument, require_known
-from hive_agents.cli.surface import Surface, count, with_surface
+from hive_agents.cli.surface import WHO_ASKS, Surface, count, with_surface
+from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from hive_agents.agents import AgentSpec
     from hive_agents.errors import Diagnostic
     from hive_agents.workspace import Workspace
@@ -24,6 +28,7 @@ for _command in (
     agents_versions.align,
 ):
     app.command()(_command)
+app.add_typer(agents_memory.app, name="memory")
 
 
 @app.command("list")
@@ -98,6 +103,82 @@ def validate(surface: Surface, agent: AgentArgument) -> None:
     value = {"ok": ok, "diagnostics": [one.to_json() for one in found]}
     surface.show(value, f"{agent}: {'no errors' if ok else 'not valid'}")
     raise typer.Exit(0 if ok else 1)
+
+
+@app.command("eval")
+@with_surface(as_user=WHO_ASKS)
+def eval_(
+    surface: Surface,
+    agent: AgentArgument,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, max=100, help="How often each case is tried.")] = 1,
+) -> None:
+    """Run an agent on its goal's eval cases, with their stubs in place of tools that have effects."""
+    from hive_agents.agents import bundled_tools
+    from hive_agents.runtime import Stage, evaluate_agent
+
+    place = surface.workspace
+    require_known(place, agent)
+    with surface.progress() as progress:
+        stage = Stage(place, bundled_tools(place), agents_versions.reader_of(surface.asker), progress=progress)
+        cases = evaluate_agent(stage, agent, repeats=repeats)
+    rows = [case.to_json() for case in cases]
+    passed = sum(case.passed == repeats for case in cases)
+    totals = {"tokens": sum(row["tokens"] for row in rows), "usd": sum(row["usd"] for row in rows)}
+    flaky = [case.id for case in cases if case.flaky]
+    value = {"agent": agent, "repeats": repeats, "passed": passed, "of": len(cases), "flaky": flaky, **totals}
+    told = f"{passed} of {count(len(cases), 'case')} passed"
+    told += f", {len(flaky)} only sometimes" if flaky else ""
+    told += f"; {totals['tokens']:,} tokens, ${totals['usd']:.4f}"
+    surface.show(value | {"cases": rows}, _case_table(rows), told if cases else "its goal has no eval_cases")
+    raise typer.Exit(0 if passed == len(cases) else 1)
+
+
+def _case_table(rows: list[dict[str, Any]]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+    for name in ("case", "passed", "tokens", "usd"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("why not", overflow="fold")
+    for row in rows:
+        style = "green" if row["passed"] == row["runs"] else "yellow" if row["flaky"] else "red"
+        cells = (
+            row["id"],
+            f"{row['passed']}/{row['runs']}",
+            f"{row['tokens']:,}",
+            f"{row['usd']:.4f}",
+            row["why"] or "",
+        )
+        table.add_row(*map(safe_line, cells), style=style)
+    return table
+
+
+@app.command("new")
+@with_surface()
+def new(surface: Surface, name: Annotated[str, typer.Argument(help="What it is called: a-z, 0-9, . _ -")]) -> None:
+    """Write an agent to begin with: its goal, an eval case with stubs, and a script that stands in for a model."""
+    from hive_agents.agents import load_agent, new_agent
+    from hive_agents.goals import load_goal
+
+    place = surface.workspace
+    files = new_agent(place, name)
+    given = json.dumps(load_goal(place, load_agent(place, name).goal).eval_cases[0].input)
+    steps = [f"hive agents validate {name}", f"hive agents eval {name}", f"hive run {name} --input '{given}'"]
+    told = f'then take out "model" in agents/{name}.json: the models of hive.toml work for it'
+    value = {"agent": name, "files": files, "next": steps}
+    surface.show(value, *(f"wrote {file}" for file in files), *(f"try: {step}" for step in steps), told)
+
+
+@app.command("graph")
+@with_surface()
+def graph(surface: Surface, agent: AgentArgument) -> None:
+    """Draw an agent as a Mermaid flowchart, which most Markdown viewers show."""
+    from hive_agents.agents import flowchart, serving_agent
+
+    require_known(surface.workspace, agent)
+    spec, _ = serving_agent(surface.workspace, agent)
+    drawn = flowchart(spec)
+    surface.show({"agent": agent, "mermaid": drawn}, *drawn.splitlines())
 
 
 def _serving(place: Workspace, id: str) -> tuple[AgentSpec | None, bool, list[Diagnostic]]:

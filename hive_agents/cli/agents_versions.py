@@ -82,7 +82,7 @@ def deploy(
             by=by,
             version=version,
             reason=reason,
-            principal=_reader(surface.asker),
+            principal=reader_of(surface.asker),
             progress=progress,
         )
     surface.show(outcome.to_json(), *_parts(agent, outcome))
@@ -185,7 +185,7 @@ def _asker(asker: Asker) -> str:
     return by
 
 
-def _reader(asker: Asker) -> Principal | None:
+def reader_of(asker: Asker) -> Principal | None:
     """For whom the cases are rehearsed; one who may ask for a deployment need not be a reader of documents."""
     from contextlib import suppress
 

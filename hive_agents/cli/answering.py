@@ -13,14 +13,19 @@ from hive_agents.cli.surface import Surface
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
-    from hive_agents.approvals import Verb
+    from collections.abc import Sequence
+
+    from hive_agents.approvals import ApprovalRequest, Verb
     from hive_agents.workspace import Workspace
 
 
-def give_answer(surface: Surface, requests: list[str], rule: str | None, verb: Verb, **answer: Any) -> None:
-    """Decide `requests`, and whatever is pending for `rule`; with several, each for itself.
+def give_answer(
+    surface: Surface, requests: list[str], rule: str | None, verb: Verb, batch: str | None = None, **answer: Any
+) -> None:
+    """Decide `requests`, whatever is pending for `rule`, and the calls of `batch`; with several, each for itself.
 
-    Raises: HIVE-409 without a request, for a single one as `runtime.decisions.decide`.
+    Raises: HIVE-409 without a request, HIVE-416 where the batch isn't what was reviewed, for a single request as
+    `runtime.decisions.decide`.
     """
     from hive_agents.approvals import ApprovalStore
     from hive_agents.errors import HiveError
@@ -29,8 +34,10 @@ def give_answer(surface: Surface, requests: list[str], rule: str | None, verb: V
     answer |= asdict(surface.asker.decider())
     if rule is not None:
         requests = [*requests, *(one.id for one in reversed(ApprovalStore(place).list("pending", rule)))]
-    elif not requests:
-        raise HiveError.of("HIVE-409", "no request is named", fix="give an ID, or --rule RULE")
+    if batch is not None:
+        requests = [*requests, *_reviewed(place, batch)]
+    if not requests and rule is None:
+        raise HiveError.of("HIVE-409", "no request is named", fix="give an ID, --rule RULE, or --batch BATCH")
     if len(requests) == 1:
         surface.show(*_decided(place, requests[0], verb, answer))
         return
@@ -46,6 +53,24 @@ def give_answer(surface: Surface, requests: list[str], rule: str | None, verb: V
         lines.append(line)
     surface.show({"items": items}, *(lines or [safe_line(f"nothing is pending for {rule}")]))
     raise typer.Exit(code)
+
+
+def batch_name(run_id: str, requests: Sequence[ApprovalRequest]) -> str:
+    """What `--batch` takes: the run, and the identity of its calls as they were shown."""
+    from hive_agents.approvals import batch_hash
+
+    return f"{run_id}:{batch_hash(requests)[:24]}"
+
+
+def _reviewed(place: Workspace, batch: str) -> list[str]:
+    from hive_agents.approvals import ApprovalStore, refused
+
+    run_id = batch.partition(":")[0]
+    pending = ApprovalStore(place).batch(run_id)
+    if not pending or batch_name(run_id, pending) != batch:
+        why = f"the calls of {safe_line(run_id)} that wait are not those that were reviewed"
+        raise refused("HIVE-416", why, f"read them again: hive approvals review {safe_line(run_id)}")
+    return [one.id for one in pending]
 
 
 def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any]) -> tuple[dict[str, Any], str]:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from hive_agents.cli.answering import give_answer, read_patch
+from hive_agents.cli.answering import batch_name, give_answer, read_patch
 from hive_agents.cli.surface import Surface, styled, with_surface
 from hive_agents.text import safe_line
 
@@ -24,6 +25,12 @@ VersionOption = Annotated[
     int | None, typer.Option("--version", min=1, help="The version that was read; a newer one is not decided.")
 ]
 RuleOption = Annotated[str | None, typer.Option("--rule", metavar="RULE", help="All that are pending for one rule.")]
+BatchOption = Annotated[
+    str | None, typer.Option("--batch", metavar="BATCH", help="The calls that `hive approvals review RUN` showed.")
+]
+ForRunOption = Annotated[
+    bool, typer.Option("--for-run", help="Let this very call through, with these arguments, for the rest of its run.")
+]
 STYLES = {"pending": "yellow", "approved": "green", "edited": "green", "rejected": "red", "expired": "red"}
 
 
@@ -105,16 +112,44 @@ def show(surface: Surface, request: IdArgument) -> None:
 
 
 @app.command()
+@with_surface()
+def review(
+    surface: Surface,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run that waits for answers about its tools.")],
+) -> None:
+    """All calls of tools that a run waits to make, and how to decide just these at once."""
+    from hive_agents.approvals import ApprovalStore, RequestReader
+
+    place = surface.workspace
+    reader = RequestReader(place, surface.asker)
+    every = ApprovalStore(place).batch(run)
+    shown = [reader.shown(one) for one in every if reader.may_read(one)]
+    batch = batch_name(run, every) if every and len(shown) == len(every) else None
+    items = [
+        one.summary()
+        | {"tool": one.context.get("tool"), "args": one.context.get("args"), "node": one.context.get("node")}
+        for one in shown
+    ]
+    lines = [f"{one['id']}  {one['tool']}  {json.dumps(one['args'], ensure_ascii=False)}" for one in items]
+    told = f"decide these {len(items)} as they are: hive approvals approve --batch {batch}"
+    lines += [told] if batch else [f"no call of {run} waits that you may decide"]
+    surface.show({"run_id": run, "batch": batch, "items": items}, *map(safe_line, lines))
+
+
+@app.command()
 @with_surface(as_user=WHO_DECIDES, before="reason")
 def approve(
     surface: Surface,
     requests: IdsArgument = None,
     rule: RuleOption = None,
+    batch: BatchOption = None,
+    for_run: ForRunOption = False,
     reason: ReasonOption = None,
     version: VersionOption = None,
 ) -> None:
     """Agree: a deployment is made, a run that waits goes on."""
-    give_answer(surface, requests or [], rule, "approve", reason=reason, version=version)
+    answer = {"reason": reason, "version": version, "for_run": for_run}
+    give_answer(surface, requests or [], rule, "approve", batch, **answer)
 
 
 @app.command()
@@ -123,11 +158,12 @@ def reject(
     surface: Surface,
     requests: IdsArgument = None,
     rule: RuleOption = None,
+    batch: BatchOption = None,
     reason: ReasonOption = None,
     version: VersionOption = None,
 ) -> None:
     """Refuse."""
-    give_answer(surface, requests or [], rule, "reject", reason=reason, version=version)
+    give_answer(surface, requests or [], rule, "reject", batch, reason=reason, version=version)
 
 
 @app.command()

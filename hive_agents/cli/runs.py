@@ -84,7 +84,14 @@ def show(surface: Surface, run: Annotated[str, typer.Argument(help="A run's id."
     surface.show(value, _table([row]), *told)
 
 
-for verb in (runs_control.stop, runs_control.pause, runs_control.resume, runs_control.delete, runs_control.say):
+for verb in (
+    runs_control.stop,
+    runs_control.pause,
+    runs_control.resume,
+    runs_control.retry,
+    runs_control.delete,
+    runs_control.say,
+):
     app.command(verb.__name__)(verb)
 app.command("logs")(runs_logs.logs)
 

@@ -1,7 +1,8 @@
-"""`hive runs stop|pause|resume|delete|say`: what a person does to runs, and what happens next."""
+"""`hive runs stop|pause|resume|retry|delete|say`: what a person does to runs, and what happens next."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +38,23 @@ def pause(surface: Surface, runs: RunsArgument) -> None:
 def resume(surface: Surface, runs: RunsArgument) -> None:
     """Put runs that were paused or stopped back into the queue; `hive run --resume RUN` goes on with one here."""
     _each(surface, runs, _resumed)
+
+
+@with_surface(as_user=WHO_ASKS)
+def retry(
+    surface: Surface,
+    runs: RunsArgument,
+    node: Annotated[str | None, typer.Option("--from", metavar="NODE", help="Begin once more with this node.")] = None,
+) -> None:
+    """Let failed runs go on from their last good step; what they have done already, they don't do again."""
+
+    def tried(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
+        from hive_agents import runtime
+
+        row = asyncio.run(runtime.retry(place, row.run_id, by, node=node))
+        return row, next_step(row.run_id, row.graph)
+
+    _each(surface, runs, tried)
 
 
 @with_surface(as_user=WHO_ASKS)

@@ -68,6 +68,28 @@ class Expression:
         """Return the value over names from `plain_names`: for many conditions on one result. Raises: as `evaluate`."""
         return _run(self._tree, {name: names.get(name) for name in self.names})
 
+    def uses(self, name: str) -> bool:
+        """Return whether the condition reads a name."""
+        return any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(self._tree))
+
+    def keys(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the keys of a name that the condition can't do without, and all that it reads.
+
+        >>> needed, read = parse("result['a'] > 1 and result.get('b') is None").keys("result")
+        >>> sorted(needed), sorted(read)
+        (['a'], ['a', 'b'])
+        """
+        needed, read = set(), set()
+        for node in ast.walk(self._tree):
+            match node:
+                case ast.Subscript(value=ast.Name(id=found), slice=ast.Constant(value=str(key))) if found == name:
+                    needed.add(key)
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id=found), attr="get"), args=[ast.Constant(value=str(key)), *_]
+                ) if found == name:
+                    read.add(key)
+        return frozenset(needed), frozenset(needed | read)
+
     def __repr__(self) -> str:
         return f"Expression({self.source!r})"
 
@@ -93,7 +115,7 @@ def parse(source: str, names: tuple[str, ...] = NAMES) -> Expression:
     except (RecursionError, MemoryError):
         raise ExpressionError("nested too deeply") from None
     _check_tree(tree, names)
-    _check_constants(tree)
+    _check_constants(tree, names)
     return Expression(source, tree, names)
 
 
@@ -180,12 +202,12 @@ def _call_children(node: ast.Call) -> list[ast.expr]:
     raise ExpressionError(f"{called[:40]}() is not allowed; known are {', '.join(known)}")
 
 
-def _check_constants(tree: ast.expr) -> None:
+def _check_constants(tree: ast.expr, names: tuple[str, ...]) -> None:
     """Evaluate the parts without data once, so that `9**9**9` fails with its rule and not with a result."""
     level = [tree]
     while level:
         node = level.pop()
-        if any(isinstance(part, ast.Name) and part.id in NAMES for part in ast.walk(node)):
+        if any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(node)):
             level += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
         elif not isinstance(node, ast.Constant | ast.Name | ast.Slice | ast.Attribute):
             _run(node, {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from hive_agents.expressions import ExpressionError, parse
+from hive_agents.expressions import ExpressionError
 from hive_agents.goals import Constraint, Goal
 from hive_agents.judging.rules import Decided
 from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgment, JudgmentAction, Signal
@@ -29,8 +29,9 @@ class Case:
         reported, unknown = self._constraints(context.constraints_violated if context is not None else [])
         faults = []
         for constraint in self.goal.constraints:
+            condition = None if constraint.of_calls else constraint.condition  # calls were asked about before each
             try:
-                well = constraint.check is None or bool(parse(constraint.check).evaluate_plain(names))
+                well = condition is None or bool(condition.evaluate_plain(names))
             except ExpressionError as error:
                 faults.append(f"{constraint.id}: {error}")
                 well = True

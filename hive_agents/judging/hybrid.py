@@ -118,7 +118,7 @@ class HybridJudge:
     async def _judged(self, case: Case, context: FeedbackContext | None, attempt: int) -> Judgment:
         goal, result = case.goal, case.result
         case.scores = await score_criteria(goal, result)
-        checks = [constraint for constraint in goal.constraints if constraint.check is not None]
+        checks = [one for one in goal.constraints if one.check is not None and not one.of_calls]
         names: dict[str, Any] = {"goal": {"goal_type": goal.goal_type}}
         if self._rules or checks:
             try:

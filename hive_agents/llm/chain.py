@@ -62,7 +62,7 @@ class Meter:
         return {
             "calls": self.calls,
             "attempts": self.attempts,
-            **self.usage.model_dump(exclude={"priced"}),
+            **self.usage.model_dump(exclude={"priced", "estimated"}),
             "unpriced": self.unpriced,
             "by_model": {name: usage.model_dump() for name, usage in self.by_model.items()},
             "failures": dict(self.failures),

@@ -244,6 +244,7 @@ class EndpointModel:
         except (LookupError, TypeError, ValueError, AttributeError):
             sent = json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False)
             tokens = -(-len(sent) // CHARACTERS_PER_TOKEN), -(-len(written) // CHARACTERS_PER_TOKEN)
+            return usage_at(self._price, *tokens).model_copy(update={"estimated": True})
         return usage_at(self._price, max(0, tokens[0]), max(0, tokens[1]))
 
 

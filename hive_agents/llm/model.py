@@ -41,23 +41,28 @@ Piece = TypeVar("Piece")
 
 
 class Usage(Format):
-    """Tokens and dollars; `priced` is False where a model's price isn't known and its dollars count 0."""
+    """Tokens and dollars; `priced` is False where a model's price isn't known and its dollars count 0.
+
+    `estimated` says that a server counted no tokens: they are judged by the length of what was sent and said.
+    """
 
     input_tokens: int = Field(default=0, ge=0)
     output_tokens: int = Field(default=0, ge=0)
     usd: float = Field(default=0.0, ge=0)
     priced: bool = True
+    estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
         """
         >>> Usage(input_tokens=3, usd=0.5) + Usage(output_tokens=2, priced=False)
-        Usage(input_tokens=3, output_tokens=2, usd=0.5, priced=False)
+        Usage(input_tokens=3, output_tokens=2, usd=0.5, priced=False, estimated=False)
         """
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             usd=self.usd + other.usd,
             priced=self.priced and other.priced,
+            estimated=self.estimated or other.estimated,
         )
 
 

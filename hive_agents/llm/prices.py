@@ -24,7 +24,7 @@ def usage_of(name: str, input_tokens: int, output_tokens: int) -> Usage:
     >>> usage_of("bedrock:us.anthropic.claude-3-haiku-20240307-v1:0", 1000, 100).usd
     0.000375
     >>> usage_of("bedrock:somebody.new", 1000, 100)
-    Usage(input_tokens=1000, output_tokens=100, usd=0.0, priced=False)
+    Usage(input_tokens=1000, output_tokens=100, usd=0.0, priced=False, estimated=False)
     """
     return usage_at(list_price(name), input_tokens, output_tokens)
 

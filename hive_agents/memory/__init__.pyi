@@ -1,9 +1,13 @@
+from .accepted import (
+    AcceptedNote as AcceptedNote,
+    AcceptedNotes as AcceptedNotes,
+)
 from .accumulator import (
     OutputAccumulator as OutputAccumulator,
 )
 from .adapt import (
     AgentMemory as AgentMemory,
-    accepted_notes as accepted_notes,
+    noted_in as noted_in,
 )
 from .buffer import (
     BufferScope as BufferScope,
@@ -51,6 +55,7 @@ from .spill import (
 )
 from .tokens import (
     estimate_tokens as estimate_tokens,
+    message_tokens as message_tokens,
 )
 from .values import (
     to_json as to_json,

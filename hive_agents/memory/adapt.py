@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.errors import HiveError
 from hive_agents.files import atomic_write, disk_errors, jsontext, locked, read_bytes
 from hive_agents.memory.data_files import replace_once
-from hive_agents.memory.names import memory_folder
+from hive_agents.memory.names import run_folder
 from hive_agents.memory.values import value_line
 from hive_agents.text import cut, encodable
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 FILE = "adapt.md"
-ACCEPTED = "accepted.md"
 CAP = 16 * 1024
 WORDS_CAP = 12 * 1024
 OUTPUT_CHARS = 500
@@ -105,16 +104,13 @@ class AgentMemory:
         atomic_write(self.path, text.encode(), mode=0o600)
 
 
-def accepted_notes(workspace: Workspace, *, tenant: str, agent_id: str, of: str) -> str:
-    """Return the notes that hold for all runs of an agent for a user or a thread; "" where there are none.
-
-    They stand in `accepted.md`, which no run writes: only what a person or a rule accepted gets there.
-
-    Raises: HIVE-112 where it is no text.
-    """
-    path = memory_folder(workspace, tenant, agent_id, of) / ACCEPTED
-    with disk_errors(path):
-        return jsontext.decode(read_bytes(path), workspace.relative(path)) if path.exists() else ""
+def noted_in(workspace: Workspace, run_id: str) -> list[str]:
+    """Return what a run noted: its outputs and the lines that it wrote itself. None of it holds for other runs."""
+    memory = AgentMemory(workspace, run_folder(workspace, run_id) / "memory")
+    before, entries, after = _split(memory.read())
+    own = before.partition("## Accounts\n")[2].partition("\n\n")[2]  # not who it is, which each run is told anew
+    lines = [line.removeprefix("- ").strip() for line in [*own.splitlines(), *entries, *after.splitlines()]]
+    return [line for line in lines if line and not line.startswith("#") and "(accepted by " not in line]
 
 
 def _split(text: str) -> tuple[str, list[str], str]:

@@ -17,6 +17,9 @@ from .leases import (
     LeaseLost as LeaseLost,
     Leases as Leases,
 )
+from .limits import (
+    Limits as Limits,
+)
 from .protocols import (
     LeasesProtocol as LeasesProtocol,
     RunQueueProtocol as RunQueueProtocol,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 _DUE = """
     SELECT run_id, thread_id, graph, status, started_at FROM runs
-    WHERE status IN ('queued', 'running') OR (status = 'waiting' AND EXISTS (
+    WHERE status IN ('queued', 'running') OR (status = 'waiting' AND wake_at <= ?) OR (status = 'waiting' AND EXISTS (
         SELECT 1 FROM approvals WHERE approvals.run_id = runs.run_id AND approvals.status <> 'pending'
         AND instr(runs.result, '"' || approvals.id || '"')))
     ORDER BY started_at, rowid
@@ -22,7 +23,8 @@ _DUE = """
 
 @dataclass(frozen=True, slots=True)
 class DueRun:
-    """`status` is queued, running where its worker died, or waiting where a request of it was decided."""
+    """`status` is queued, running where its worker died, or waiting where a request of it was decided, or its
+    pause is over."""
 
     run_id: str
     thread_id: str
@@ -44,7 +46,7 @@ class RunQueue:
         Whoever takes one needs its lease, and looks again: the list is a hint, and a request's row is, too.
         """
         with connected(self.workspace.database) as connection:
-            found = [DueRun(*row) for row in connection.execute(_DUE)]
+            found = [DueRun(*row) for row in connection.execute(_DUE, (time.time(),))]
         held = self._leases.held() if found else frozenset()
         return [run for run in found if run.thread_id not in held]
 

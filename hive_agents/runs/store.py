@@ -135,12 +135,14 @@ class RunStore:
         unasked: bool = False,
         seen: RunRow | None = None,
         told: Event | None = None,
+        wake_at: float | None = None,
     ) -> bool:
         """Record how a run stands; whether it did. What a failed one asked is superseded: nobody would act on it.
 
         With `among` it does so only while the run is in one of these, with `unasked` only while nobody asked for
         anything, with `seen` only while it is in the status of that row and nobody asked for anything since. `told`
-        is logged in the same transaction; `Bus.announce` hands it to those who listen.
+        is logged in the same transaction; `Bus.announce` hands it to those who listen. At `wake_at`, seconds since
+        1970, a waiting run is due again without an answer.
 
         Raises: LeaseLost (HIVE-425) where the lease is another worker's by now.
         """
@@ -159,9 +161,9 @@ class RunStore:
             if lease is not None:
                 lease.require(connection)
             changed = connection.execute(
-                f"UPDATE runs SET status = ?, ended_at = ?, result = ?, stopped_by = ?, error = ?{control}"
+                f"UPDATE runs SET status = ?, ended_at = ?, result = ?, stopped_by = ?, error = ?, wake_at = ?{control}"
                 f" WHERE {where}",
-                (status, ended_at, _json(result), stopped_by, _json(error), *wanted),
+                (status, ended_at, _json(result), stopped_by, _json(error), wake_at, *wanted),
             )
             done = changed.rowcount == 1
             if done and told is not None:

@@ -4,6 +4,13 @@ from . import (
 from .agent_deploy import (
     AgentDeployment as AgentDeployment,
 )
+from .agent_eval import (
+    CaseRuns as CaseRuns,
+    evaluate_agent as evaluate_agent,
+)
+from .agent_gate import (
+    Stage as Stage,
+)
 from .agent_input import (
     accepted_input as accepted_input,
 )
@@ -44,6 +51,9 @@ from .optimize import (
 )
 from .queen import (
     Queen as Queen,
+)
+from .retry import (
+    retry as retry,
 )
 from .runtime import (
     Runtime as Runtime,

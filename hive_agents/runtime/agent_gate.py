@@ -22,6 +22,7 @@ from hive_agents.machine import make_state
 from hive_agents.memory import ToolResult
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.runtime.stubs import Heard, stubbed, unexpected
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.llm import Chain, Role
 
+ANSWERS = 100
+"""So often a case's person answers."""
 PASSES = 0.5
 """The least score of a criterion that counts as met; all but `custom` ones give 0 or 1."""
 
@@ -71,12 +74,13 @@ def measure(stage: Stage, goal: Goal, candidate: AgentSpec, current: AgentSpec |
 async def rehearse(stage: Stage, agent: AgentSpec, goal: Goal, case: EvalCase) -> Rehearsed:
     """One run of an agent on a case, in a workspace of its own that is gone afterwards.
 
-    It reads what the real one would read. A tool that writes or reaches outside is not called, nobody is asked, and
-    either fails the case. Nothing is left behind: no notes, no decisions, no events, no requests.
+    It reads what the real one would read. A tool that writes or reaches outside is not called: what the case has for
+    it stands in, and a call of any other fails the case. So does a question, unless the case has a person who answers.
+    Nothing is left behind: no notes, no decisions, no events, no requests.
     """
     with scratch(stage.workspace) as place:
-        refused: list[str] = []
-        tools = _rehearsed_tools(stage, refused)
+        heard = Heard()
+        tools = _rehearsed_tools(stage, case, heard)
         given = case.input if isinstance(case.input, Mapping) else {}
         seams: dict[str, Any] = {} if stage.models is None else {"models": stage.models(agent)}
         thread = f"rehearsal:{case.id}"
@@ -89,11 +93,18 @@ async def rehearse(stage: Stage, agent: AgentSpec, goal: Goal, case: EvalCase) -
                 raise
             return Rehearsed(f"it can't start: {error.diagnostics[0].message}")
         result = await run.work()
+        while (waiting := _for_the_person(place, case, result)) and len(heard.asked) < ANSWERS:
+            for request in waiting:
+                heard.asked.append((str(request.context["tool"]), dict(request.context["args"])))
+                ApprovalStore(place).decide(request.id, case.person or "reject", by="rehearsal")
+            result = await run.work()
         row = RunStore(place).get(run.run_id).summary
         asked = ApprovalStore(place).list("pending") if result["approval_ids"] else []
         _require_models(case, result, asked)
-        why = await _failed_because(goal, case, result, refused, asked)
-        return Rehearsed(why, _violated(goal, result), int(row["tokens"]), float(row["usd"]))
+        why = await _failed_because(goal, case, result, heard.refused, asked)
+        why = why or unexpected(case, heard, row)
+        violated = [] if case.person else _violated(goal, result)
+        return Rehearsed(why, violated, int(row["tokens"]), float(row["usd"]))
 
 
 @contextmanager
@@ -123,7 +134,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
         place = Workspace(root)
         guard(root, lent)
         place.stands_for = workspace
-        silent = workspace.settings.approvals.model_copy(update={"notify": []})
+        silent = workspace.settings.approvals.model_copy(update={"notify": [], "require_token": False})
         place.__dict__["settings"] = workspace.settings.model_copy(update={"approvals": silent})
         try:
             yield place
@@ -137,28 +148,46 @@ def _no_files(folder: str, names: list[str]) -> list[str]:
     return [name for name, path in paths.items() if not (path.is_symlink() or path.is_file() or path.is_dir())]
 
 
-def _rehearsed_tools(stage: Stage, refused: list[str]) -> ToolRegistry:
-    """The tools that read, in the real workspace, and stand-ins for all others, which note that they were called."""
+def _rehearsed_tools(stage: Stage, case: EvalCase, heard: Heard) -> ToolRegistry:
+    """The tools that read, in the real workspace, the case's stubs, and stand-ins for all others.
+
+    Raises: HIVE-107 for a stub of a tool that there isn't.
+    """
     registry = ToolRegistry()
+    view = stage.tools.view(sub_agent=True)
+    for name in case.tools or {}:
+        view[name]
     for name in stage.tools.all_names:
-        tool = stage.tools.view(sub_agent=True)[name]
-        registry.register(_reading(stage, tool) if tool.side_effect == "read" else _stand_in(tool, refused))
+        tool = view[name]
+        if case.tools and name in case.tools:
+            registry.register(stubbed(tool, case.tools[name], heard))
+        else:
+            registry.register(_reading(stage, tool, heard) if tool.side_effect == "read" else _stand_in(tool, heard))
     return registry
 
 
-def _reading(stage: Stage, tool: Tool) -> Tool:
+def _reading(stage: Stage, tool: Tool, heard: Heard) -> Tool:
     async def call(arguments: Mapping[str, Any], context: ToolContext, secrets: Mapping[str, Any]) -> Any:
+        heard.calls.append((tool.name, dict(arguments)))
         return await tool.call(arguments, replace(context, workspace=stage.workspace), secrets)
 
     return replace(tool, call=call)
 
 
-def _stand_in(tool: Tool, refused: list[str]) -> Tool:
+def _stand_in(tool: Tool, heard: Heard) -> Tool:
     async def call(*_: Any) -> ToolResult:
-        refused.append(tool.name)
+        heard.refused.append(tool.name)
         return ToolResult(f"this is a rehearsal: {tool.name} was not called", is_error=True)
 
     return replace(tool, call=call, credentials={})
+
+
+def _for_the_person(place: Workspace, case: EvalCase, result: Mapping[str, Any]) -> list[ApprovalRequest]:
+    """The calls that the case's person is asked about."""
+    if case.person is None or result["status"] != "waiting":
+        return []
+    pending = ApprovalStore(place).list("pending")
+    return [one for one in reversed(pending) if one.kind == "tool_call"]
 
 
 def _require_models(case: EvalCase, result: Mapping[str, Any], asked: Sequence[ApprovalRequest]) -> None:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import Principal, Standing
 from hive_agents.agents import AgentSession, AgentSpec, Effects, ToolRegistry, results
-from hive_agents.agents.guards import Budget, Limits
+from hive_agents.agents.guards import Budget
 from hive_agents.errors import HiveError
 from hive_agents.goals import Goal, load_goal
 from hive_agents.llm import Chain, Role
-from hive_agents.runs import AGENT_GRAPH, Lease, RunRow, RunStore, new_run_id, say
+from hive_agents.runs import AGENT_GRAPH, Lease, Limits, RunRow, RunStore, new_run_id, say
 from hive_agents.runtime.agent_input import RunValue, accepted_input, read_agent
 from hive_agents.runtime.driver import Run, RunOutcome, leases_of
 from hive_agents.runtime.run_models import RunModels
@@ -88,7 +88,7 @@ class AgentRun(Run):
         tools = _tools(workspace, tools)
         agent = read_agent(workspace, agent, tools, goal)
         standing = Standing.of(workspace, principal) if principal is not None else None
-        limits = limits or Limits.of(workspace.settings.runs)
+        limits = (limits or Limits.of(workspace.settings.runs)).within(agent.budget)
         value = RunValue.of(agent, goal, accepted_input(agent, input), standing, limits, brought)
         if models is None:
             models = RunModels(workspace, agent)
@@ -196,6 +196,7 @@ class AgentRun(Run):
             bus.publish,
             value.principal,
             self.on_text,
+            patience=self.workspace.settings.runs.patience_seconds if self.hosted else 0.0,
         )
 
     def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:

@@ -121,6 +121,10 @@ def decide(
             _require_open_subject(store, request)
 
     request = store.decide(request_id, verb, check=current, **answer)
+    if request.grant is not None and request.run_id is not None:
+        for same in store.batch(request.run_id):
+            if same.call_hash == request.grant:
+                store.supersede(same.id, f"{request.id} grants it for the run")
     run = carry_out(workspace, request)
     return store.get(request.id), run
 

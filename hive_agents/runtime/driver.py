@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -17,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError, RightsWithdrawn, WorkerFault
+from hive_agents.errors import HiveError, Outage, RightsWithdrawn, WorkerFault
 from hive_agents.events import Event, EventBus, EventLog, EventType, Source, derived_id
 from hive_agents.llm import tracing, waited
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
@@ -329,6 +330,8 @@ class Attempt:
             await self._rested("stopped")
         except LeaseLost:
             raise
+        except Outage as error:
+            await self._waits(error)
         except Exception as error:
             await self._broken_off(error)
             raise
@@ -431,6 +434,15 @@ class Attempt:
             at = f"run/{audit.now()}"
             if await self._record(_EVENTS[to], at, to, told, result=result, stopped_by=stopped_by, seen=row):
                 return None
+
+    async def _waits(self, outage: Outage) -> None:
+        """For a model that can't be reached: the run rests, and is due again after a pause."""
+        self._working = False
+        why = _told(outage)
+        how: dict[str, Any] = {"error": why, "wake_at": time.time() + outage.pause, "unasked": True}
+        at = f"run/{audit.now()}"
+        if not await self._record(EventType.RUN_WAITING, at, "waiting", {"error": why}, **how):
+            await self._rested("queued")
 
     async def _broken_off(self, error: Exception) -> None:
         """Not the run failed but what it stands on: it can be resumed when that is mended.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import service_principal
 from hive_agents.events import Event, EventLog, EventType, derived_id
+from hive_agents.runs import Limits
 from hive_agents.triggers import TriggerSpec
 
 if TYPE_CHECKING:
@@ -55,5 +56,7 @@ def _started(
     from hive_agents.runtime.agent_run import AgentRun
 
     principal = service_principal(workspace, spec.service)
-    run = AgentRun.start(workspace, spec.agent, input, principal=principal, key=key, hold=False, **brought)
+    limits = Limits.of(workspace.settings.runs).within(spec.budget)
+    how = {"principal": principal, "key": key, "limits": limits, "hold": False, **brought}
+    run = AgentRun.start(workspace, spec.agent, input, **how)
     return run.run_id, principal.tenant

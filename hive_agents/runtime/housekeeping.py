@@ -15,7 +15,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.files import atomic_write, disk_errors, read_bytes
-from hive_agents.memory import run_folder
+from hive_agents.memory import AcceptedNotes, run_folder
 from hive_agents.runs import RunStore
 from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.driver import leases_of
@@ -59,6 +59,10 @@ def delete_run(workspace: Workspace, run_id: str) -> None:
             told, fix = f"run {run_id} is {status}, but its thread is being worked on", "try again in a moment"
         raise HiveError.of("HIVE-409", told, fix=fix, exit_code=2)
     try:
+        for of in (row.user, f"thread:{row.thread_id}"):
+            notes = AcceptedNotes(workspace, tenant=row.tenant, agent_id=row.agent or row.graph, of=of)
+            if notes.path.exists():
+                notes.remove(run_id=run_id)
         _delete_folder(run_folder(workspace, run_id))
         with checkpointer(workspace) as saver:
             saver.delete_thread(KINDS[row.graph].checkpoints(row) if row.graph in KINDS else row.thread_id)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from hive_agents.approvals import ApprovalRequest, Recheck, ToolPolicy, ToolRule
 from hive_agents.errors import HiveError
-from hive_agents.expressions import ExpressionError, parse
+from hive_agents.expressions import ExpressionError
 from hive_agents.goals import Goal, load_goal
 from hive_agents.judging import JudgmentAction, decide, load_rules, names_of
 from hive_agents.workspace import Workspace
@@ -37,14 +37,14 @@ def recheck_for(workspace: Workspace) -> Recheck:
 
 
 def _denied(context: Mapping[str, Any]) -> Iterator[str]:
-    tool = str(context.get("tool"))
+    tool, args = str(context.get("tool")), context.get("args")
     try:
         policy = ToolPolicy([ToolRule.model_validate(rule) for rule in context.get("policy", ())])
     except (ValidationError, TypeError):
         yield "the request's tool policy can't be read"
         return
-    if policy.decide(tool) == "deny":
-        yield f"the tool policy denies {tool}"
+    if policy.decide(tool, args if isinstance(args, dict) else {}) == "deny":
+        yield f"the tool policy denies {tool} with these arguments"
 
 
 def _refused(workspace: Workspace, context: Mapping[str, Any]) -> Iterator[str]:
@@ -64,10 +64,11 @@ def _refused(workspace: Workspace, context: Mapping[str, Any]) -> Iterator[str]:
 
 def _violated(goal: Goal | None, names: dict[str, Any]) -> Iterator[str]:
     for constraint in goal.constraints if goal is not None else ():
-        if constraint.constraint_type != "hard" or constraint.check is None:
+        condition = constraint.condition
+        if constraint.constraint_type != "hard" or condition is None or constraint.of_calls:
             continue
         try:
-            well = bool(parse(constraint.check).evaluate_plain(names))
+            well = bool(condition.evaluate_plain(names))
         except ExpressionError:
             well = False
         if not well:

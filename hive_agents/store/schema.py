@@ -388,4 +388,8 @@ MIGRATIONS = (
         PRIMARY KEY (source, file)
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE effects ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE runs ADD COLUMN wake_at REAL;
+    """,
 )

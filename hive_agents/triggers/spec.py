@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, RootModel, model_validator
 
 from hive_agents.access import is_name
 from hive_agents.files import AnyCase, FileFormat, Name
+from hive_agents.runs import Limits
 from hive_agents.triggers.payload import parse_path
 
 if TYPE_CHECKING:
@@ -125,7 +126,8 @@ class Trigger(FileFormat):
 
     `input` are constant inputs of the agent; what comes with an event is laid over them. `run_as` names the service
     that the run works for, `service:<id>` by default. `missed` says what becomes of a schedule's ticks that passed
-    while nothing was there to see them: "skip" starts nothing, "once" starts one run for all of them.
+    while nothing was there to see them: "skip" starts nothing, "once" starts one run for all of them. `budget` is what
+    each of its runs may use up.
     """
 
     id: Name
@@ -134,6 +136,7 @@ class Trigger(FileFormat):
     missed: Annotated[Literal["skip", "once"], AnyCase] = "skip"
     run_as: Annotated[str, AfterValidator(_printable)] | None = None
     enabled: bool = True
+    budget: Limits | None = None
 
     @property
     def service(self) -> str:

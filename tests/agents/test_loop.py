@@ -185,8 +185,8 @@ def test_a_budget_that_is_used_up_fails_by_its_name(place: Workspace, limits: Li
 
 
 def test_a_budget_that_is_just_enough_is_enough(place: Workspace) -> None:
-    model = said(say([("page", {"n": 1})], 10), ITEMS)
-    limits = Limits(steps=2, tool_calls=1, tokens=11)
+    model = said(say([("page", {"n": 1})], 1_000), ITEMS)
+    limits = Limits(steps=2, tool_calls=1, tokens=2_200)
     assert start(place, one(tools=["page"]), model, tools=pages(), limits=limits).go()["status"] == "done"
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from hive_agents.agents.spec import AgentSpec, NodeSpec
+from hive_agents.agents.synthetic import WRITING
 from hive_agents.agents.tool import Tool, ToolDecision
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
+from hive_agents.runs import Limits
 
 _RANK: Mapping[ToolDecision, int] = {"deny": 0, "ask": 1, "allow": 2}
-RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/memory", "/model")
+RISKY = ("/tool_policy", "/capability", "/pause_nodes", "/memory", "/budget", "/model")
 """Where a difference is shown first."""
 
 
@@ -44,8 +46,9 @@ def _tools(before: AgentSpec, after: AgentSpec, tools: Mapping[str, Tool]) -> It
 
 def _decision(agent: AgentSpec, name: str, tool: Tool | None) -> ToolDecision | None:
     """What the agent's rules say of a tool; None where no node has it."""
-    if name in FILE_TOOLS:  # every node has them, and "*" is not about them
-        return strictest([[rule for rule in agent.tool_policy if rule.match != "*"]], name, "allow")
+    if name in FILE_TOOLS:  # every node has them, and "*" is not about those that read
+        rules = [rule for rule in agent.tool_policy if rule.match != "*" or name in WRITING]
+        return strictest([rules], name, "allow")
     if not any(name in node.tools for node in agent.nodes):
         return None
     return strictest([agent.tool_policy], name, tool.policy if tool is not None else "ask")
@@ -69,11 +72,17 @@ def _asks(agent: AgentSpec, node: NodeSpec) -> bool:
     return node.requires_approval or node.pause_before or node.id in agent.pause_nodes
 
 
+def _wider(before: Limits, after: Limits) -> bool:
+    return after != after.within(before)
+
+
 def _whole(before: AgentSpec, after: AgentSpec) -> Iterator[str]:
     if after.capability.rank > before.capability.rank:
         yield f"capability: {before.capability} -> {after.capability}"
     if after.memory != before.memory and after.memory is not None:
         kept = before.memory.adapt if before.memory is not None else "none"
         yield f"notes: {kept} -> {after.memory.adapt}"
+    if _wider(before.budget or Limits(), after.budget or Limits()):
+        yield "budget: more than before"
     if after.model != before.model:
         yield f"model: {before.model or 'the settings name it'} -> {after.model or 'the settings name it'}"

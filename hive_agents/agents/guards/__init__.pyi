@@ -1,4 +1,5 @@
 from .budget import (
+    MEASURES as MEASURES,
     Budget as Budget,
     BudgetExhausted as BudgetExhausted,
     BudgetSpent as BudgetSpent,

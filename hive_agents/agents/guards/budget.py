@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 from hive_agents.files import Amount, Count, Format, load_value
 from hive_agents.llm import Usage
-
-if TYPE_CHECKING:
-    from hive_agents.settings import Runs
+from hive_agents.runs import Limits as Limits
 
 Measure = Literal["steps", "tool_calls", "tokens", "usd", "seconds"]
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 WARN_AT = 0.8
 
 
-class Limits(Format):
-    """What a run may use up; 0 means no limit."""
-
-    steps: Count = 0
-    tool_calls: Count = 0
-    tokens: Count = 0
-    usd: Amount = 0.0
-    seconds: Amount = 0.0
-
-    @classmethod
-    def of(cls, runs: Runs, *, tool_calls: int = 0, seconds: float = 0.0) -> Self:
-        """The limits that the settings set for a run."""
-        return cls(
-            steps=runs.max_steps, tokens=runs.max_tokens, usd=runs.max_usd, tool_calls=tool_calls, seconds=seconds
-        )
-
-
 class BudgetSpent(Format):
-    """What a run has used up; `unpriced` counts model calls whose price isn't known."""
+    """What a run has used up; `unpriced` counts model calls whose price isn't known, `estimated` those whose server
+    counted no tokens."""
 
     steps: Count = 0
     tool_calls: Count = 0
@@ -41,14 +23,19 @@ class BudgetSpent(Format):
     usd: Amount = 0.0
     seconds: Amount = 0.0
     unpriced: Count = 0
+    estimated: Count = 0
 
 
 class BudgetExhausted(Exception):
-    """A budget is used up. A run that ends so has not succeeded; `measure` is the budget's name."""
+    """A budget is used up. A run that ends so has not succeeded; `measure` is the budget's name.
 
-    def __init__(self, measure: Measure, message: str) -> None:
+    `scope` is the key of the delegation whose own budget it is, None for that of the whole run.
+    """
+
+    def __init__(self, measure: Measure, message: str, scope: str | None = None) -> None:
         super().__init__(message)
         self.measure: Measure = measure
+        self.scope = scope
 
 
 class Budget:
@@ -84,33 +71,48 @@ class Budget:
             usd=before.usd + usage.usd,
             seconds=before.seconds + seconds,
             unpriced=before.unpriced + (not usage.priced),
+            estimated=before.estimated + usage.estimated,
         )
 
-    def exhausted(self, *, steps: int = 0, tool_calls: int = 0) -> Measure | None:
+    def left(self, measure: Measure) -> float | None:
+        """Return what is left of a measure; None without a limit."""
+        limit = getattr(self.limits, measure)
+        return max(0.0, limit - getattr(self.spent, measure)) if limit else None
+
+    def raise_limit(self, measure: Measure, limit: float) -> None:
+        """Let more be used, as somebody agreed; a limit never falls."""
+        if limit > getattr(self.limits, measure):
+            value = self.limits.model_dump() | {measure: type(getattr(self.limits, measure))(limit)}
+            self.limits = Limits.model_validate(value)
+
+    def exhausted(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0) -> Measure | None:
         """The first budget that leaves no room for so much more; None where all do.
 
-        Tokens, dollars and seconds leave room as long as some are left. Where dollars are limited and a call's price
-        isn't known, they are exhausted: they can't be kept to.
+        Seconds leave room as long as some are left, tokens and dollars where `tokens` more fit, the dollars at what
+        tokens have cost so far. Where dollars are limited and a call's price isn't known, they are exhausted: they
+        can't be kept to.
         """
-        wanted = {"steps": steps, "tool_calls": tool_calls}
+        rate = self.spent.usd / self.spent.tokens if self.spent.tokens else 0.0
+        wanted = {"steps": steps, "tool_calls": tool_calls, "tokens": tokens, "usd": tokens * rate}
         for measure in MEASURES:
             limit, spent = getattr(self.limits, measure), getattr(self.spent, measure)
             if not limit:
                 continue
-            if measure in wanted:
-                full = spent + wanted[measure] > limit
-            else:
-                full = spent >= limit or (measure == "usd" and self.spent.unpriced > 0)
+            full = spent + wanted.get(measure, 0) > limit
+            if measure not in ("steps", "tool_calls"):
+                full = full or spent >= limit or (measure == "usd" and self.spent.unpriced > 0)
             if full:
                 return measure
         return None
 
-    def require(self, *, steps: int = 0, tool_calls: int = 0) -> None:
+    def require(self, *, steps: int = 0, tool_calls: int = 0, tokens: int = 0) -> None:
         """Raises: BudgetExhausted that names the budget; call it before every step, model call and tool call."""
-        measure = self.exhausted(steps=steps, tool_calls=tool_calls)
+        measure = self.exhausted(steps=steps, tool_calls=tool_calls, tokens=tokens)
         if measure is not None:
             limit, spent = getattr(self.limits, measure), getattr(self.spent, measure)
             why = f"{spent:g} of {limit:g} used"
+            if spent < limit and tokens and measure in ("tokens", "usd"):
+                why += f", and the next call needs about {tokens:g} tokens"
             if measure == "usd" and self.spent.unpriced and spent < limit:
                 why = "the price of a model call isn't known"
             raise BudgetExhausted(measure, f"the budget of {measure} is used up: {why}")

@@ -11,8 +11,6 @@ from hive_agents.llm import ToolCall
 
 REPEATS = 3
 PERIODS = (1, 2, 3)
-KEPT = REPEATS * max(PERIODS)
-"""How many fingerprints of the last turns are worth keeping."""
 
 
 def fingerprint(calls: Sequence[ToolCall]) -> str:
@@ -29,18 +27,24 @@ def fingerprint(calls: Sequence[ToolCall]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def doom_loop(fingerprints: Sequence[str]) -> int | None:
+def kept(repeats: int = REPEATS) -> int:
+    """How many fingerprints of the last turns are worth keeping."""
+    return repeats * max(PERIODS)
+
+
+def doom_loop(fingerprints: Sequence[str], repeats: int = REPEATS) -> int | None:
     """The period of the loop that the last turns make, None where they make none.
 
-    `fingerprints` are of all turns, or of the last `KEPT`, oldest first. Three identical turns are a loop of period
-    1; a pattern of 2 or 3 turns is one when it came three times. Turns without any call make no loop.
+    `fingerprints` are of all turns, or of the last that are `kept`, oldest first. Three identical turns are a loop of
+    period 1; a pattern of 2 or 3 turns is one when it came three times, or as many as `repeats` says. Turns without
+    any call make no loop.
 
     >>> [doom_loop(turns) for turns in ("aa", "aaa", "ababab", "abcabcabc", "abcabca", "aaab")]
     [None, 1, 2, 3, None, None]
     """
     for period in PERIODS:
-        tail = list(fingerprints[-REPEATS * period :])
-        if len(tail) == REPEATS * period and tail == tail[:period] * REPEATS and any(tail):
+        tail = list(fingerprints[-repeats * period :])
+        if len(tail) == repeats * period and tail == tail[:period] * repeats and any(tail):
             return period
     return None
 

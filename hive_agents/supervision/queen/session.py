@@ -113,7 +113,7 @@ class QueenSession:
         self.reply.runs = [one for one in self.reply.runs if one in self.reply.text] or self.reply.runs[:1]
 
     def usage(self) -> dict[str, Any]:
-        return {"model_calls": self.model_calls, **self.spent.model_dump(exclude={"priced"})}
+        return {"model_calls": self.model_calls, **self.spent.model_dump(exclude={"priced", "estimated"})}
 
     async def _asked(self, messages: list[Message], *, tools: bool) -> ChatResult:
         assert self.chain is not None

@@ -1,0 +1,60 @@
+"""What happens when a budget runs out: somebody is asked for more, where there is somebody; else the work ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hive_agents.access import AccessRules
+from hive_agents.agents.guards import BudgetExhausted
+from hive_agents.agents.node_requests import Pending, words_of
+from hive_agents.agents.session import AgentSession
+from hive_agents.approvals import Filing
+from hive_agents.events import EventType
+
+
+async def more(session: AgentSession, at: str, node: str | None, error: BudgetExhausted) -> str | None:
+    """Return None where the budget was raised, else why it wasn't. Raises: Pending while a person is asked."""
+    budget = session.effects.budget
+    limit = getattr(budget.limits, error.measure)
+    await session.emit(EventType.BUDGET_EXHAUSTED, at, node, measure=error.measure, **budget.to_json())
+    unknown = error.measure == "usd" and budget.spent.unpriced > 0  # no sum of money is one that can be kept to
+    if unknown or not await asyncio.to_thread(_somebody, session):
+        return str(error)
+    request = await session.ask(_filing(session, node, error.measure, limit))
+    if not request.decided:
+        raise Pending([request.id])
+    if request.status not in ("approved", "edited"):
+        return f"{error}; {words_of(request)}"
+    await session.effects.raise_limit(error.measure, limit, float(request.context["args"]["limit"]))
+    return None
+
+
+def _somebody(session: AgentSession) -> bool:
+    """Whether the workspace names a person who may decide the run's requests."""
+    people = AccessRules.load(session.workspace).principals.values()
+    return any("approver" in one.roles and session.tenant in (one.tenant, "local") for one in people)
+
+
+def _filing(session: AgentSession, node: str | None, measure: str, limit: float) -> Filing:
+    number = {"type": "integer" if isinstance(limit, int) else "number", "exclusiveMinimum": limit}
+    return Filing(
+        kind="question",
+        title=f"{session.agent.id} has used up its budget of {measure}: may it use {2 * limit:g} in all?",
+        requester=f"agent:{session.agent.id}",
+        on_behalf_of=session.user,
+        context={
+            "agent": session.agent.id,
+            "node": node,
+            "budget": measure,
+            "used_up": limit,
+            "args": {"limit": 2 * limit},
+        },
+        allowed_decisions=["approve", "edit", "reject"],
+        args_schema={
+            "type": "object",
+            "properties": {"limit": number},
+            "required": ["limit"],
+            "additionalProperties": False,
+        },
+        idempotency_key=f"run:{session.run_id}:budget/{measure}/{limit:g}",
+    )

@@ -1,0 +1,47 @@
+"""What a run may use up: by the settings, by its agent's file, by what started it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Self
+
+from pydantic import Field
+
+from hive_agents.files import Format
+
+if TYPE_CHECKING:
+    from hive_agents.settings import Runs
+
+Count = Annotated[int, Field(ge=0)]
+Amount = Annotated[float, Field(ge=0)]
+
+
+class Limits(Format):
+    """What a run may use up; 0 means no limit.
+
+    >>> Limits(steps=200, usd=1.0).within(Limits(steps=50, tokens=9))
+    Limits(steps=50, tool_calls=0, tokens=9, usd=1.0, seconds=0.0)
+    """
+
+    steps: Count = 0
+    tool_calls: Count = 0
+    tokens: Count = 0
+    usd: Amount = 0.0
+    seconds: Amount = 0.0
+
+    @classmethod
+    def of(cls, runs: Runs, *, tool_calls: int = 0, seconds: float = 0.0) -> Self:
+        """The limits that the settings set for a run."""
+        return cls(
+            steps=runs.max_steps,
+            tokens=runs.max_tokens,
+            usd=runs.max_usd,
+            tool_calls=tool_calls or runs.max_tool_calls,
+            seconds=seconds or runs.max_seconds,
+        )
+
+    def within(self, other: Limits | None) -> Self:
+        """Return the stricter of two, each measure for itself."""
+        if other is None:
+            return self
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in type(self).model_fields}
+        return type(self)(**{name: min(pair) if all(pair) else max(pair) for name, pair in pairs.items()})

@@ -1,0 +1,61 @@
+"""An agent on its goal's eval cases, several times each: what passes, what only sometimes does, and what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hive_agents.agents import serving_agent, sound_agent
+from hive_agents.agents.evolution import Rehearsed
+from hive_agents.goals import load_goal
+from hive_agents.runtime.agent_gate import Stage, rehearse
+
+
+@dataclass(frozen=True)
+class CaseRuns:
+    """How one case went, each time that it was tried."""
+
+    id: str
+    runs: Sequence[Rehearsed]
+
+    @property
+    def passed(self) -> int:
+        return sum(one.passed for one in self.runs)
+
+    @property
+    def flaky(self) -> bool:
+        """Whether it passed sometimes and sometimes didn't."""
+        return 0 < self.passed < len(self.runs)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "runs": len(self.runs),
+            "passed": self.passed,
+            "flaky": self.flaky,
+            "why": next((one.why for one in self.runs if one.why), None),
+            "violated": sorted({name for one in self.runs for name in one.violated}),
+            "tokens": sum(one.tokens for one in self.runs),
+            "usd": sum(one.usd for one in self.runs),
+        }
+
+
+def evaluate_agent(stage: Stage, agent_id: str, *, repeats: int = 1) -> list[CaseRuns]:
+    """Rehearse every case of the agent that serves `repeats` times; not to be called on an event loop.
+
+    Raises: HIVE-107 for an unknown agent, what is wrong with it, HIVE-401 without a model that answers.
+    """
+    agent, row = serving_agent(stage.workspace, agent_id)
+    if row is None:
+        named = {"tools": stage.tools.all_names, "sub_agent_tools": stage.tools.sub_agents_only}
+        agent = sound_agent(stage.workspace, agent_id, **named)
+    goal = load_goal(stage.workspace, agent.goal)
+    found = []
+    for number, case in enumerate(goal.eval_cases):
+        runs = [asyncio.run(rehearse(stage, agent, goal, case)) for _ in range(repeats)]
+        found.append(CaseRuns(case.id, runs))
+        if stage.progress is not None:
+            stage.progress("eval cases", number + 1, len(goal.eval_cases))
+    return found

@@ -1,0 +1,183 @@
+"""Policies that look at arguments, and constraints that are asked before an effect, not after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from hive_agents import Workspace
+from hive_agents.agents import AgentSpec, ToolRegistry
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, ToolPolicy, ToolRule
+from hive_agents.errors import HiveError
+from hive_agents.goals import Constraint
+from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.runtime.recheck import recheck_for
+from tests.agents.conftest import node
+from tests.agents.loops import Told, agent, goal, said, sets, start, words
+
+DONE = [sets("decision", "refunded")]
+ABOVE = {"match": "issue_refund", "when": "args['amount'] > 50", "decision": "ask"}
+ALLOW = {"match": "*", "decision": "allow"}
+
+
+class Desk:
+    """A tool that pays, one that looks, and what was paid."""
+
+    def __init__(self) -> None:
+        self.paid: list[float] = []
+        self.registry = ToolRegistry()
+        self.registry.register(self.issue_refund, side_effect="external")
+        self.registry.register(self.look_up)
+
+    def issue_refund(self, amount: float) -> str:
+        """Pay money back."""
+        self.paid.append(amount)
+        return f"paid {amount:g}"
+
+    def look_up(self, amount: float) -> str:
+        """Find payments of an amount."""
+        return "none"
+
+
+def refund(amount: Any) -> tuple[str, dict[str, Any]]:
+    return "issue_refund", {"amount": amount}
+
+
+def refunding(place: Workspace, desk: Desk, model: Told, *policy: dict[str, Any], **seams: Any) -> AgentRun:
+    desk_node = node("desk", output_keys=["decision", "amount"], nullable_output_keys=["amount"])
+    spec = agent(desk_node | {"tools": ["issue_refund", "look_up"]}, tool_policy=list(policy) or [ALLOW])
+    return start(place, spec, model, tools=desk.registry, **seams)
+
+
+def asked(place: Workspace, result: dict[str, Any]) -> list[ApprovalRequest]:
+    assert result["status"] == "waiting"
+    return [ApprovalStore(place).get(id) for id in result["approval_ids"]]
+
+
+def decide(place: Workspace, request: ApprovalRequest, verb: Any, **answer: Any) -> None:
+    ApprovalStore(place, recheck=recheck_for(place)).decide(request.id, verb, by="dana", **answer)
+
+
+def bounded(check: str, **fields: Any) -> Any:
+    return goal(constraints=[{"id": "small", "description": "at most 100", "check": check, **fields}])
+
+
+def test_a_rule_decides_where_its_condition_holds_for_the_arguments() -> None:
+    policy = ToolPolicy([ToolRule.model_validate(rule) for rule in (ABOVE, ALLOW)])
+    assert policy.decide("issue_refund", {"amount": 51}) == "ask"
+    assert policy.decide("issue_refund", {"amount": 50}) == "allow"
+    assert policy.decide("other", {"amount": 51}) == "allow"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"amount": "lots"}, {"amount": None}])
+def test_a_condition_that_cannot_be_told_never_allows(arguments: dict[str, Any]) -> None:
+    small = ToolRule(match="issue_refund", when="args['amount'] <= 50", decision="allow")
+    policy = ToolPolicy([small, ToolRule(match="*", decision="allow")])
+    assert policy.decide("issue_refund", arguments) == "ask"
+    denied = ToolPolicy([ToolRule(match="*", when="args['amount'] > 50", decision="deny")])
+    assert denied.decide("issue_refund", arguments) == "deny"
+
+
+@pytest.mark.parametrize("when", ["", "args[", "result['amount'] > 5", "__import__('os')", "[x for x in args]"])
+def test_a_condition_outside_the_rules_language_is_refused_when_it_is_read(when: str) -> None:
+    with pytest.raises(ValidationError):
+        ToolRule(match="*", when=when, decision="ask")
+    with pytest.raises((ValidationError, HiveError)):
+        AgentSpec.model_validate(agent().to_json() | {"tool_policy": [{"match": "*", "when": when, "decision": "ask"}]})
+
+
+def test_only_calls_beyond_the_condition_wait_for_a_person(place: Workspace) -> None:
+    desk = Desk()
+    run = refunding(place, desk, said([refund(50), refund(51)], DONE), ABOVE, ALLOW)
+    (request,) = asked(place, run.go())
+    assert (request.context["args"], desk.paid) == ({"amount": 51}, [50])
+    decide(place, request, "approve")
+    assert run.go()["status"] == "done"
+    assert desk.paid == [50, 51]
+
+
+def test_a_tool_that_is_denied_for_some_arguments_is_offered_and_denied_for_these(place: Workspace) -> None:
+    desk = Desk()
+    small = {"match": "issue_refund", "when": "args['amount'] <= 50", "decision": "allow"}
+    model = said([refund(20)], [refund(70)], DONE)
+    run = refunding(place, desk, model, small, {"match": "*", "decision": "deny"})
+    assert run.go()["status"] == "done"
+    assert desk.paid == [20]
+    assert any("the policy denies it" in one for one in words(run))
+
+
+def test_an_edit_to_arguments_that_the_policy_denies_is_refused(place: Workspace) -> None:
+    desk = Desk()
+    never = {"match": "issue_refund", "when": "args['amount'] > 200", "decision": "deny"}
+    run = refunding(place, desk, said([refund(60)], DONE), never, ABOVE, ALLOW)
+    (request,) = asked(place, run.go())
+    with pytest.raises(HiveError, match="denies"):
+        decide(place, request, "edit", patch={"amount": 500})
+    decide(place, request, "edit", patch={"amount": 40})
+    assert run.go()["status"] == "done"
+    assert desk.paid == [40]
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "result['amount'] <= 100",
+        "result.get('amount', 0) <= 100",
+        "args['amount'] <= 100",
+        "tool != 'issue_refund' or args['amount'] <= 100",
+    ],
+)
+def test_a_hard_constraint_that_speaks_of_the_call_is_asked_before_the_effect(place: Workspace, check: str) -> None:
+    desk = Desk()
+    done = [*DONE, sets("amount", 80)]
+    run = refunding(place, desk, said([refund(500)], [refund(80)], done), goal=bounded(check))
+    (request,) = asked(place, run.go())
+    assert desk.paid == []
+    assert request.risk == "high"
+    assert [one["id"] for one in request.context["constraints"]] == ["small"]
+    decide(place, request, "reject", reason="far too much")
+    assert run.go()["status"] == "done"
+    assert desk.paid == [80]
+
+
+def test_a_person_may_let_a_call_pass_that_violates_a_constraint(place: Workspace) -> None:
+    desk = Desk()
+    run = refunding(place, desk, said([refund(500)], DONE), goal=bounded("args['amount'] <= 100"))
+    (request,) = asked(place, run.go())
+    decide(place, request, "approve")
+    assert run.go()["status"] == "done"
+    assert desk.paid == [500]
+
+
+def test_constraints_that_do_not_speak_of_a_call_ask_nobody(place: Workspace) -> None:
+    desk = Desk()
+    other = bounded("result.get('rating', 5) >= 3")
+    assert refunding(place, desk, said([refund(500)], DONE), goal=other).go()["status"] == "done"
+    needs_more = bounded("result['amount'] <= result['limit']")  # nobody has said the limit yet
+    run = refunding(place, desk, said([refund(70)], DONE), goal=needs_more)
+    assert run.go()["status"] == "waiting"  # for the goal's own judgement, which can't read the limit
+    assert desk.paid == [500, 70]
+
+
+def test_a_tool_that_only_reads_is_bound_by_no_constraint_on_results(place: Workspace) -> None:
+    run = refunding(place, Desk(), said([("look_up", {"amount": 500})], DONE), goal=bounded("result['amount'] <= 100"))
+    (request,) = asked(place, run.go())
+    assert request.kind == "judgment"  # the result has no amount
+
+
+def test_a_soft_constraint_stops_no_call(place: Workspace) -> None:
+    desk = Desk()
+    soft = bounded("result.get('amount', 0) <= 100", constraint_type="soft")
+    assert refunding(place, desk, said([refund(500)], DONE), goal=soft).go()["status"] == "done"
+    assert desk.paid == [500]
+    with pytest.raises(ValidationError, match="hard"):
+        Constraint(id="small", check="args['amount'] <= 100", constraint_type="soft")
+
+
+def test_a_constraint_that_cannot_be_evaluated_on_a_call_asks(place: Workspace) -> None:
+    desk = Desk()
+    odd = bounded("result.get('amount').upper() == 'SMALL'")
+    (request,) = asked(place, refunding(place, desk, said([refund(500)], DONE), goal=odd).go())
+    assert (request.kind, desk.paid) == ("tool_call", [])

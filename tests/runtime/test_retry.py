@@ -1,0 +1,121 @@
+"""`failed` isn't final: a run goes on from its last good step, and does nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.agents import ToolRegistry
+from hive_agents.errors import HiveError
+from hive_agents.llm import ModelError
+from hive_agents.runs import Limits, RunStore
+from hive_agents.runtime import retry
+from hive_agents.runtime.agent_run import AgentRun
+from tests.agents.conftest import make_workspace, node, write_json
+from tests.agents.loops import agent, said, sets, start
+from tests.sample import hive
+
+DOWN = ModelError("authentication", "the key was taken away", outage=True)
+PAY, ITEMS, TEXT = [("pay", {"amount": 5})], [sets("items", [1])], [sets("text", "done")]
+SPEC = agent(
+    node("collect", output_keys=["items"], tools=["pay"]), node("write", input_keys=["items"], output_keys=["text"])
+)
+
+
+@pytest.fixture
+def place(tmp_path: Any) -> Workspace:
+    workspace = make_workspace(tmp_path / "ws", embedding=False)
+    write_json(workspace, "goals/digest.json", {"id": "digest", "name": "Digest"})
+    return workspace
+
+
+class Till:
+    def __init__(self) -> None:
+        self.paid: list[int] = []
+        self.registry = ToolRegistry()
+        self.registry.register(self.pay, side_effect="external", policy="allow")
+
+    def pay(self, amount: int) -> str:
+        """Pay."""
+        self.paid.append(amount)
+        return "paid"
+
+
+def again(run: AgentRun, *answers: Any, node: str | None = None) -> tuple[dict[str, Any], list[Any]]:
+    """What becomes of a failed run that is tried again, and what its model was told."""
+    asyncio.run(retry(run.workspace, run.run_id, "user:dana", node=node))
+    model = said(*answers)
+    from hive_agents.llm import Chain
+
+    resumed = AgentRun.resume(run.workspace, run.run_id, tools=run.tools, models=lambda role: Chain([model]))
+    return resumed.go(), model.prompts
+
+
+def test_after_an_outage_a_run_goes_on_in_the_middle_of_its_node(place: Workspace) -> None:
+    till = Till()
+    run = start(place, SPEC, said(PAY, DOWN), tools=till.registry)
+    assert run.go()["stopped_by"] == "unavailable"
+    ended, prompts = again(run, ITEMS, TEXT)
+    assert (ended["status"], ended["outputs"], till.paid) == ("done", {"items": [1], "text": "done"}, [5])
+    assert len(prompts) == 2
+    assert any("paid" in message.content for message in prompts[0])
+
+
+def test_a_later_node_that_failed_leaves_the_earlier_ones_done(place: Workspace) -> None:
+    till = Till()
+    run = start(place, SPEC, said(PAY, ITEMS, DOWN), tools=till.registry)
+    assert run.go()["status"] == "failed"
+    ended, prompts = again(run, TEXT)
+    assert (ended["status"], till.paid, len(prompts)) == ("done", [5], 1)
+
+
+def test_a_run_may_fail_and_be_tried_again_more_than_once(place: Workspace) -> None:
+    run = start(place, SPEC, said(ITEMS, DOWN), tools=Till().registry)
+    assert run.go()["status"] == "failed"
+    assert again(run, DOWN)[0]["status"] == "failed"
+    assert again(run, TEXT)[0]["status"] == "done"
+
+
+def test_after_a_loop_the_node_begins_once_more_and_is_told_what_it_did(place: Workspace) -> None:
+    till = Till()
+    run = start(place, SPEC, said(PAY, PAY, PAY), tools=till.registry)
+    assert run.go()["stopped_by"] == "doom_loop"
+    ended, prompts = again(run, ITEMS, TEXT)
+    assert (ended["status"], till.paid) == ("done", [5, 5, 5])
+    assert "pay (3)" in prompts[0][-1].content
+
+
+def test_a_named_node_begins_once_more_and_those_after_it_follow(place: Workspace) -> None:
+    till = Till()
+    run = start(place, SPEC, said(PAY, ITEMS, DOWN), tools=till.registry)
+    assert run.go()["status"] == "failed"
+    ended, _ = again(run, [sets("items", [2])], TEXT, node="collect")
+    assert (ended["status"], ended["outputs"]["items"], till.paid) == ("done", [2], [5])
+
+
+def test_a_budget_that_was_used_up_may_be_used_once_more(place: Workspace) -> None:
+    run = start(place, SPEC, said(PAY, ITEMS), tools=Till().registry, limits=Limits(steps=1))
+    assert run.go()["stopped_by"] == "steps"
+    assert again(run, ITEMS)[0]["stopped_by"] == "steps"
+    assert again(run, TEXT)[0]["status"] == "done"
+
+
+def test_only_failed_runs_are_tried_again(place: Workspace) -> None:
+    run = start(place, SPEC, said(ITEMS, TEXT), tools=Till().registry)
+    assert run.go()["status"] == "done"
+    with pytest.raises(HiveError, match="is done") as caught:
+        asyncio.run(retry(place, run.run_id, "user:dana"))
+    assert caught.value.exit_code == 2
+
+
+def test_the_command_queues_a_run_and_names_nodes_that_it_came_to(place: Workspace) -> None:
+    run = start(place, SPEC, said(ITEMS, DOWN), tools=Till().registry)
+    run.go()
+    ran = hive("runs", "retry", run.run_id, "--from", "nowhere", "-w", place.root, "--json")
+    assert (ran.code, "collect, write" in ran.json["diagnostics"][0]["fix"]) == (2, True)
+    ran = hive("runs", "retry", run.run_id, "-w", place.root, "--json")
+    assert (ran.code, ran.json["runs"][0]["status"]) == (0, "queued")
+    assert RunStore(place).get(run.run_id).status == "queued"
