@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from hive_agents import llm
+from hive_agents.agents.idempotency import with_key
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
 from hive_agents.llm import defects, in_thread
@@ -58,7 +59,8 @@ Call = Callable[[Mapping[str, Any], ToolContext, Mapping[str, Secret]], Awaitabl
 @dataclass(frozen=True)
 class Tool:
     """`parameters` is a JSON schema of an object. `policy` decides where the agent's own has no rule, `credentials`
-    are references by parameter, `sub_agents_only` keeps a tool from an agent's own nodes."""
+    are references by parameter, `sub_agents_only` keeps a tool from an agent's own nodes. One that is `keyed` gets the
+    key of its call: done again after a crash, its effect happens once."""
 
     name: str
     description: str
@@ -68,6 +70,7 @@ class Tool:
     policy: Decision = "ask"
     credentials: Mapping[str, str] = field(default_factory=dict)
     sub_agents_only: bool = False
+    keyed: bool = False
 
     def for_model(self) -> llm.Tool:
         return llm.Tool(name=self.name, description=self.description, parameters=dict(self.parameters))
@@ -114,7 +117,14 @@ def make_tool(
     if not all(is_reference(reference) for reference in (credentials or {}).values()):
         raise _unfit(chosen, "one of its credentials is no reference", "use credential:NAME or env:NAME")
     text = (description or own_description).strip()
-    return Tool(chosen, text, schema, side_effect, run, policy, dict(credentials or {}), sub_agents_only)
+    schema, run, keyed = with_key(schema, run)
+    keyed = keyed or _takes_context(source)
+    return Tool(chosen, text, schema, side_effect, run, policy, dict(credentials or {}), sub_agents_only, keyed)
+
+
+def _takes_context(source: Any) -> bool:
+    """Whether a function is told the key with everything else of its call."""
+    return inspect.isroutine(source) and ToolContext in get_type_hints(source).values()
 
 
 def as_result(value: Any) -> ToolResult:
