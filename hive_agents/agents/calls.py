@@ -144,6 +144,8 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
 
     async def do(again: bool) -> Done:
         session = work.session
+        if again and (settled := await _settled(work, key, name, arguments)) is not None:
+            return await asyncio.to_thread(_done, work, name, settled, True)
         context = ToolContext(
             session.workspace,
             session.principal,
@@ -166,6 +168,27 @@ async def _tool(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) 
         return Done(done.result | ({"documents": sorted(context.documents)} if context.documents else {}))
 
     return await work.session.effects.once(key, "tool", name, do, node=work.node.id, tool_calls=1)
+
+
+async def _settled(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> ToolResult | None:
+    """What a person says of a call that broke off in the middle; None where it is to be made again.
+
+    Only of effects that nothing else keeps from happening twice. Raises: Pending.
+    """
+    if name not in work.tools or work.tools[name].side_effect != "external" or work.tools[name].keyed:
+        return None
+    effects, n = work.session.effects, 1
+    while effects.find(f"{key}/again{n}") is not None:
+        n += 1
+    request = await work.session.ask(node_requests.broken_off(work, f"{key}/again{n}", name, arguments))
+    if not request.decided:
+        raise Pending([request.id])
+    if request.status == "responded":
+        return ToolResult(f"It was done before the process died. A person says: {node_requests.words_of(request)}")
+    if request.status != "approved":
+        return ToolResult(f"{name} may have run before the process died; it isn't called again", True)
+    await effects.note(f"{key}/again{n}", {"request": request.id})
+    return None
 
 
 async def _violated(work: NodeWork, key: str, name: str, arguments: dict[str, Any]) -> list[dict[str, str]]:

@@ -49,6 +49,23 @@ def tool_call(
         return Filing(**fields, allowed_decisions=["approve", "reject"])
 
 
+def broken_off(work: NodeWork, key: str, name: str, arguments: Mapping[str, Any]) -> Filing:
+    """May a call be made again that a process may have made before it died?"""
+    told = (
+        f"{name} was being called when its process died: it may have happened. Look, then respond with what came of it"
+        " where it did, approve to call it again, or reject to go on without it."
+    )
+    context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "question": told}
+    return Filing(
+        kind="question",
+        title=f"did {name} happen before the process died?",
+        context=context,
+        allowed_decisions=["respond", "approve", "reject"],
+        risk="high",
+        **_asked(work, key),
+    )
+
+
 def question(work: NodeWork, key: str, text: str, options: list[str]) -> Filing:
     context = {"agent": work.agent.id, "node": work.node.id, "question": text, "options": options}
     return Filing(

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from hive_agents import llm
+from hive_agents.agents.idempotency import with_key
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
 from hive_agents.llm import defects, in_thread, untraced
@@ -59,7 +60,8 @@ Call = Callable[[Mapping[str, Any], ToolContext, Mapping[str, Secret]], Awaitabl
 class Tool:
     """`parameters` is a JSON schema of an object. `policy` decides where the agent's own has no rule, `credentials`
     are references by parameter, `sub_agents_only` keeps a tool from an agent's own nodes. One that was made of a
-    `function` can be called as it."""
+    `function` can be called as it. One that is `keyed` gets the key of its call: done again after a crash, its effect
+    happens once."""
 
     name: str
     description: str
@@ -70,6 +72,7 @@ class Tool:
     credentials: Mapping[str, str] = field(default_factory=dict)
     sub_agents_only: bool = False
     function: Callable[..., Any] | None = field(default=None, repr=False)
+    keyed: bool = False
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Raises: TypeError for a tool that wasn't made of a function."""
@@ -123,7 +126,14 @@ def make_tool(
         raise _unfit(chosen, "one of its credentials is no reference", "use credential:NAME or env:NAME")
     text = (description or own_description).strip()
     function = source if found[3].func is _called else None  # type: ignore[attr-defined]
-    return Tool(chosen, text, schema, side_effect, run, policy, dict(credentials or {}), sub_agents_only, function)
+    schema, run, keyed = with_key(schema, run)
+    given, keyed = dict(credentials or {}), keyed or _takes_context(source)
+    return Tool(chosen, text, schema, side_effect, run, policy, given, sub_agents_only, function, keyed)
+
+
+def _takes_context(source: Any) -> bool:
+    """Whether a function is told the key with everything else of its call."""
+    return inspect.isroutine(source) and ToolContext in get_type_hints(source).values()
 
 
 def as_result(value: Any) -> ToolResult:

@@ -10,7 +10,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
-from hive_agents.agents.guards import Budget, Spent
+from hive_agents.agents.guards import Budget, BudgetSpent
 from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import ChatResult, Usage
 from hive_agents.runs import Limits, RunStore
@@ -131,7 +131,7 @@ def test_a_call_that_would_not_fit_is_not_made(place: Workspace) -> None:
 
 
 def test_dollars_are_held_back_at_what_tokens_have_cost_so_far() -> None:
-    budget = Budget(Limits(usd=1.0), Spent(tokens=1_000, usd=0.9))
+    budget = Budget(Limits(usd=1.0), BudgetSpent(tokens=1_000, usd=0.9))
     assert (budget.exhausted(tokens=100), budget.exhausted(tokens=200)) == (None, "usd")
 
 

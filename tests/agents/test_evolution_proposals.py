@@ -88,7 +88,9 @@ def test_what_more_an_agent_may_do_is_told_first() -> None:
     assert more(put("/nodes/0/system_prompt", "Do it better."), put("/nodes/0/max_iterations", 9)) == []
     assert more(put("/tool_policy/0/decision", "deny")) == []
     assert more(put("/tool_policy/0/decision", "allow")) == [
+        "edit_data (write): ask -> allow",
         "look (read): ask -> allow",
+        "save_data (write): ask -> allow",
         "send (external): ask -> allow",
     ]
     assert more(put("/nodes/0/tools", ["look", "send", "drop"])) == [

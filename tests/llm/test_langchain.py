@@ -71,5 +71,5 @@ async def test_a_fault_of_the_program_is_not_called_a_failing_model() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("langchain") is not None, reason="langchain is installed")
 def test_a_provider_that_is_not_installed_says_what_to_install() -> None:
-    with pytest.raises(HiveError, match="pip install langchain langchain-openai"):
+    with pytest.raises(HiveError, match=r"pip install \"hive-agents\[openai\]\""):
         open_langchain("openai:gpt-x", 5)
