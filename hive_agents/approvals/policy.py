@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import field_validator
 
 from hive_agents.expressions import ExpressionError, parse
 from hive_agents.files import AnyCase, Format
@@ -38,14 +38,6 @@ class ToolRule(Format):
         if when is not None:
             parse(when, NAMES)
         return when
-
-    @model_serializer(mode="wrap")
-    def _without_nothing(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """A rule without a condition is written as it was before there were any: agents are known by their hash."""
-        written: dict[str, Any] = write(self)
-        if self.when is None:
-            del written["when"]
-        return written
 
     def of(self, tool: str, arguments: Mapping[str, Any]) -> ToolDecision | None:
         """Return what the rule says of a call; None where it doesn't match."""
