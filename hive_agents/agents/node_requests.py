@@ -33,7 +33,7 @@ def tool_call(
 
     `constraints` are those of the goal that the call would violate.
     """
-    policy = [rule.model_dump(exclude_none=True) for rule in work.agent.tool_policy]
+    policy = [rule.model_dump() for rule in work.agent.tool_policy]
     context = {"agent": work.agent.id, "node": work.node.id, "tool": name, "args": dict(arguments), "policy": policy}
     if constraints:
         context["constraints"] = list(constraints)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import field_validator
+from pydantic import field_validator, model_serializer
 
 from hive_agents.expressions import ExpressionError, parse
 from hive_agents.files import AnyCase, Format
@@ -38,6 +38,11 @@ class ToolRule(Format):
         if when is not None:
             parse(when, NAMES)
         return when
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """A rule without a condition is written as before there were any: hashes of agents and requests stay."""
+        return {name: value for name, value in dump(self).items() if value is not None}
 
     def of(self, tool: str, arguments: Mapping[str, Any]) -> ToolDecision | None:
         """Return what the rule says of a call; None where it doesn't match."""

@@ -98,6 +98,7 @@ def test_a_tool_that_takes_a_key_gets_it_and_the_model_never_sees_it(
             "properties": {"amount": {"type": "integer"}, **parameter},
             "required": ["amount", *parameter],
         }
+        input_schema = inputSchema  # each by its version of the protocol
 
     got: list[dict[str, Any]] = []
     tool = make_tool(Remote(), side_effect="external", call=lambda name, arguments: got.append(arguments) or "ok")

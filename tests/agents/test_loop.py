@@ -13,7 +13,7 @@ from hive_agents.agents import NodeContext, NodeVerdict, ToolContext, ToolRegist
 from hive_agents.agents.guards import Limits
 from hive_agents.errors import HiveError
 from hive_agents.llm import ModelError
-from hive_agents.memory import DataBuffer, memory_folder
+from hive_agents.memory import AcceptedNote, AcceptedNotes, DataBuffer
 from hive_agents.runs import RunStore
 from hive_agents.text import fenced
 from tests.agents.conftest import node
@@ -319,9 +319,8 @@ def test_notes_are_data_in_every_prompt_of_their_run(place: Workspace) -> None:
 
 @pytest.mark.parametrize(("adapt", "of"), [("user", "local"), ("thread", "thread:desk")])
 def test_notes_begin_with_what_was_accepted(place: Workspace, adapt: str, of: str) -> None:
-    folder = memory_folder(place, "local", "digest", of)
-    folder.mkdir(parents=True)
-    (folder / "accepted.md").write_text("- Dana wants tables.\n")
+    note = AcceptedNote(text="Dana wants tables.", run_id=None, by="user:dana", at="2026-01-01T00:00:00+00:00")
+    AcceptedNotes(place, tenant="local", agent_id="digest", of=of).add([note])
     model, run_only, other = said(ITEMS), said(ITEMS), said(ITEMS)
     start(place, noting(adapt), model, thread_id="desk").go()
     start(place, noting("run"), run_only, thread_id="desk").go()

@@ -56,7 +56,6 @@ def agent_hash(agent: AgentSpec) -> str:
     """The identity of an inlined agent; its number is no part of it, so a rollback serves what served before."""
     value = agent.to_json()
     del value["version"]
-    value["tool_policy"] = [rule.model_dump(mode="json", exclude_none=True) for rule in agent.tool_policy]
     return _digest({name: held for name, held in value.items() if held is not None or name not in _LATER})
 
 
