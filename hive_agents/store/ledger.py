@@ -138,7 +138,7 @@ class Ledger(Generic[Row]):
         compared = (name for name in self._columns if self._logged_name(name) != "at")
         return row is not None and all(getattr(row, name) == getattr(logged, name) for name in compared)
 
-    def _restore(self, workspace: Workspace, lost: Iterable[Row], verdict: audit.Verdict) -> None:
+    def _restore(self, workspace: Workspace, lost: Iterable[Row], verdict: audit.AuditVerdict) -> None:
         if verdict.ok:
             with connected(workspace.database) as connection, transaction(connection):
                 for row in lost:
