@@ -47,6 +47,8 @@ example: $(READY) ## Django's documentation: fetch, index, evaluate, optimize
 
 bench: $(VENV)/.bench ## the short benchmarks
 	$(BIN)/python benchmarks/optimizer.py --short
+	$(BIN)/python benchmarks/gate.py
+	$(BIN)/python benchmarks/why.py
 	$(BIN)/python benchmarks/vectors.py --rounds 5
 	$(BIN)/python benchmarks/embedding.py --rounds 3
 	$(BIN)/python benchmarks/engine.py --sizes

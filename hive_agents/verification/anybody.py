@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,7 @@ def gate_rankings(
         budgets=budgets,
     )
     warnings += [watch_warning(change, measured) for change in finding.watch]
-    warnings += _holes(finding, gate, measured)
+    warnings += [*_silences(before, after, labels), *_holes(finding, gate, measured)]
     return RankingsFinding(**vars(finding), ledger=_name(ledger) if held_out else None, warnings=tuple(warnings))
 
 
@@ -127,6 +127,16 @@ def _require_answers(name: str, found: Sequence[Found], labels: GoldenSet) -> No
         message = f"{name} returns nothing for any of the {len(labels)} queries of {labels.file}"
         fix = "check that both name their queries alike, and that a source of documents gives doc_ids"
         raise HiveError.of("HIVE-107", message, fix=fix, exit_code=2)
+
+
+def _silences(before: Side, after: Side, labels: GoldenSet) -> Iterator[Diagnostic]:
+    """Warn of a side that returns nothing for more queries than the other: its file may be of other queries."""
+    empty = [(sum(not one.documents for one in found), name) for name, found in (before, after)]
+    if empty[0][0] != empty[1][0]:
+        count, name = max(empty)
+        message = f"{name} returns nothing for {count} of {len(labels)} queries, the other for {min(empty)[0]}"
+        fix = "where that is no abstention, rank all labelled queries with both"
+        yield Diagnostic("HIVE-107", message, labels.file, "$", fix, severity="warning")
 
 
 def _identity(old: Sequence[Found], new: Sequence[Found], measured: GoldenSet) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -10,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.runs_of import ten_queries
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +42,16 @@ def test_the_wheel_holds_the_sample_and_nothing_derived(wheel: Path) -> None:
     assert not [
         name for name in names if "/.hive/" in name or name.endswith(("active.json", ".pyc")) or "/audit/" in name
     ]
+
+
+@pytest.mark.slow
+def test_strangers_runs_are_gated_by_the_wheel_alone(wheel: Path, tmp_path: Path) -> None:
+    """Unpacked beside the dependencies that are installed here, far from the checkout."""
+    zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    command = [sys.executable, "-m", "hive_agents", "gate", *ten_queries(tmp_path), "--json"]
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (ran.returncode, json.loads(ran.stdout)["decision"]) == (0, "passed"), ran.stderr
 
 
 @pytest.mark.slow

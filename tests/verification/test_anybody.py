@@ -137,6 +137,13 @@ def test_pool_that_knows_one_side_better_is_told(tmp_path: Path) -> None:
     assert (warning.code, "50% of what a returns and 67% of what b returns" in warning.message) == ("HIVE-305", True)
 
 
+def test_side_that_is_silent_more_often_is_told(tmp_path: Path) -> None:
+    found = judge(tmp_path, [LATE] * 5 + [Found(())] * 3, [GOOD] * 8, labels(), held_out=False)
+    (warning,) = (one for one in found.warnings if one.code == "HIVE-107")
+    assert warning.message == "a returns nothing for 3 of 8 queries, the other for 0"
+    assert warning.severity == "warning"
+
+
 def test_side_that_answers_no_query_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(HiveError) as caught:
         judge(tmp_path, [Found(())] * 8, [GOOD] * 8, labels())
@@ -205,7 +212,7 @@ def test_false_passes_over_a_thousand_null_comparisons_stay_within_the_bound(tmp
     for number in range(1000):
         before, after = null_pair(draw, 30)
         for held_out in passed:
-            place = audit.LogFile(tmp_path / f"{number}.jsonl")
+            place = audit.LogFile(tmp_path / f"{number}-{held_out}.jsonl")  # what is held out once stays it
             passed[held_out] += judge(tmp_path, before, after, of, held_out=held_out, ledger=place).decision == "passed"
     for held_out, alpha in ((False, 0.05), (True, 0.05 * 6 / math.pi**2)):
         assert passed[held_out] <= 1000 * alpha + 2.33 * math.sqrt(1000 * alpha * (1 - alpha)), (held_out, passed)
