@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from hive_agents.cli.answering import batch_name, give_answer, read_patch
-from hive_agents.cli.surface import Surface, styled, with_surface
-from hive_agents.text import safe_line
+from hive_agents.cli.surface import Surface, json_text, styled, with_surface
+from hive_agents.text import count, safe_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -84,8 +84,6 @@ def _table(found: list[ApprovalRequest], damaged: list[str]) -> Table:
 @with_surface()
 def show(surface: Surface, request: IdArgument) -> None:
     """One request with all that a person needs to decide it."""
-    from rich.pretty import Pretty
-
     from hive_agents.approvals import ApprovalStore, RequestReader
     from hive_agents.errors import NotFound
 
@@ -107,8 +105,8 @@ def show(surface: Surface, request: IdArgument) -> None:
     if found.diff is not None:
         lines += [f"  {' '.join(str(part) for part in step.values())}" for step in found.diff.json_patch]
     said = [f"  {one.verb} by {one.by} ({one.authn}) at {one.at}: {one.reason or ''}" for one in found.decisions]
-    title, context = styled(safe_line(found.title), "bold"), Pretty(found.context)
-    surface.show(found.to_json(), title, *map(safe_line, lines), context, *map(safe_line, said))
+    title = styled(safe_line(found.title), "bold")
+    surface.show(found.to_json(), title, *map(safe_line, lines), json_text(found.context), *map(safe_line, said))
 
 
 @app.command()
@@ -217,7 +215,11 @@ def verify(surface: Surface) -> None:
 
     found = log_verdict(surface.workspace)
     value = {name: part for name, part in asdict(found).items() if name != "reason"}
-    line = styled("intact", "green") + f": {found.entries} entries, head {found.head[:16]}"
+    line = (
+        styled("intact", "green")
+        + f": {count(found.entries, 'entry')}"
+        + (f", head {found.head[:16]}" if found.head else "")
+    )
     if not found.ok:
         surface.warn(audit.broken(found).diagnostics)
         line = styled("broken", "red") + f": {found.reason}"

@@ -94,7 +94,8 @@ def _overview(found: dict[str, Any]) -> Iterator[Any]:
     for ticket in found["tickets"]:
         evidence = "; ".join(ticket["evidence"][:2])
         yield safe_line(f"  {ticket['run_id']}  {ticket['severity']}: {ticket['cause'].replace('_', ' ')}  {evidence}")
-    yield styled("What I did", "bold")
+    if found["actions"]:
+        yield styled("What I did", "bold")
     for entry in found["actions"]:
         asked = f", request {entry['approval_id']}" if entry["approval_id"] else ""
         yield safe_line(f"  {entry['at'][:16].replace('T', ' ')}  {entry['run_id']}  {entry['action']}{asked}")

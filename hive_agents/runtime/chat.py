@@ -162,10 +162,18 @@ class Chat:
         return found
 
     def field_values(self, most: int = 12) -> dict[str, list[str]]:
-        """Return what a reader may filter by: the fields, with values of documents that they may view."""
+        """Return what a reader may filter by: the fields, with values of documents that they may view.
+
+        Dates and numbers have no values here, for they are asked for by bounds. Other fields that no document uses are
+        left out: no filter on them finds anything.
+        """
         self._recognise()
         fields = vocabulary_of(self._certain()).fields
-        return {name: list(words.values[:most]) for name, words in fields.items()}
+        return {
+            name: list(words.values[:most])
+            for name, words in fields.items()
+            if words.values or words.type in ("date", "number")
+        }
 
     def why(self, run_id: str, doc_id: str) -> dict[str, Any]:
         """Return how a result of a turn was ranked among the documents that the reader may view. Raises: HIVE-409."""

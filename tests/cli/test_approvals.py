@@ -202,6 +202,18 @@ def test_texts_are_shown_as_they_were_written(place: Workspace) -> None:
     assert "[red]may I[/red] \\[x]?" in hive("approvals", "show", request, "-w", place.root).out
 
 
+def test_what_a_request_is_about_is_shown_as_json(place: Workspace) -> None:
+    context = {"tool": "rotate", "args": {"dry": True, "note": None}}
+    request = ApprovalStore(place).file(filing(context=context)).id
+    out = hive("approvals", "show", request, "-w", place.root).out
+    assert json.loads(out[out.index("\n{") : out.index("\n}") + 2]) == context
+
+
+def test_an_empty_log_is_intact_and_has_no_head(tmp_path: Path) -> None:
+    assert hive("init", tmp_path / "new", "--empty").code == 0
+    assert "intact: 0 entries\n" in hive("approvals", "verify", "-w", tmp_path / "new").out
+
+
 EVIL = "a\x1b[2J\x1b]0;x\x07b\nc\x9b1m\u202ed"
 
 

@@ -141,6 +141,18 @@ def test_a_conversation_has_its_commands(monkeypatch: pytest.MonkeyPatch, place:
     assert "never asked" not in out
 
 
+def test_a_field_that_no_document_uses_is_no_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hive("init", tmp_path / "new", "--empty").code == 0
+    place = Workspace(tmp_path / "new")
+    write_document(place, "alone.md", "# Alone\n\nA page in no folder has no category.")
+    place.index()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("/filters\n"))
+    ran = hive("chat", "-w", place.root)
+    assert ran.code == 0
+    assert "filters: none" in ran.out
+    assert "category" not in ran.out
+
+
 def test_a_number_chooses_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     out = typed(monkeypatch, knowledge_base(), "show me stuff", "1", user="guest")
     assert "filtered by category = " in out
