@@ -113,13 +113,13 @@ def eval_(
     repeats: Annotated[int, typer.Option("--repeats", min=1, max=100, help="How often each case is tried.")] = 1,
 ) -> None:
     """Run an agent on its goal's eval cases, with their stubs in place of tools that have effects."""
-    from hive_agents.agents import bundled_tools
+    from hive_agents.agents import workspace_tools
     from hive_agents.runtime import Stage, evaluate_agent
 
     place = surface.workspace
     require_known(place, agent)
     with surface.progress() as progress:
-        stage = Stage(place, bundled_tools(place), agents_versions.reader_of(surface.asker), progress=progress)
+        stage = Stage(place, workspace_tools(place), agents_versions.reader_of(surface.asker), progress=progress)
         cases = evaluate_agent(stage, agent, repeats=repeats)
     rows = [case.to_json() for case in cases]
     passed = sum(case.passed == repeats for case in cases)
