@@ -105,6 +105,7 @@ def test_unknown_words_give_no_hits_and_no_failure(place: Workspace) -> None:
     write_config(place, "words", retrieval=WORDS)
     ran = hive("query", "zxqwv plmkj", "--config", "words", "-w", place.root, "--json")
     assert (ran.code, ran.json["hits"], ran.json["cut"]) == (0, [], {"reason": "exhausted", "at": 0})
+    assert "0 hits: nothing matches" in hive("query", "zxqwv plmkj", "--config", "words", "-w", place.root).out
 
 
 @pytest.mark.parametrize(
