@@ -368,6 +368,13 @@ def test_a_command_without_an_active_config_says_how_to_get_one(place: Workspace
     assert (first.code, first.json["decision"], first.json["previous"]) == (0, "first", None)
 
 
+@pytest.mark.parametrize(
+    ("words", "command"), [(("runs", "show"), "hive runs show"), (("optimize", "--nope"), "hive optimize")]
+)
+def test_wrong_usage_names_the_help_page_of_its_command(words: tuple[str, ...], command: str) -> None:
+    assert f"see `{command} --help`" in hive(*words).err
+
+
 def test_no_workspace_and_unknown_options_are_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert (hive("index", "--json").code, hive("index", "--json").codes) == (2, {"HIVE-410"})
