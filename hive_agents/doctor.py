@@ -34,6 +34,7 @@ from hive_agents.retrieval import (
     open_embedder,
 )
 from hive_agents.store import connected
+from hive_agents.text import count
 from hive_agents.trust import is_trusted, untrusted_notice
 from hive_agents.verification import check_config, log_verdict
 from hive_agents.workspace import Workspace
@@ -83,7 +84,8 @@ def examine(workspace: Workspace) -> list[Check]:
 
 
 def _from_diagnostic(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Check:
-    return Check(name, status, f"{found.code}: {found.message}", found.fix)
+    place = f" ({found.file}: {found.path})" if found.file and found.path not in (None, "$") else ""
+    return Check(name, status, f"{found.code}: {found.message}{place}", found.fix)
 
 
 def _settings(workspace: Workspace) -> Check:
@@ -115,7 +117,7 @@ def _chat_models(workspace: Workspace) -> Iterator[Check]:
     for found in probed(workspace, list(roles)):
         what = f"{found.name} ({', '.join(roles[found.name])})"
         if not found.ok:
-            fix = "see `hive models test` and the server's own log"
+            fix = found.fix or "see `hive models test` and the server's own log"
             yield Check("chat models", "fail", f"{what}: {found.error}", fix)
             continue
         status: CheckStatus = "ok" if found.structured and found.tools else "warn"
@@ -334,7 +336,7 @@ def _audit(workspace: Workspace) -> Check:
         fix = "restore audit/log.jsonl from version control or a backup; `hive explain HIVE-413` has more"
         return Check("audit log", "fail", f"HIVE-413: {found.reason}", fix)
     keyed = "keyed" if found.keyed else "unkeyed: detects accidents, not attackers (set HIVE_AUDIT_KEY)"
-    return Check("audit log", "ok", f"{found.entries} entries, intact, {keyed}")
+    return Check("audit log", "ok", f"{count(found.entries, 'entry')}, intact, {keyed}")
 
 
 def _disk(workspace: Workspace) -> Check:

@@ -61,7 +61,7 @@ def probed(workspace: Workspace, names: Collection[str]) -> list[Probe]:
             return await probe(open_chain([name], workspace.settings, root=workspace.root))
         except HiveError as error:
             found = error.diagnostics[0]
-            return Probe(name=name, ok=False, error=f"{found.code}: {found.message}")
+            return Probe(name=name, ok=False, error=f"{found.code}: {found.message}", fix=found.fix or "")
 
     async def all_of_them() -> list[Probe]:
         return await asyncio.gather(*map(asked, names))

@@ -49,6 +49,16 @@ def test_an_edit_after_deployment_fails_the_check(tmp_path: Path) -> None:
     assert any("HIVE-404" in check["message"] for check in ran.json["checks"])
 
 
+def test_a_fault_of_an_agent_names_its_place(tmp_path: Path) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    path = workspace.root / "agents" / "curator.json"
+    value = json.loads(path.read_text())
+    value["nodes"][0]["tools"] = ["no_such_tool"]
+    path.write_text(json.dumps(value))
+    checks = hive("doctor", "-w", workspace.root, "--json").json["checks"]
+    assert any("(agents/curator.json: nodes[0].tools[0])" in check["message"] for check in checks)
+
+
 def test_each_fault_has_its_check(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
     (workspace.documents / "new.md").write_text("# New\n")

@@ -255,6 +255,8 @@ class _Checks:
         if name not in known:
             guess = closest(name, known)
             fix = f'did you mean "{guess}"?' if guess else f"use one of: {', '.join(sorted(known)) or 'none yet'}"
+            if what == "tool":
+                fix += "; `hive tools list` says why others aren't here"
             yield self._fault("HIVE-107", f'there is no {what} "{name}"', *path, fix=fix)
 
     def _fault(self, code: str, message: str, *path: str | int, fix: str) -> Diagnostic:

@@ -215,11 +215,8 @@ def verify(surface: Surface) -> None:
 
     found = log_verdict(surface.workspace)
     value = {name: part for name, part in asdict(found).items() if name != "reason"}
-    line = (
-        styled("intact", "green")
-        + f": {count(found.entries, 'entry')}"
-        + (f", head {found.head[:16]}" if found.head else "")
-    )
+    head = f", head {found.head[:16]}" if found.head else ""
+    line = styled("intact", "green") + f": {count(found.entries, 'entry')}{head}"
     if not found.ok:
         surface.warn(audit.broken(found).diagnostics)
         line = styled("broken", "red") + f": {found.reason}"

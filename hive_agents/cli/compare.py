@@ -11,6 +11,7 @@ from hive_agents.cli.surface import (
     figure,
     with_surface,
 )
+from hive_agents.text import count
 
 if TYPE_CHECKING:
     from hive_agents.evaluation import Comparison
@@ -38,7 +39,7 @@ def parts(comparison: Comparison, hidden: str | None) -> list[Any]:
     from rich.table import Table
 
     a, b, d = comparison.a, comparison.b, comparison.difference
-    metrics = Table(title=f"{len(a.queries)} queries, k = {a.k}", title_justify="left")
+    metrics = Table(title=f"{count(len(a.queries), 'query')}, k = {a.k}", title_justify="left")
     metrics.add_column("")
     for name in (f"A: {a.config}", f"B: {b.config}", "B − A"):
         metrics.add_column(name, justify="right")

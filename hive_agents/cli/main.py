@@ -131,7 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             error.show()
         else:
             message = error.format_message()
-            show_failure(HiveError.of("HIVE-409", message, fix="see `hive COMMAND --help`"), as_json)
+            command = error.ctx.command_path if error.ctx else "hive COMMAND"
+            show_failure(HiveError.of("HIVE-409", message, fix=f"see `{command} --help`"), as_json)
         return 2
     except (typer.Abort, KeyboardInterrupt):
         return 130

@@ -60,9 +60,10 @@ def ask(surface: Surface, names: NamesArgument = None) -> None:
     chat = probing.probed(place, names if names else list(probing.configured_chat(place)))
     others = [] if names else [probing.tried_embedding(place), probing.tried_reranker(place)]
     tried = [one for one in others if one is not None]
-    lines = [_line(one.name, one.ok, told_of(one) if one.ok else one.error) for one in chat]
-    for one in tried:
-        lines.append(_line(one.name, one.ok, f"{one.kind}, {one.seconds:.2f} s" if one.ok else one.error))
+    told = [(one, told_of(one)) for one in chat] + [(one, f"{one.kind}, {one.seconds:.2f} s") for one in tried]
+    lines = []
+    for one, good in told:
+        lines.append(_line(one.name, one.ok, good if one.ok else one.error))
         if one.fix:
             lines.append(f"     fix: {one.fix}")
     ok = all(one.ok for one in chat) and all(one.ok for one in tried)

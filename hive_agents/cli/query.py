@@ -44,7 +44,7 @@ def command(
             raise HiveError(error.diagnostics, exit_code=2) from None
     ranking = engine.search(text, program)
     value: dict[str, Any] = ranking.to_json()
-    parts: list[Any] = [*_lines(ranking), f"{count(len(ranking.hits), 'hit')}{_ENDINGS[ranking.cut.reason]}"]
+    parts: list[Any] = [*_lines(ranking), f"{count(len(ranking.hits), 'hit')}{_ending(ranking)}"]
     if explain is not None:
         value["explanation"] = explain_hit(engine, text, program, explain)
         parts.append(explain_text(value["explanation"]))
@@ -60,6 +60,12 @@ _ENDINGS = {
     "exhausted": ": nothing else matches",
     "abstain": ": nothing is near enough, so the config abstains",
 }
+
+
+def _ending(ranking: Ranking) -> str:
+    if not ranking.hits and ranking.cut.reason == "exhausted":
+        return ": nothing matches"
+    return _ENDINGS[ranking.cut.reason]
 
 
 def _lines(ranking: Ranking) -> Iterator[RenderableType]:

@@ -31,12 +31,17 @@ class Breaker:
     >>> seconds[0] = 15.0
     >>> [kind(), kind()]
     ['timeout', 'unavailable']
+    >>> call()
+    Traceback (most recent call last):
+        ...
+    hive_agents.llm.model.ModelError: m failed 3 times in a row and is not asked again for 30 s; the last time: late
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures = 0
         self._closed_until = 0.0
+        self._last = ""
 
     @contextmanager
     def attempt(self, name: str) -> Iterator[None]:
@@ -44,20 +49,20 @@ class Breaker:
         left = self._closed_until - self._clock()
         if self._failures >= FAILURES and left > 0:
             why = f"{name} failed {self._failures} times in a row and is not asked again for {left:.0f} s"
-            raise ModelError("unavailable", why)
+            raise ModelError("unavailable", f"{why}; the last time: {self._last}")
         try:
             yield
         except ModelError as error:
             if error.kind in ("timeout", "server"):
-                self._failed()
+                self._failed(error)
             else:
                 self._failures = 0
             raise
         else:
             self._failures = 0
 
-    def _failed(self) -> None:
-        self._failures += 1
+    def _failed(self, error: ModelError) -> None:
+        self._failures, self._last = self._failures + 1, error.message
         pause = FIRST_PAUSE * 2.0 ** max(0, self._failures - FAILURES)
         self._closed_until = self._clock() + min(pause, LONGEST_PAUSE)
 

@@ -31,7 +31,8 @@ _ASK_TOOL = [Message(role="user", content="Call the tool look_at_sky to learn th
 class Probe(Format):
     """What came back. `structured` is how structured answers are had ("tool", "schema", "prompt"), "" where not.
 
-    `error` is the failure's kind and words where the model can't be used, `priced` whether its price is known.
+    `error` is the failure's kind and words where the model can't be used, `fix` how to mend it where that is known,
+    `priced` whether the model's price is known.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Probe(Format):
     streams: bool = False
     priced: bool = False
     error: str = ""
+    fix: str = ""
     usage: Usage = Usage()
 
 

@@ -417,3 +417,16 @@ def test_without_trust_the_agent_is_refused_and_nothing_runs(shop: Workspace) ->
     assert ran.returncode == 1
     assert "HIVE-107" in ran.stdout
     assert not (shop.root / "refunds.log").exists()
+
+
+def test_an_agent_whose_tools_are_not_trusted_is_told_where_that_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = make_workspace(tmp_path / "w")
+    workspace_with(place.root, '[tools]\npython = ["tools/*.py"]\n', monkeypatch, trusted=False)
+    (place.root / "tools").mkdir()
+    (place.root / "tools" / "price.py").write_text(PRICE)
+    write_json(place, "agents/seller.json", agent_json(node("a", tools=["price"]), id="seller"))
+    ran = hive("agents", "validate", "seller", "-w", place.root, "--json")
+    (found,) = [one for one in ran.json["diagnostics"] if one["code"] == "HIVE-107" and '"price"' in one["message"]]
+    assert "`hive tools list` says why" in found["fix"]

@@ -105,6 +105,7 @@ def test_unknown_words_give_no_hits_and_no_failure(place: Workspace) -> None:
     write_config(place, "words", retrieval=WORDS)
     ran = hive("query", "zxqwv plmkj", "--config", "words", "-w", place.root, "--json")
     assert (ran.code, ran.json["hits"], ran.json["cut"]) == (0, [], {"reason": "exhausted", "at": 0})
+    assert "0 hits: nothing matches" in hive("query", "zxqwv plmkj", "--config", "words", "-w", place.root).out
 
 
 @pytest.mark.parametrize(
@@ -365,6 +366,13 @@ def test_a_command_without_an_active_config_says_how_to_get_one(place: Workspace
         assert (ran.code, ran.codes) == (2, {"HIVE-408"})
     first = hive("deploy", "v1-naive", "-w", place.root, "--json")
     assert (first.code, first.json["decision"], first.json["previous"]) == (0, "first", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "command"), [(("runs", "show"), "hive runs show"), (("optimize", "--nope"), "hive optimize")]
+)
+def test_wrong_usage_names_the_help_page_of_its_command(words: tuple[str, ...], command: str) -> None:
+    assert f"see `{command} --help`" in hive(*words).err
 
 
 def test_no_workspace_and_unknown_options_are_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

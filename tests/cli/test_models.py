@@ -112,6 +112,20 @@ def test_the_doctor_says_which_model_is_down_and_that_a_small_one_calls_no_tools
     assert (down["status"], "try pulling it first" in down["message"]) == ("fail", True)
 
 
+@pytest.mark.parametrize("command", ["doctor", "models test"])
+def test_an_untrusted_endpoint_is_no_fault_of_its_server(
+    tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    copied_sample(tmp_path / "w")
+    settings = endpoint_settings(server.url, models='chat = ["lab:small"]')
+    place = workspace_with(tmp_path / "w", settings, monkeypatch, trusted=False)
+    out = hive(*command.split(), "-w", place.root).out
+    assert "workspace is not trusted" in out
+    assert "then run `hive trust`" in out
+    assert "server's own log" not in out
+    assert server.requests == []
+
+
 def test_a_script_is_not_asked(tmp_path: Path) -> None:
     place = copied_sample(tmp_path / "w")
     (place.root / "s.jsonl").write_text('{"content": "once"}\n')
