@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from hive_agents.agents.tool import Call, ToolContext
-    from hive_agents.credentials import Secret
+Keyless = Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Awaitable[Any]]
+"""What calls a tool: with its arguments, the context that has the key, and its secrets."""
 
 NAMES = ("idempotency_key", "idempotencyKey")
 MARK = "x-idempotency"
@@ -24,7 +23,7 @@ def key_parameter(schema: Mapping[str, Any]) -> str | None:
     return next(marked, next((name for name in NAMES if name in properties), None))
 
 
-def with_key(schema: Mapping[str, Any], call: Call) -> tuple[dict[str, Any], Call, bool]:
+def with_key(schema: Mapping[str, Any], call: Keyless) -> tuple[dict[str, Any], Keyless, bool]:
     """Return a tool's schema and call so that the key is filled in, and never the model's to choose; whether it is."""
     name = key_parameter(schema)
     if name is None:
@@ -32,7 +31,7 @@ def with_key(schema: Mapping[str, Any], call: Call) -> tuple[dict[str, Any], Cal
     properties = {key: held for key, held in schema["properties"].items() if key != name}
     required = [key for key in schema.get("required", ()) if key != name]
 
-    async def filled(arguments: Mapping[str, Any], context: ToolContext, secrets: Mapping[str, Secret]) -> Any:
+    async def filled(arguments: Mapping[str, Any], context: Any, secrets: Mapping[str, Any]) -> Any:
         return await call({**arguments, name: context.idempotency_key}, context, secrets)
 
     return {**schema, "properties": properties, "required": required}, filled, True

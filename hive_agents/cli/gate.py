@@ -192,6 +192,7 @@ def _parts(finding: RankingsFinding) -> list[Any]:
     from rich.table import Table
 
     from hive_agents.cli.deploy import gate_parts
+    from hive_agents.cli.gate_reports import most_changed
 
     parts = gate_parts(finding)
     changed = most_changed(finding)
@@ -210,13 +211,3 @@ def _parts(finding: RankingsFinding) -> list[Any]:
             f"{left} at this holdout left; counted in {finding.ledger}, which belongs where the labels are kept"
         )
     return parts
-
-
-def most_changed(finding: RankingsFinding, most: int = 8) -> list[tuple[str, str, float, float]]:
-    """Return (id, text, before, after) of the queries that change, most changed first."""
-    assert finding.active is not None
-    pairs = [
-        (a, b) for a, b in zip(finding.active.queries, finding.candidate.queries, strict=True) if a.nudcg != b.nudcg
-    ]
-    pairs.sort(key=lambda pair: (-abs(pair[1].nudcg - pair[0].nudcg), pair[0].query.id))
-    return [(a.query.id, a.query.query, a.nudcg, b.nudcg) for a, b in pairs[:most]]

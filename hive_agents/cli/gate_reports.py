@@ -57,8 +57,6 @@ def junit_text(finding: RankingsFinding) -> str:
 
 def markdown_text(finding: RankingsFinding, reason: str | None = None) -> str:
     """Return a summary for a pull request; what others wrote stands there as text, whatever signs it has."""
-    from hive_agents.cli.gate import most_changed
-
     assert finding.active is not None
     old, new = finding.active, finding.candidate
     lines = [
@@ -113,3 +111,13 @@ def _cell(text: str) -> str:
     """A text that is no Markdown, no HTML and mentions nobody."""
     plain = one_line(text, 160).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
     return re.sub(r"([\\`*_{}\[\]|~#!])", r"\\\1", plain)
+
+
+def most_changed(finding: RankingsFinding, most: int = 8) -> list[tuple[str, str, float, float]]:
+    """Return (id, text, before, after) of the queries that change, most changed first."""
+    assert finding.active is not None
+    pairs = [
+        (a, b) for a, b in zip(finding.active.queries, finding.candidate.queries, strict=True) if a.nudcg != b.nudcg
+    ]
+    pairs.sort(key=lambda pair: (-abs(pair[1].nudcg - pair[0].nudcg), pair[0].query.id))
+    return [(a.query.id, a.query.query, a.nudcg, b.nudcg) for a, b in pairs[:most]]
