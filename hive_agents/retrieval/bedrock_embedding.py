@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
 from hive_agents.llm import ModelError, attempts_until, failure, open_client
+from hive_agents.retrieval.batched_embedding import embedded
 from hive_agents.retrieval.minilm_tokens import WordPieces
 
 TITAN, COHERE = "amazon.titan-embed-text-v2", "cohere.embed-"
@@ -53,25 +52,16 @@ class BedrockEmbedder(WordPieces):
     def _embed(
         self, texts: Sequence[str], purpose: Purpose, progress: Callable[[int], None] | None
     ) -> NDArray[np.float32]:
-        vectors = np.zeros((len(texts), self.dimensions), np.float64)
-        parts = [(row, part) for row, text in enumerate(texts) for part in _parts(text, _LONGEST[self._family])]
-        size = _BATCH[self._family]
-        batches = [parts[start : start + size] for start in range(0, len(parts), size)]
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = pool.map(lambda batch: self._request([text for _, text in batch], purpose), batches)
-            try:
-                for batch, answer in zip(batches, answers, strict=True):
-                    for (row, text), vector in zip(batch, answer, strict=True):
-                        vectors[row] += len(text) * vector / max(float(np.linalg.norm(vector)), 1e-12)
-                    if progress:
-                        progress(batch[-1][0] + (1 if batch is batches[-1] else 0))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if not np.all(norms > 0):
-            raise unusable(f"bedrock:{self._model} answered with a vector of zeros")
-        return np.asarray(vectors / norms, np.float32)
+        return embedded(
+            texts,
+            lambda some: self._request(some, purpose),
+            dimensions=self.dimensions,
+            longest=_LONGEST[self._family],
+            batch=_BATCH[self._family],
+            at_once=_AT_ONCE,
+            without_direction=lambda: unusable(f"bedrock:{self._model} answered with a vector of zeros"),
+            progress=progress,
+        )
 
     def _request(self, texts: list[str], purpose: Purpose) -> NDArray[np.float64]:
         body: dict[str, Any] = {"texts": texts, "input_type": purpose, "truncate": "END"}
@@ -125,12 +115,3 @@ def as_diagnostic(error: Exception, name: str) -> Exception:
 def unusable(why: str) -> HiveError:
     fix = "check the model's name, AWS_REGION, credentials and network, then try again"
     return HiveError.of("HIVE-401", why, file="hive.toml", path="models", fix=fix, exit_code=3)
-
-
-def _parts(text: str, longest: int) -> list[str]:
-    """Neither an empty text nor half of a character is taken by the service."""
-    text = text.encode(errors="replace").decode() if text.strip() else "."
-    count = -(-len(text) // longest)
-    edges = [len(text) * part // count for part in range(count + 1)]
-    parts = [text[start:end] for start, end in pairwise(edges)]
-    return [part if part.strip() else "." for part in parts]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
 from hive_agents.llm import AbilityFile, Endpoint, ModelError, breaker_of
+from hive_agents.retrieval.batched_embedding import embedded, sendable
 from hive_agents.retrieval.minilm_tokens import WordPieces
 
 _VERSION = "e1"
@@ -65,24 +64,16 @@ class EndpointEmbedder(_Model, WordPieces):
         """A text longer than a request holds gets the mean of its parts, weighted by length, as a unit vector."""
         if not texts:
             return np.zeros((0, self.dimensions), np.float32)
-        parts = [(row, part) for row, text in enumerate(texts) for part in _parts(text)]
-        batches = [parts[start : start + BATCH] for start in range(0, len(parts), BATCH)]
-        sums = np.zeros((len(texts), self.dimensions), np.float64)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            answers = pool.map(lambda batch: self._request([text for _, text in batch]), batches)
-            try:
-                for batch, vectors in zip(batches, answers, strict=True):
-                    for (row, text), vector in zip(batch, vectors, strict=True):
-                        sums[row] += len(text) * vector / max(float(np.linalg.norm(vector)), 1e-12)
-                    if progress:
-                        progress(batch[-1][0] + (1 if batch is batches[-1] else 0))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        norms = np.linalg.norm(sums, axis=1, keepdims=True)
-        if not np.all(norms > 0):
-            raise _unusable(f"{self.name} answered with a vector of zeros")
-        return np.asarray(sums / norms, np.float32)
+        return embedded(
+            texts,
+            self._request,
+            dimensions=self.dimensions,
+            longest=_LONGEST,
+            batch=BATCH,
+            at_once=_AT_ONCE,
+            without_direction=lambda: _unusable(f"{self.name} answered with a vector of zeros"),
+            progress=progress,
+        )
 
     def embed_query(self, text: str) -> NDArray[np.float32]:
         vector: NDArray[np.float32] = self.embed([text])[0]
@@ -122,11 +113,11 @@ class EndpointReranker(_Model):
         """The server's scores, in the order of `texts`."""
         scores: list[float] = []
         for start in range(0, len(texts), _MOST_DOCUMENTS):
-            scores += self._scores(query, [_sendable(text) for text in texts[start : start + _MOST_DOCUMENTS]])
+            scores += self._scores(query, [sendable(text) for text in texts[start : start + _MOST_DOCUMENTS]])
         return scores
 
     def _scores(self, query: str, texts: list[str]) -> list[float]:
-        answer = self._post("/rerank", {"query": _sendable(query), "documents": texts, "top_n": len(texts)})
+        answer = self._post("/rerank", {"query": sendable(query), "documents": texts, "top_n": len(texts)})
         found: dict[int, float] = {}
         try:
             for one in answer["results"]:
@@ -136,18 +127,6 @@ class EndpointReranker(_Model):
         if sorted(found) != list(range(len(texts))) or not np.all(np.isfinite(list(found.values()))):
             raise _unusable(f"{self.name} scored {len(found)} of {len(texts)} texts")
         return [found[index] for index in range(len(texts))]
-
-
-def _parts(text: str) -> list[str]:
-    text = _sendable(text)
-    count = -(-len(text) // _LONGEST)
-    edges = [len(text) * part // count for part in range(count + 1)]
-    return [_sendable(text[start:end]) for start, end in pairwise(edges)]
-
-
-def _sendable(text: str) -> str:
-    """Neither an empty text nor half of a character is taken by every server."""
-    return text.encode(errors="replace").decode() if text.strip() else "."
 
 
 def _unusable(why: str) -> HiveError:
