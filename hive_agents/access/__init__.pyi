@@ -22,6 +22,15 @@ from .labels import (
 from .local_key import (
     local_key as local_key,
 )
+from .logins import (
+    LINK_SECONDS as LINK_SECONDS,
+    SESSION_SECONDS as SESSION_SECONDS,
+    asker_of as asker_of,
+    begin_session as begin_session,
+    end_session as end_session,
+    is_session as is_session,
+    login_code as login_code,
+)
 from .people import (
     asked_by as asked_by,
     person as person,
