@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ag_ui.core import (
-    AddOperation,
     BaseEvent,
     Interrupt,
-    ReplaceOperation,
     RunErrorEvent,
     RunFinishedCancelledOutcome,
     RunFinishedEvent,
@@ -271,5 +269,4 @@ def answer_schema(verbs: Sequence[str]) -> dict[str, Any]:
 
 
 def _delta(op: Literal["add", "replace"], path: str, value: Any) -> BaseEvent:
-    change = AddOperation(path=path, value=value) if op == "add" else ReplaceOperation(path=path, value=value)
-    return StateDeltaEvent(delta=[change])
+    return StateDeltaEvent.model_validate({"delta": [{"op": op, "path": path, "value": value}]})
