@@ -200,8 +200,8 @@ class AgentRun(Run):
         )
 
     def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
-        # No entry point: a graph for each agent is made of its spec.
-        return import_module(f"graphs.{self.GRAPH}").build(self.agent).compile(checkpointer=saver)
+        # No entry point: a graph for each shape of an agent is made of its spec.
+        return import_module(f"graphs.{self.GRAPH}").compiled(self.agent).copy({"checkpointer": saver})
 
     def begin(self, context: AgentSession) -> dict[str, Any]:
         for key, value in self.row.value["input"].items():
