@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from hive_agents.errors import HiveError, NewerRelease
+from hive_agents.errors import Busy, HiveError, NewerRelease
 from hive_agents.files import locked, unlinked
 from hive_agents.store.schema import MIGRATIONS
 
 BUSY_SECONDS = 10.0
+T = TypeVar("T")
 KEPT = 4
 """Connections that a thread keeps open in between, each to another file: those used last."""
 
@@ -64,10 +67,12 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 
 @contextmanager
-def connected(path: Path, *, rows: bool = False) -> Iterator[sqlite3.Connection]:
+def connected(
+    path: Path, *, rows: bool = False, opened: Callable[[Path], sqlite3.Connection] = connect
+) -> Iterator[sqlite3.Connection]:
     """Yield this thread's connection, for short work.
 
-    It is kept open in between, and opened anew where the file was replaced.
+    It is kept open in between, and `opened` anew where the file was replaced.
 
     With `rows`, selected rows are `sqlite3.Row`. A use inside another one gets a connection of its own.
 
@@ -79,8 +84,11 @@ def connected(path: Path, *, rows: bool = False) -> Iterator[sqlite3.Connection]
         _close(found)
         found = None
     if found is None:
-        connection = connect(path)
+        connection = opened(path)
         found = _Kept(connection, file_identity(path))
+    if found.waits is _local.__dict__.get("at_once", False):
+        found.waits = not found.waits
+        found.connection.execute(f"PRAGMA busy_timeout = {int(found.waits * BUSY_SECONDS * 1_000)}")
     found.connection.row_factory = sqlite3.Row if rows else None
     try:
         with database_errors(path):
@@ -103,10 +111,32 @@ def disconnect(path: Path) -> None:
         _close(found)
 
 
-@dataclass(frozen=True)
+async def briefly(work: Callable[[], T]) -> T:
+    """Return what short work on databases gives, without letting the event loop wait for another writer.
+
+    It is done here, and once more in a thread where somebody else is writing at that moment. So it has to begin with
+    the transaction that may fail. A thread for each would cost more than the work, and writers in many threads wait
+    for each other.
+
+    Raises: HIVE-402 after as long a wait as ever, and what the work raises.
+    """
+    try:
+        _local.at_once = True
+        try:
+            return work()
+        finally:
+            _local.at_once = False
+    except Busy:
+        return await asyncio.to_thread(work)
+
+
+@dataclass
 class _Kept:
+    """`waits` says whether the connection waits for other writers."""
+
     connection: sqlite3.Connection
     file: tuple[int, int, int] | None
+    waits: bool = True
 
 
 def _kept() -> dict[str, _Kept]:
