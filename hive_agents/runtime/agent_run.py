@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from hive_agents.access import Principal, Standing
 from hive_agents.agents import AgentSession, AgentSpec, Effects, ToolRegistry, results
 from hive_agents.agents.guards import Budget
 from hive_agents.errors import HiveError
+from hive_agents.events import EventLog
 from hive_agents.goals import Goal, load_goal
 from hive_agents.llm import Chain, Role
 from hive_agents.runs import AGENT_GRAPH, Lease, Limits, RunRow, RunStore, new_run_id, say
@@ -193,7 +195,7 @@ class AgentRun(Run):
             self.models,
             effects,
             court,
-            bus.publish,
+            partial(EventLog(self.workspace).tell, bus),
             value.principal,
             self.on_text,
             patience=self.workspace.settings.runs.patience_seconds if self.hosted else 0.0,

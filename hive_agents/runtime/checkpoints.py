@@ -142,4 +142,3 @@ def _serializer() -> JsonPlusSerializer:
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
     return JsonPlusSerializer(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=None)
-

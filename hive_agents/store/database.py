@@ -70,7 +70,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 class connected:
     """A `with` block that has this thread's connection, for short work.
 
-    It is kept open in between, and `opened` anew where the file was replaced.
+    It is kept open in between, and `opened`, by default by `connect`, anew where the file was replaced.
 
     With `rows`, selected rows are `sqlite3.Row`. A use inside another one gets a connection of its own.
 
@@ -81,7 +81,7 @@ class connected:
     __slots__ = ("_kept", "_opened", "_path", "_rows")
 
     def __init__(
-        self, path: Path, *, rows: bool = False, opened: Callable[[Path], sqlite3.Connection] = connect
+        self, path: Path, *, rows: bool = False, opened: Callable[[Path], sqlite3.Connection] | None = None
     ) -> None:
         self._path, self._rows, self._opened = path, rows, opened
 
@@ -92,7 +92,7 @@ class connected:
             _close(found)
             found = None
         if found is None:
-            connection = self._opened(path)
+            connection = (self._opened or connect)(path)
             found = _Kept(connection, file or file_identity(path))
         self._kept = found
         connection = found.connection
