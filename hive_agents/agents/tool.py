@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from hive_agents import llm
-from hive_agents.agents.idempotency import with_key
+from hive_agents.agents.idempotency import Keyless, with_key
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
 from hive_agents.llm import defects, in_thread, untraced
@@ -103,7 +103,7 @@ def make_tool(
     Raises: HIVE-113 for a name that can't be one, HIVE-105 for a schema that can't be used, HIVE-409 for what is no
     tool and for a reference that is none.
     """
-    found: tuple[str, str, dict[str, Any], Call]
+    found: tuple[str, str, dict[str, Any], Keyless]
     described = None
     if hasattr(source, "ainvoke") and hasattr(source, "name"):
         found = (source.name, source.description or "", _langchain_schema(source), partial(_invoked, source))
@@ -113,8 +113,8 @@ def make_tool(
             raise _unfit(source.name, "an MCP tool needs `call`", "pass call=client.call_tool of its server")
     elif callable(source):
         described = _described(source, credentials or {})
-        run = partial(_called, source, described.model, described.contexts)
-        found = (described.name, described.text, described.schema, run)
+        calling: Keyless = partial(_called, source, described.model, described.contexts)
+        found = (described.name, described.text, described.schema, calling)
     else:
         raise _unfit(type(source).__name__, "it is neither a function nor a tool", "register one of these")
     own_name, own_description, schema, calling = found
@@ -170,10 +170,10 @@ def _described(function: Callable[..., Any], credentials: Mapping[str, str]) -> 
 
     A host asks for all tools with every run, and a schema takes milliseconds.
     """
-    bound = inspect.ismethod(function)
-    if not inspect.isroutine(function):
-        return _described_anew(function, False, frozenset(credentials))
-    return _kept_description(function.__func__ if bound else function, bound, frozenset(credentials))
+    if inspect.ismethod(function):
+        return _kept_description(function.__func__, True, frozenset(credentials))
+    described = _kept_description if inspect.isroutine(function) else _described_anew
+    return described(function, False, frozenset(credentials))
 
 
 def _described_anew(function: Callable[..., Any], bound: bool, credentials: frozenset[str]) -> _Described:
