@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hive_agents.access.principal import Principal
 from hive_agents.access.remote import PermissionFault
@@ -28,6 +28,11 @@ class ViewGate:
         except Exception as error:
             self._failed(str(error) if isinstance(error, PermissionFault) else type(error).__name__)
             return frozenset()
+
+    def shows_all(self, doc_ids: Iterable[str]) -> bool:
+        """Return whether the reader may view each of them now."""
+        asked = frozenset(doc_ids)
+        return asked == self.allowed(sorted(asked))
 
     def _failed(self, why: str) -> None:
         log.warning("permissions: %s; all that was asked about is denied", why)
