@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -139,6 +139,11 @@ class ViewGate:
         except Exception as error:
             self._failed(str(error) if isinstance(error, PermissionFault) else type(error).__name__)
             return frozenset()
+
+    def shows_all(self, doc_ids: Iterable[str]) -> bool:
+        """Return whether the reader may view each of them now."""
+        asked = frozenset(doc_ids)
+        return asked == self.allowed(sorted(asked))
 
     def _failed(self, why: str) -> None:
         _log.warning("permissions: %s; all that was asked about is denied", why)

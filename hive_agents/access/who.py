@@ -12,7 +12,8 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from hive_agents.access.keys import own_key
 from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, is_name
@@ -61,12 +62,18 @@ _SERVICE = "service:"
 class Decider:
     """A person and how they are known: `authn` is "token" or "local".
 
-    `tenant` is whose requests they decide beside the workspace's own; None is the owner, who decides all.
+    `tenant` is whose requests they decide beside the workspace's own; None is the owner, who decides all. `holder` is
+    whom the token names: they decide nothing that their gate doesn't show them.
     """
 
     by: str
     authn: str
     tenant: str | None = None
+    holder: Principal | None = field(default=None, compare=False)
+
+    def named(self) -> dict[str, Any]:
+        """Return who decides, as `ApprovalStore.decide` takes it."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -199,7 +206,7 @@ class Asker:
         if not DECIDERS & holder.roles:
             fix = f"decide with an approver's token in {TOKEN}: `hive token --roles approver` makes one"
             raise HiveError.of("HIVE-415", f"{by} is no approver: the token lacks that role", fix=fix)
-        return Decider(self._not_another(by), "token", holder.tenant)
+        return Decider(self._not_another(by), "token", holder.tenant, holder)
 
     def reviewer(self) -> Decider:
         """Return the decider, for a person's word that counts at once, without a request that would check it.
