@@ -1,4 +1,4 @@
-"""What a conversation is made of: stored messages, marks of compaction, the pointer to it, and what it costs in tokens."""
+"""What a conversation is made of: stored messages, marks of compaction, the pointer to it, and estimates of tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The run store: a row a run, written before its graph starts, kept up to date, listed for people; and the row itself."""
+"""The run store: a row a run, written before its graph starts and kept up to date; and the row as it is read."""
 
 from __future__ import annotations
 
