@@ -168,7 +168,10 @@ class Model:
         if ticket.number % 9 == 4 and len(paid) == len(made):  # it says that this came to nothing, and pays again
             return "issue_refund", {"order": ticket.order, "amount": 1}
         if not _ok(calls, "send_letter"):
-            return "send_letter", {"order": ticket.order, "text": f"Dear Mr {ticket.word}, it is {ticket.owed} dollars."}
+            return "send_letter", {
+                "order": ticket.order,
+                "text": f"Dear Mr {ticket.word}, it is {ticket.owed} dollars.",
+            }
         return _set("letter", f"Dear Mr {ticket.word}, it is {ticket.owed} dollars.")
 
 

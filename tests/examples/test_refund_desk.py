@@ -112,7 +112,9 @@ async def test_two_hundred_tickets_with_kills_every_second(tmp_path: Path, serve
             await asyncio.to_thread(one.end, signal.SIGTERM)
             one.close()
     rows = {order: store.get(run) for order, run in runs.items()}
-    assert {row.status for row in rows.values()} == {"done"}, [row.summary for row in rows.values() if row.status != "done"]
+    assert {row.status for row in rows.values()} == {"done"}, [
+        row.summary for row in rows.values() if row.status != "done"
+    ]
 
     paid = refunds(place)
     assert [(order, amount) for order, amount, _ in paid] == [(one.order, one.owed) for one in tickets if one.owed]
