@@ -25,6 +25,7 @@ from .reply import (
     finalize as finalize,
     fresh_reply as fresh_reply,
     render_reply as render_reply,
+    rows_of as rows_of,
 )
 from .scope import (
     certain_scope as certain_scope,
@@ -35,6 +36,7 @@ from .scope import (
 from .session import (
     Request as Request,
     TurnSession as TurnSession,
+    log_mark as log_mark,
 )
 from .steps import (
     permission_gate as permission_gate,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,8 +31,10 @@ from hive_agents.retrieval import (
     ScopedIndex,
     Search,
     SearchEngine,
+    StoredConfig,
     active_config,
 )
+from hive_agents.store import audit
 from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
 
@@ -109,8 +112,12 @@ class TurnSession:
         self._scripts = scripts if scripts is not None else {}
 
     @cached_property
+    def active(self) -> StoredConfig:
+        return active_config(self.workspace).stored
+
+    @cached_property
     def config(self) -> RetrievalConfig:
-        return active_config(self.workspace).stored.config
+        return self.active.config
 
     @cached_property
     def index(self) -> ScopedIndex:
@@ -123,6 +130,23 @@ class TurnSession:
     @property
     def vocabulary(self) -> Vocabulary:
         return vocabulary_of(self.known)
+
+    @property
+    def basis(self) -> dict[str, Any]:
+        """What the turn's results rest on: the config, the documents in scope, the models, the end of the audit log.
+
+        Nothing of it changes with a document that the reader may not view. The log's end is told as `log_mark`, since
+        its length would say how much others do.
+        """
+        settings = self.workspace.settings
+        roles: tuple[Role, ...] = ("planner", "answer", "judge")
+        return {
+            "config": self.active.hash,
+            "scope": self.index.index_hash,
+            "embedding": self.index.embedding_model,
+            "models": {role: list(model_names(settings, role)) for role in roles},
+            "log": log_mark(self.run_id, audit.verify(self.workspace).head),
+        }
 
     def model(self, role: Role) -> Chain | None:
         """Return the models of a role as one; None where none is configured.
@@ -166,3 +190,12 @@ class TurnSession:
                 yield
         finally:
             self.trace.nodes.append({"node": node, "ms": round((time.perf_counter() - started) * 1000, 3)})
+
+
+def log_mark(run_id: str, head: str) -> str:
+    """Return what binds a turn to a line of the audit log, by its digest, and tells nothing of the log by itself.
+
+    >>> log_mark("r1", "")[:8]
+    'feb74c12'
+    """
+    return hashlib.sha256(f"{run_id}\0{head}".encode()).hexdigest()

@@ -129,6 +129,8 @@ class QuestionRun(Run):
             fix = "leave the cursor out: only a list by filters has pages"
             raise HiveError.of("HIVE-409", "this question has no next page", fix=fix, exit_code=2)
         found = self._judged(found, session)
+        if found.results:
+            session.trace.basis = session.basis
         threads = ThreadStore(self.workspace, self.reader)
         written = session.conclusion.model_answer
         thread_id = self.row.thread_id
