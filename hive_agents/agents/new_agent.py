@@ -21,7 +21,7 @@ ANSWER = "Thirty days after it was delivered."
 PASSAGE = "Products can be returned within thirty days of delivery."
 
 _TOOLS = '''\
-"""What the agent {name} can do. Marked functions are its tools: their hints and docstrings describe them to the model."""
+"""What the agent {name} can do: marked functions are tools, described to the model by their hints and docstrings."""
 
 from pathlib import Path
 
