@@ -61,6 +61,7 @@ def workspace_tools(workspace: Workspace) -> ToolRegistry:
     Raises: HIVE-111 for two tools of one name.
     """
     registry = bundled_tools(workspace)
+    workspace = workspace.stands_for or workspace
     settings = workspace.settings
     if not (settings.tools.python or settings.mcp.servers or entry_points(group=GROUP)):
         return registry

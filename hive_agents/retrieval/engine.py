@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from hive_agents.errors import HiveError
 from hive_agents.files import formats
-from hive_agents.retrieval.collection import load_collection
 from hive_agents.retrieval.config import RetrievalConfig, find_config
 from hive_agents.retrieval.deployed import active_config
+from hive_agents.retrieval.documents import load_collection
 from hive_agents.retrieval.generation import State
 from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import LaneIndex

@@ -14,9 +14,8 @@ from hive_agents.llm import in_thread
 from hive_agents.optimizer import page, require_priced, restate, result_of
 from hive_agents.retrieval import active_config
 from hive_agents.runs import OPTIMIZER_GRAPH, RESTS, Lease, RunRow, RunStore
-from hive_agents.runtime.context import HiveContext
+from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome
-from hive_agents.runtime.graphs import load_graph
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:

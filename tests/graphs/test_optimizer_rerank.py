@@ -114,10 +114,10 @@ def test_a_reranker_that_goes_out_before_the_certificate_uses_up_no_holdout(
     place: Workspace, server: ModelServer
 ) -> None:
     held_out = {f"{topic} {wish}" for topic in TOPICS[5:] for wish in ("guide", "answer")}
-    server.unranked = held_out
+    server.faulty = lambda body: Status(503) if body.get("query") in held_out else None
     result = run(place)
     assert (result["status"], result["stopped_by"], result["certificate"]) == ("stopped", "unavailable", None)
-    server.unranked = ()
+    server.faulty = None
     breaker_of.cache_clear()
     assert run(place)["certificate"]["j"] == 1
 
