@@ -112,8 +112,16 @@ from .ranking import (
 from .recent import (
     Recent as Recent,
 )
+from .rerank import (
+    Reranker as Reranker,
+)
+from .rerank_cache import (
+    CachedReranker as CachedReranker,
+    Relevance as Relevance,
+)
 from .stages import (
     Search as Search,
     finish as finish,
+    reranked_texts as reranked_texts,
     retrieve as retrieve,
 )

@@ -14,6 +14,7 @@ from .approved import (
     stale_because as stale_because,
 )
 from .certificate import (
+    changed_since as changed_since,
     log_verdict as log_verdict,
 )
 from .check import (
@@ -45,6 +46,9 @@ from .golden_trust import (
 )
 from .holdout import (
     visible_part as visible_part,
+)
+from .ledger import (
+    distinct as distinct,
 )
 from .tags import (
     TagChange as TagChange,
