@@ -80,7 +80,7 @@ def copied(target: Path) -> None:
             shutil.copy2(file, target / file.name)
 
 
-def tested(tree: Path, tests: Sequence[str], names: Path | None = None) -> int:
+def tested(tree: Path, tests: Sequence[str], names: Path | None) -> int:
     """The exit code of pytest in a process that begins without any module of ours; `names` gets those of others."""
     pid = os.fork()
     if pid == 0:
@@ -170,7 +170,7 @@ def main() -> None:
         for number, fault in enumerate(faults, start=1):
             began = time.monotonic()
             with made(fault, tree):
-                code = tested(tree, fault.tests)
+                code = tested(tree, fault.tests, None)
             state = STATES.get(code, f"BROKEN (pytest says {code})")
             if "ERROR collecting" in (tree / "output.txt").read_text():
                 state = "BROKEN (it can't be imported)"
