@@ -11,7 +11,6 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from hive_agents import llm
-from hive_agents.agents.idempotency import Keyless, with_key
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
 from hive_agents.llm import defects, in_thread, untraced
@@ -22,6 +21,39 @@ if TYPE_CHECKING:
 
     from hive_agents.access import Principal
     from hive_agents.workspace import Workspace
+
+
+Keyless = Callable[[Mapping[str, Any], Any, Mapping[str, Any]], Awaitable[Any]]
+"""What calls a tool: with its arguments, the context that has the key, and its secrets."""
+
+NAMES = ("idempotency_key", "idempotencyKey")
+MARK = "x-idempotency"
+
+
+def key_parameter(schema: Mapping[str, Any]) -> str | None:
+    """Return the parameter that takes the key: one by that name, or marked in the schema; None without one.
+
+    >>> key_parameter({"properties": {"amount": {}, "request": {"type": "string", "x-idempotency": True}}})
+    'request'
+    """
+    properties = schema.get("properties") or {}
+    marked = (name for name, held in properties.items() if isinstance(held, Mapping) and held.get(MARK))
+    return next(marked, next((name for name in NAMES if name in properties), None))
+
+
+def with_key(schema: Mapping[str, Any], call: Keyless) -> tuple[dict[str, Any], Keyless, bool]:
+    """Return a tool's schema and call so that the key is filled in, and never the model's to choose; whether it is."""
+    name = key_parameter(schema)
+    if name is None:
+        return dict(schema), call, False
+    properties = {key: held for key, held in schema["properties"].items() if key != name}
+    required = [key for key in schema.get("required", ()) if key != name]
+
+    async def filled(arguments: Mapping[str, Any], context: Any, secrets: Mapping[str, Any]) -> Any:
+        return await call({**arguments, name: context.idempotency_key}, context, secrets)
+
+    return {**schema, "properties": properties, "required": required}, filled, True
+
 
 SideEffect = Literal["read", "write", "external"]
 ToolDecision = Literal["allow", "ask", "deny"]

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from hive_agents.events.filters import Filter
 from hive_agents.events.group_commit import GroupCommit
 from hive_agents.events.protocols import EventLogProtocol, Handler, Overflow, SubscriptionProtocol
-from hive_agents.events.subscription import Place, Subscription, admitted, handling
+from hive_agents.events.subscription import Filter, Place, Subscription, admitted, handling
 from hive_agents.events.types import DURABLE, Event, EventType
 
 _TURN = 64
