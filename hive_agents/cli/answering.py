@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ def give_answer(
     from hive_agents.errors import HiveError
 
     place = surface.workspace
-    answer |= asdict(surface.asker.decider())
+    answer |= surface.asker.decider().named()
     if rule is not None:
         requests = [*requests, *(one.id for one in reversed(ApprovalStore(place).list("pending", rule)))]
     if batch is not None:

@@ -129,11 +129,16 @@ def rerank(
         return search
     positions = search.order.tolist()
     head = _readable(index, search, positions, config.rerank.candidates, allowed)
-    texts = [row.text if row.text.strip() else row.title for row in index.rows(search.fused.chunks[head].tolist())]
+    texts = reranked_texts(index, search.fused.chunks[head].tolist())
     scores = dict(zip(head, reranker.relevance(search.query, texts) if texts else [], strict=True))
     best = sorted(head, key=lambda position: (-scores[position], position))
     order = np.array([*best, *(position for position in positions if position not in scores)], np.intp)
     return replace(search, order=order, relevance=scores)
+
+
+def reranked_texts(index: LaneIndex, chunks: Sequence[int]) -> list[str]:
+    """What a reranker reads of each chunk."""
+    return [row.text if row.text.strip() else row.title for row in index.rows(chunks)]
 
 
 def _readable(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.runs.row import RunRow
+from hive_agents.runs.store import RunRow
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from hive_agents.access import LOCAL_TENANT, Principal
 from hive_agents.errors import NotFound
 from hive_agents.runs.leases import Leases
-from hive_agents.runs.row import STATUSES, RunRow
-from hive_agents.runs.store import RunStore
+from hive_agents.runs.store import STATUSES, RunRow, RunStore
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

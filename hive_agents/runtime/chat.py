@@ -28,7 +28,7 @@ from hive_agents.copilot import (
 )
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.llm import Script
-from hive_agents.retrieval import ScopedIndex, SearchEngine, active_config, parse_filters
+from hive_agents.retrieval import ScopedIndex, SearchEngine, StoredConfig, active_config, parse_filters
 from hive_agents.runtime.question import QuestionRun, require_question
 from hive_agents.workspace import Workspace
 
@@ -71,6 +71,11 @@ class Chat:
     def threads(self) -> ThreadStore:
         self._recognise()
         return self._threads
+
+    @property
+    def active(self) -> StoredConfig:
+        """The config that serves. Raises: HIVE-408 where there is none."""
+        return active_config(self.workspace).stored
 
     @property
     def gate(self) -> ViewGate:
@@ -180,7 +185,7 @@ class Chat:
             raise NotFound.of("HIVE-409", "that result is not found", fix="name a result of the turn", exit_code=2)
         if decision.strategy is SearchStrategy.METADATA_ONLY:
             return {"matched by": "filter, not ranked"}
-        config = active_config(self.workspace).stored.config
+        config = self.active.config
         ranking = self.engine.present(index, self.engine.retrieve(index, decision.query, config), config)
         hit = next((hit for hit in ranking.hits if hit.doc_id == doc_id), None)
         if hit is None:
@@ -210,5 +215,4 @@ class Chat:
         return certain_scope(self.workspace, self.engine, self.reader, self._scope())
 
     def _scope(self) -> ScopedIndex:
-        config = active_config(self.workspace).stored.config
-        return open_scope(self.workspace, self.engine, self.reader, config.collection)
+        return open_scope(self.workspace, self.engine, self.reader, self.active.config.collection)

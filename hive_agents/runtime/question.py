@@ -16,9 +16,8 @@ from hive_agents.events import Event, EventType
 from hive_agents.llm import Script
 from hive_agents.retrieval import SearchEngine, StaleIndex, active_config
 from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
-from hive_agents.runtime.context import HiveContext
+from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome, leases_of
-from hive_agents.runtime.graphs import load_graph
 from hive_agents.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -175,6 +174,8 @@ class QuestionRun(Run):
             fix = "leave the cursor out: only a list by filters has pages"
             raise HiveError.of("HIVE-409", "this question has no next page", fix=fix, exit_code=2)
         found = self._judged(found, session)
+        if found.results:
+            session.trace.basis = session.basis
         threads = ThreadStore(self.workspace, self.reader)
         written = session.conclusion.model_answer
         thread_id = self.row.thread_id

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hive_agents.access import is_open
 from hive_agents.errors import HiveError
 from hive_agents.server.app import create_app
 
@@ -34,7 +35,7 @@ class Listener:
         if not _is_loopback(name) and not settings.access.keys:
             told = f"{name} can be reached from outside, and nobody has to say who they are"
             raise HiveError.of("HIVE-409", told, fix="configure access.keys in hive.toml, or use 127.0.0.1")
-        if not _is_loopback(name) and settings.access.mode == "open":
+        if not _is_loopback(name) and is_open(workspace):
             told = f"{name} can be reached from outside, and access.mode is open: the owner sees all documents"
             raise HiveError.of("HIVE-409", told, fix='set access.mode = "enforced" in hive.toml, or use 127.0.0.1')
         self._socket = _bound(name, port if port is not None else settings.server.port)

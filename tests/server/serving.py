@@ -13,7 +13,7 @@ import httpx
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, known_principal, mint
-from hive_agents.retrieval.active_link import point_active
+from hive_agents.retrieval.config import point_active
 from hive_agents.runtime.host import Host
 from hive_agents.server import Listener
 from tests.sample import words_sample
