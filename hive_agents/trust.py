@@ -25,7 +25,7 @@ TRIGGERS = "triggers"
 _TABLES = {"tools": (), "mcp": ("servers",), "models": ("endpoints",), "telemetry": ()}
 """Sections of `hive.toml` that act, each with the keys on the way to its entries."""
 _KEYS = (("access", "service_url"), ("approvals", "notify"))
-Status = Literal["trusted", "new", "changed", "gone"]
+TrustStatus = Literal["trusted", "new", "changed", "gone"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Part:
     """Something that can act: `text` is how it stands there now, "" where it is gone."""
 
     name: str
-    status: Status
+    status: TrustStatus
     text: str
 
 
