@@ -96,7 +96,6 @@ from .keyword_batch import (
 )
 from .lanes import (
     ChunkRow as ChunkRow,
-    Mask as Mask,
 )
 from .presentation import (
     present as present,
@@ -125,4 +124,7 @@ from .stages import (
     finish as finish,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
+)
+from .vectors import (
+    Mask as Mask,
 )
