@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class RunStream:
-    """The groups of a run's events after a position: `seq` in the log, and so many messages of its agent."""
+    """The groups of a run's events after a position: `seq` in the log, and so many messages of its agent.
+
+    With `until_rest` it ends also where people have to decide, and not only where the run is over.
+    """
 
     def __init__(
         self,
@@ -31,11 +34,12 @@ class RunStream:
         after: tuple[int, int] = (0, 0),
         *,
         names: tuple[str, str] | None = None,
+        until_rest: bool = False,
     ) -> None:
         self._call, self._feed, self._row = call, feed, row
         self._projection = Projection(call, row, names)
         self._after, self._messages = after
-        self._seen = 0
+        self._seen, self._until_rest = 0, until_rest
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Each group with one id, on its last event: who comes back in the middle of a group gets the whole group."""
@@ -56,7 +60,7 @@ class RunStream:
                     yield told
             for told in await self._rest():
                 yield told
-            if self._projection.over:
+            if self._ended():
                 return
             async for happening in live(self._call, watch, lambda: self._seen):
                 if happening is None:
@@ -64,8 +68,12 @@ class RunStream:
                     continue
                 for told in await self._of(happening):
                     yield told
-                if self._projection.over:
+                if self._ended():
                     return
+
+    def _ended(self) -> bool:
+        rests = self._until_rest and self._projection.waits > self._after
+        return self._projection.over or rests
 
     def _logged(self) -> list[Event]:
         return EventLog(self._call.workspace).replay(run_id=self._row.run_id, types=DURABLE)

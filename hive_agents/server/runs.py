@@ -117,7 +117,6 @@ class Retried(Body):
 @api.post("/api/runs", ANYBODY, status=202, keyed=True)
 def start_run(call: Call, body: StartRun) -> RunStarted | Answer:
     """Start a run. Questions are a reader's; agents and the optimizer an operator's."""
-    call.require(READER if body.graph == CHAT_GRAPH else OPERATOR)
     row = started(call, body, call.request.headers.get("idempotency-key"))
     value = RunStarted(
         run_id=row.run_id, thread_id=row.thread_id, status=row.status, events=f"/api/runs/{row.run_id}/events"
@@ -126,7 +125,11 @@ def start_run(call: Call, body: StartRun) -> RunStarted | Answer:
 
 
 def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRow:
-    """Return the row of a run that a host will take. Raises: HIVE-433 where too many of the caller's are under way."""
+    """Return the row of a run that a host will take.
+
+    Raises: HIVE-415 where the caller's roles don't start such a run, HIVE-433 where too many of theirs are under way.
+    """
+    call.require(READER if wanted.graph == CHAT_GRAPH else OPERATOR)
     key = f"{call.principal.user}/{key}" if key else None  # one person's key is not another's
     call.request.app.state.rates.require_room(call.workspace, call.principal)
     if wanted.agent is not None and wanted.graph != AGENT_GRAPH:
