@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Sent = TypeVar("Sent", bound=Format)
+Run = TypeVar("Run", bound=Callable[..., Any])
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -130,20 +131,20 @@ class Api:
         self.tag = tag
         self.operations: list[Operation] = []
 
-    def get(self, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
+    def get(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         return self._route("GET", path, roles, **how)
 
-    def post(self, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
+    def post(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         return self._route("POST", path, roles, **how)
 
-    def patch(self, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
+    def patch(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         return self._route("PATCH", path, roles, **how)
 
-    def delete(self, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
+    def delete(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         return self._route("DELETE", path, roles, **how)
 
-    def _route(self, method: Method, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
-        def register(run: Callable[..., Any]) -> Callable[..., Any]:
+    def _route(self, method: Method, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
+        def register(run: Run) -> Run:
             self.operations.append(Operation(method, path, run, roles, tag=self.tag, **how))
             return run
 

@@ -144,13 +144,13 @@ def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRow:
         ).row
     else:
         row = _search(call, load_value(Search, wanted.input, "input"), key)
-    call.host.dispatcher.wake()
+    call.wake()
     return row
 
 
 def ask(call: Call, question: Question, thread_id: str | None, key: str | None = None) -> RunRow:
     """Leave a question for a host, on documents as they are now."""
-    call.request.app.state.freshness.refresh()
+    call.freshness.refresh()
     pinned = [*call.chat().filters(question.filters), *question.pinned] if question.filters else question.pinned
     request = Request(text=question.text, doc_id=question.doc_id, pinned=pinned, cursor=question.cursor)
     return QuestionRun.queue(call.workspace, call.principal, request, thread_id, key=key)[0]
@@ -158,7 +158,7 @@ def ask(call: Call, question: Question, thread_id: str | None, key: str | None =
 
 def _search(call: Call, search: Search, key: str | None) -> RunRow:
     budgets = search.model_dump(exclude={"deploy"}, exclude_none=True)
-    call.request.app.state.freshness.refresh(now=True)
+    call.freshness.refresh(now=True)
     return OptimizeRun.start(
         call.workspace,
         golden=None,
@@ -251,7 +251,7 @@ def resume_run(call: Call, run_id: str) -> RunSummary:
 def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
     """Let a failed run go on from its last good step."""
     row = asyncio.run(retry(call.workspace, _run(call, run_id).run_id, call.by, node=body.node))
-    call.host.dispatcher.wake()
+    call.wake()
     return RunSummary(**row.summary)
 
 
@@ -277,7 +277,7 @@ def _run(call: Call, run_id: str) -> RunRow:
 
 def _steered(call: Call, run_id: str, act: Any) -> RunSummary:
     row = act(call.workspace, _run(call, run_id).run_id, call.by)
-    call.host.dispatcher.wake()
+    call.wake()
     return RunSummary(**row.summary)
 
 

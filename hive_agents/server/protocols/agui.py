@@ -89,7 +89,7 @@ def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
     for entry in sent.resume or ():
         verb, answer = _answer(entry.status, entry.payload)
         decide(call.workspace, entry.interrupt_id, verb, **answer, **asdict(call.asker.decider()))
-    call.host.dispatcher.wake()
+    call.wake()
     return RunStore(call.workspace).get(row.run_id), (seq, messages)
 
 
