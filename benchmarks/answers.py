@@ -169,7 +169,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--into", type=Path, help="a folder that keeps the workspaces")
     parser.add_argument("--half", choices=("tuning", "other"), help="ask these alone")
-    parser.add_argument("--body", choices=BODIES, action="append", help="ask about this one alone; several may be named")
+    parser.add_argument(
+        "--body", choices=BODIES, action="append", help="ask about this one alone; several may be named"
+    )
     parser.add_argument("--show", action="store_true", help="print what was said to each question of the tuning half")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()

@@ -20,8 +20,8 @@ _MADE = {
 }
 """Folders that are build output only beside one of these files: a guide may have a chapter called "build"."""
 _OF_A_WORKSPACE = frozenset(
-    """access agents AGENTS.md audit collections configs documents embeddings evals goals hive.toml prompts rules scripts
-    triggers""".split()
+    """access agents AGENTS.md audit collections configs documents embeddings evals goals hive.toml prompts rules
+    scripts triggers""".split()
 )
 
 
