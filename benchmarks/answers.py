@@ -41,17 +41,17 @@ FETCH = HERE.parent / "examples" / "django_docs" / "fetch.py"
 BODIES = ("sample", "django", "text")
 MOST_WRONG, LEAST_READABLE = 2.0, 75.0  # per 100 questions; of 100 that have an answer
 MODULES = """
-argparse array ast base64 bisect calendar collections configparser contextlib copy csv ctypes dataclasses datetime decimal
-difflib enum fileinput fnmatch fractions functools getpass glob gzip hashlib heapq hmac html http.client imaplib io
-ipaddress itertools json logging mailbox math mimetypes operator os.path pathlib pickle platform pprint queue random re
-sched secrets select shelve shlex shutil signal smtplib socket sqlite3 ssl statistics string struct subprocess sys tarfile
-tempfile textwrap threading time timeit tomllib traceback types typing urllib.parse urllib.request uuid warnings weakref
-webbrowser zipfile zlib"""
+argparse array ast base64 bisect calendar collections configparser contextlib copy csv ctypes dataclasses datetime
+decimal difflib enum fileinput fnmatch fractions functools getpass glob gzip hashlib heapq hmac html http.client
+imaplib io ipaddress itertools json logging mailbox math mimetypes operator os.path pathlib pickle platform pprint
+queue random re sched secrets select shelve shlex shutil signal smtplib socket sqlite3 ssl statistics string struct
+subprocess sys tarfile tempfile textwrap threading time timeit tomllib traceback types typing urllib.parse
+urllib.request uuid warnings weakref webbrowser zipfile zlib"""
 PAGES = """
 apt apt-get apt_preferences ar bzip2 chmod chown cp curl cut date dd df diff dpkg du env file find flock fstab git
-git-bisect git-clean git-commit git-log git-rebase git-stash grep gzip head hosts join kill less ln ls lsof make mktemp
-mount mv nice nohup openssl passwd patch pgrep printf ps python3 regex resolv.conf rm rsync scp sed seq shadow shuf
-signal sort split ssh ssh-agent ssh-keygen ssh_config stat stty su sudo tail tar tee time timeout touch tr umount
+git-bisect git-clean git-commit git-log git-rebase git-stash grep gzip head hosts join kill less ln ls lsof make
+mktemp mount mv nice nohup openssl passwd patch pgrep printf ps python3 regex resolv.conf rm rsync scp sed seq shadow
+shuf signal sort split ssh ssh-agent ssh-keygen ssh_config stat stty su sudo tail tar tee time timeout touch tr umount
 uniq unzip useradd watch wc wget xargs xz zip"""
 
 
