@@ -7,7 +7,7 @@ from typing import Any
 
 from hive_agents.access import ViewGate
 from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
-from hive_agents.copilot.asking import Weights, weights_in
+from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import RESERVED
 from hive_agents.copilot.evidence import judge_answer
 from hive_agents.copilot.excerpts import marked_passages, reason
@@ -172,10 +172,8 @@ def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequen
         answer = NOT_FOUND
     elif outcome.status == "no_match":
         answer = HELP if decision.route == "general.help" else NO_MATCH
-    by_filter = decision.strategy is SearchStrategy.METADATA_ONLY
-    weights = {} if by_filter else weights_in(index, decision.query)
     ranked = enumerate(zip(outcome.results, rows, strict=True), start=1)
-    return _reply(turn, outcome, answer, [_result(index, decision, weights, rank, *shown) for rank, shown in ranked])
+    return _reply(turn, outcome, answer, [result_row(index, decision, rank, *shown) for rank, shown in ranked])
 
 
 def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
@@ -204,13 +202,14 @@ def _chunk(index: ScopedIndex, doc_id: str, chunk_id: str) -> ChunkRow | None:
     return index.rows([number])[0] if number is not None else None
 
 
-def _result(
-    index: ScopedIndex, decision: RouterDecision, weights: Weights, rank: int, result: Result, row: ChunkRow
+def result_row(
+    index: ScopedIndex, decision: RouterDecision, rank: int, result: Result, row: ChunkRow
 ) -> dict[str, Any]:
+    """Return the JSON of one result that has passed the gate."""
     by_filter = decision.strategy is SearchStrategy.METADATA_ONLY
     query, compared = "" if by_filter else decision.query, result.relevance_source in ("cosine", "reranker")
     beside = _chunk(index, result.doc_id, result.beside) if result.beside is not None else None
-    excerpt = marked_passages(row, beside, query, weights, index.language)
+    excerpt = marked_passages(row, beside, query, weights_in(index, query) if query else {}, index.language)
     return {
         "rank": rank,
         "doc_id": row.doc_id,
