@@ -207,6 +207,7 @@ def _what_next(result: dict[str, Any]) -> str:
     if by == "too_few_queries":
         return (
             f"nothing was deployed; {best} stays in configs/; add queries with `hive label QUERY`, then: hive optimize"
+            f" (`hive deploy {best}` would judge it by the very queries that chose it: evidence `tuning_set`)"
         )
     if by == "interrupted":
         return f"go on from here: hive optimize --resume {result['run_id']}"
