@@ -27,7 +27,7 @@ from hive_agents.access import Principal
 from hive_agents.copilot import Request
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine, build_index
-from hive_agents.retrieval.active_link import point_active
+from hive_agents.retrieval.config import point_active
 from hive_agents.runtime import Chat
 from hive_agents.store import connected
 

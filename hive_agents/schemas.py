@@ -9,13 +9,13 @@ from hive_agents.errors import NotFound, closest
 
 KINDS = {
     "config": ("hive_agents.retrieval.config", "RetrievalConfig"),
-    "collection": ("hive_agents.retrieval.collection", "Collection"),
+    "collection": ("hive_agents.retrieval.documents", "Collection"),
     "golden": ("hive_agents.evaluation.golden", "GoldenFile"),
     "goal": ("hive_agents.goals", "Goal"),
     "rule": ("hive_agents.judging.rules", "EvaluationRule"),
     "agent": ("hive_agents.agents.spec", "AgentSpec"),
     "trigger": ("hive_agents.triggers.spec", "TriggerFile"),
-    "access": ("hive_agents.access.grants", "AccessFile"),
+    "access": ("hive_agents.access.rules", "AccessFile"),
     "settings": ("hive_agents.settings", "Settings"),
 }
 

@@ -1,31 +1,23 @@
 from .documents import (
+    AccessLabels as AccessLabels,
     CurrentLabels as CurrentLabels,
     Documents as Documents,
     labels_in_file as labels_in_file,
 )
-from .gate import (
-    TurnGate as TurnGate,
-    ViewGate as ViewGate,
-)
-from .grants import (
-    AccessFile as AccessFile,
-    Grant as Grant,
-)
 from .keys import (
     SigningKey as SigningKey,
     keys_of as keys_of,
+    local_key as local_key,
     uses_local_key as uses_local_key,
 )
-from .labels import (
-    AccessLabels as AccessLabels,
-)
-from .local_key import (
-    local_key as local_key,
-)
-from .people import (
-    asked_by as asked_by,
-    person as person,
-    same_person as same_person,
+from .logins import (
+    LINK_SECONDS as LINK_SECONDS,
+    SESSION_SECONDS as SESSION_SECONDS,
+    asker_of as asker_of,
+    begin_session as begin_session,
+    end_session as end_session,
+    is_session as is_session,
+    login_code as login_code,
 )
 from .principal import (
     LOCAL_TENANT as LOCAL_TENANT,
@@ -38,17 +30,19 @@ from .remote import (
     PermissionFault as PermissionFault,
     RemotePermissions as RemotePermissions,
 )
-from .revoked import (
-    revoke as revoke,
-)
 from .rules import (
+    AccessFile as AccessFile,
     AccessRules as AccessRules,
+    Grant as Grant,
+    is_open as is_open,
     of_tenant as of_tenant,
 )
 from .service import (
     LocalPermissions as LocalPermissions,
     OpenPermissions as OpenPermissions,
     PermissionService as PermissionService,
+    TurnGate as TurnGate,
+    ViewGate as ViewGate,
     permissions_of as permissions_of,
 )
 from .standing import (
@@ -57,6 +51,7 @@ from .standing import (
 from .tokens import (
     Token as Token,
     mint as mint,
+    revoke as revoke,
     verify as verify,
 )
 from .who import (
@@ -64,9 +59,12 @@ from .who import (
     Asker as Asker,
     Caller as Caller,
     Decider as Decider,
+    asked_by as asked_by,
     known_principal as known_principal,
     local_user as local_user,
     owner as owner,
+    person as person,
     require_proof as require_proof,
+    same_person as same_person,
     service_principal as service_principal,
 )

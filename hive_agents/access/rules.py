@@ -1,28 +1,187 @@
-"""Who may view what: the rules in `access/*.json` applied to documents' labels."""
+"""The rules of `access/*.json`: tenants, principals and grants, read from the files and put to documents."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
-from hive_agents.access.documents import Documents
-from hive_agents.access.globs import Globs
-from hive_agents.access.grants import AccessFile, Grant
-from hive_agents.access.labels import AccessLabels
-from hive_agents.access.principal import Principal
+from hive_agents.access.documents import AccessLabels, Documents
+from hive_agents.access.principal import LOCAL_TENANT, Principal, PrincipalRole, is_name, is_subject
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import LinkRefused, load, read_bytes, unlinked
+from hive_agents.files import FileFormat, Format, LinkRefused, load, read_bytes, unlinked
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+Value = TypeVar("Value")
+MAX_GLOB = 500
+
+
+def _name(value: str) -> str:
+    if not is_name(value):
+        raise ValueError("a name is printable, at most 256 characters, without commas")
+    return value
+
+
+def _tenant(value: str) -> str:
+    if value == LOCAL_TENANT:
+        raise ValueError(f'"{LOCAL_TENANT}" means the owner of a workspace in open mode; name the tenant otherwise')
+    return _name(value)
+
+
+def _subject(value: str) -> str:
+    if not is_subject(value):
+        raise ValueError("use user:ID, group:ID or tenant")
+    return value
+
+
+def _admin(value: str) -> str:
+    if value == "tenant":
+        raise ValueError("use user:ID or group:ID: a whole tenant can't be its own admins")
+    return _subject(value)
+
+
+def _glob(value: str) -> str:
+    if value.startswith(("/", "./", "documents/")):
+        raise ValueError("a glob is over doc_ids, which are paths below documents/")
+    if {"", ".", ".."} & set(value.split("/")):
+        raise ValueError('no doc_id has an empty part, "." or ".." in it, so that the glob matches nothing')
+    return value
+
+
+def _names(value: dict[str, Value]) -> dict[str, Value]:
+    for name in value:
+        _name(name)
+    return value
+
+
+def _tenants(value: dict[str, Value]) -> dict[str, Value]:
+    for name in value:
+        _tenant(name)
+    return value
+
+
+PrintableName = Annotated[str, AfterValidator(_name)]
+TenantName = Annotated[str, AfterValidator(_tenant)]
+Subject = Annotated[str, AfterValidator(_subject)]
+Admin = Annotated[str, AfterValidator(_admin)]
+Glob = Annotated[str, Field(min_length=1, max_length=MAX_GLOB), AfterValidator(_glob)]
+
+
+class TenantEntry(Format):
+    """`admins` view every document of their tenant."""
+
+    admins: list[Admin] = []
+
+
+class PrincipalEntry(Format):
+    tenant: TenantName
+    groups: list[PrintableName] = []
+    roles: list[PrincipalRole] = ["reader"]
+
+
+class Grant(Format):
+    """Adds `view` to every document of the tenant whose doc_id matches; see `globs.translate` for the wildcards."""
+
+    tenant: TenantName
+    match: Glob
+    view: list[Subject]
+
+
+class AccessFile(FileFormat):
+    """One file of `access/`; the workspace's rules are all its files together."""
+
+    tenants: Annotated[dict[str, TenantEntry], AfterValidator(_tenants)] = {}
+    principals: Annotated[dict[str, PrincipalEntry], AfterValidator(_names)] = {}
+    grants: list[Grant] = []
+
+
+_TOKENS = re.compile(r"(?P<folders>(?:(?<=/)|\A)\*\*+/)|(?P<any>\*\*+)|(?P<star>\*)|(?P<one>\?)|(?P<text>[^*?]+)")
+
+
+@lru_cache(maxsize=4096)
+def translate(glob: str) -> str:
+    r"""The regular expression of a glob, for `fullmatch`; upper and lower case differ.
+
+    `*` is any text inside one folder, `?` one character of it, `**` any text across folders, and `**/` between folders
+    or at the start also none at all. Everything else is itself, brackets too.
+
+    >>> [bool(re.fullmatch(translate("sops/**"), doc_id)) for doc_id in ("sops/a.md", "sops/x/a.md", "sops.md")]
+    [True, True, False]
+    >>> [bool(re.fullmatch(translate("**/a*.md"), doc_id)) for doc_id in ("a.md", "x/y/ab.md", "a/b.md")]
+    [True, True, False]
+    """
+    # Between two `**` the first place that fits leaves the rest the most room, so that nothing needs to be tried twice:
+    # every wildcard but those that lead to the end is atomic. That keeps a match at most quadratic in the doc_id.
+    segments = _segments(glob)
+    parts = []
+    for number, (wildcard, pieces) in enumerate(segments):
+        last = number == len(segments) - 1
+        body = _within_folder(pieces, anchored=last)
+        parts.append(f"{wildcard}{body}" if last or not wildcard else f"(?>{wildcard}{body})")
+    return "(?s:" + "".join(parts) + ")"
+
+
+def _segments(glob: str) -> list[tuple[str, list[str]]]:
+    """(what leads to it, its texts between single stars) of each part between two `**`."""
+    segments: list[tuple[str, list[str]]] = [("", [""])]
+    for token in _TOKENS.finditer(glob):
+        pieces = segments[-1][1]
+        if token["folders"]:
+            segments.append(("(?:.*?/)??", [""]))
+        elif token["any"]:
+            segments.append((".*?", [""]))
+        elif token["star"]:
+            pieces.append("")
+        elif token["one"]:
+            pieces[-1] += "[^/]"
+        else:
+            pieces[-1] += re.escape(token["text"])
+    return segments
+
+
+def _within_folder(pieces: list[str], *, anchored: bool) -> str:
+    first, *rest = pieces
+    expressions = [first]
+    for number, piece in enumerate(rest):
+        last = number == len(rest) - 1
+        expressions.append(f"[^/]*?{piece}" if anchored and last else f"(?>[^/]*?{piece})")
+    return "".join(expressions)
+
+
+class Globs:
+    """Several globs at once, by the folder that they start with, so that a doc_id meets only those of its own.
+
+    >>> globs = Globs(["sops/*.md", "**/draft.md"])
+    >>> [globs.match(doc_id) for doc_id in ("sops/a.md", "faqs/draft.md", "faqs/a.md")]
+    [True, True, False]
+    """
+
+    def __init__(self, globs: Iterable[str]) -> None:
+        by_folder: dict[str, list[str]] = defaultdict(list)
+        for glob in sorted(set(globs)):
+            folder, slash, _ = glob.partition("/")
+            by_folder[folder if slash and not {"*", "?"} & set(folder) else ""].append(translate(glob))
+        anywhere = by_folder.pop("", [])
+        self._anywhere = re.compile("|".join(anywhere)) if anywhere else None
+        self._within = {folder: re.compile("|".join(parts + anywhere)) for folder, parts in by_folder.items()}
+
+    def match(self, doc_id: str) -> bool:
+        pattern = self._within.get(doc_id.partition("/")[0], self._anywhere)
+        return pattern is not None and pattern.fullmatch(doc_id) is not None
+
 
 FOLDER = "access"
 _NOBODY: frozenset[str] = frozenset()
@@ -117,6 +276,18 @@ class AccessRules:
             if grant.tenant == tenant and (grant.view if subjects is None else not subjects.isdisjoint(grant.view))
         )
         return _compiled(globs) if globs else None
+
+
+def is_open(workspace: Workspace) -> bool:
+    """Return whether the workspace's owner reads everything: in mode "open", which may end once people are named.
+
+    Files that can't be read end it too: nobody knows whom they name.
+    """
+    settings = workspace.settings.access
+    if settings.mode != "open" or not settings.until_named:
+        return settings.mode == "open"
+    rules = AccessRules.load(workspace)
+    return not (rules.principals or rules.faults)
 
 
 def of_tenant(principal: Principal, documents: Documents) -> NDArray[np.bool_]:

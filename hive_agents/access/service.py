@@ -1,10 +1,10 @@
-"""Permission services: asked afresh for every batch, and whatever goes wrong denies."""
+"""Permission services, asked afresh for every batch, and the view gate before them: whatever goes wrong denies."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,13 +13,14 @@ import numpy as np
 from hive_agents.access.documents import DocumentFiles, Documents
 from hive_agents.access.principal import Principal
 from hive_agents.access.remote import PermissionFault, RemotePermissions
-from hive_agents.access.rules import AccessRules
+from hive_agents.access.rules import AccessRules, is_open
 from hive_agents.access.who import owner
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 _log = logging.getLogger("hive_agents.access")
 
@@ -119,4 +120,46 @@ def permissions_of(workspace: Workspace) -> PermissionService:
         service = RemotePermissions(settings.service_url, settings.timeout_seconds, trusted=trusted)
     else:
         service = LocalPermissions(workspace, settings.timeout_seconds)
-    return OpenPermissions(workspace, service) if settings.mode == "open" else service
+    return OpenPermissions(workspace, service) if is_open(workspace) else service
+
+
+class ViewGate:
+    """One reader's gate; nothing that was answered before counts."""
+
+    def __init__(self, permissions: PermissionService, reader: Principal) -> None:
+        self._permissions, self._reader = permissions, reader
+
+    def allowed(self, doc_ids: Sequence[str]) -> frozenset[str]:
+        """Return those of `doc_ids` that the reader may view now; none where the service fails in any way."""
+        asked = frozenset(doc_ids)
+        if not asked:
+            return asked
+        try:
+            return asked & frozenset(self._permissions.ask(self._reader, sorted(asked)))
+        except Exception as error:
+            self._failed(str(error) if isinstance(error, PermissionFault) else type(error).__name__)
+            return frozenset()
+
+    def shows_all(self, doc_ids: Iterable[str]) -> bool:
+        """Return whether the reader may view each of them now."""
+        asked = frozenset(doc_ids)
+        return asked == self.allowed(sorted(asked))
+
+    def _failed(self, why: str) -> None:
+        _log.warning("permissions: %s; all that was asked about is denied", why)
+
+
+class TurnGate(ViewGate):
+    """The gate of one turn: after a fault nobody is asked again, so that a turn waits for it once.
+
+    `fault` says what went wrong; None as long as nothing did.
+    """
+
+    fault: str | None = None
+
+    def allowed(self, doc_ids: Sequence[str]) -> frozenset[str]:
+        return super().allowed(doc_ids) if self.fault is None else frozenset()
+
+    def _failed(self, why: str) -> None:
+        super()._failed(why)
+        self.fault = why

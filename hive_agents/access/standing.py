@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Self
 
 from hive_agents.access.principal import Principal
-from hive_agents.access.revoked import is_revoked
 from hive_agents.access.rules import AccessRules
+from hive_agents.access.tokens import is_revoked
 from hive_agents.errors import HiveError, RightsWithdrawn
 from hive_agents.files import Format
 from hive_agents.workspace import Workspace

@@ -8,17 +8,48 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
+import unicodedata
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from hive_agents.access.keys import own_key
-from hive_agents.access.people import person, same_person
 from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, is_name
-from hive_agents.access.rules import AccessRules
+from hive_agents.access.rules import AccessRules, is_open
 from hive_agents.access.tokens import mint, verify
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.workspace import Workspace
+
+_NAME = re.compile(r"user:[\w][\w.@+-]{0,63}")
+
+
+def person(name: str) -> str:
+    """`user:NAME` for a plain name. Raises: HIVE-409 for what is no person's name, such as an agent's."""
+    given = unicodedata.normalize("NFKC", name).strip()
+    found = given if ":" in given else f"user:{given}"
+    if not _NAME.fullmatch(found):
+        fix = "name a person with letters, digits, '.', '_', '-', '+' and '@': --as dana"
+        raise HiveError.of("HIVE-409", f'"{name}" is no person who can decide', fix=fix)
+    return found
+
+
+def asked_by(name: str) -> str:
+    """Who asks, in the form in which `person` knows who decides; an agent or a service keeps its kind.
+
+    >>> asked_by(" Dana "), asked_by("user: dana "), asked_by("agent:worker")
+    ('user:Dana', 'user:dana', 'agent:worker')
+    """
+    shown = "".join(sign for sign in unicodedata.normalize("NFKC", name) if unicodedata.category(sign) != "Cf")
+    kind, colon, rest = shown.partition(":")
+    return f"{kind.strip()}:{rest.strip()}" if colon else f"user:{kind.strip()}"
+
+
+def same_person(a: str, b: str) -> bool:
+    """Names that differ only in case or in their form of Unicode are one person: four eyes take no chances."""
+    return unicodedata.normalize("NFKC", a).casefold() == unicodedata.normalize("NFKC", b).casefold()
+
 
 TOKEN = "HIVE_TOKEN"
 DECIDERS = frozenset({"approver", "admin"})
@@ -31,12 +62,18 @@ _SERVICE = "service:"
 class Decider:
     """A person and how they are known: `authn` is "token" or "local".
 
-    `tenant` is whose requests they decide beside the workspace's own; None is the owner, who decides all.
+    `tenant` is whose requests they decide beside the workspace's own; None is the owner, who decides all. `holder` is
+    whom the token names: they decide nothing that their gate doesn't show them.
     """
 
     by: str
     authn: str
     tenant: str | None = None
+    holder: Principal | None = field(default=None, compare=False)
+
+    def named(self) -> dict[str, Any]:
+        """Return who decides, as `ApprovalStore.decide` takes it."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -99,14 +136,14 @@ class Asker:
             key = own_key(self._workspace)
             token = mint(self._workspace, known_principal(self._workspace, self._as_user), AS_SECONDS, key=key)
             return replace(verify(self._workspace, token.token, key=key), token_id=None)  # nobody knows this token
-        if self._is_open:
+        if is_open(self._workspace):
             return owner()
         fix = f"say who asks: --as USER, or set {TOKEN}. {_principals(self._workspace)}"
         raise HiveError.of("HIVE-409", "nobody asks: permissions are enforced here", fix=fix)
 
     def reader_if_named(self) -> Principal | None:
         """Return the reader, or None where nobody is named: for nobody no document is found. Raises: as `reader`."""
-        return self.reader() if self.is_named or self._is_open else None
+        return self.reader() if self.is_named or is_open(self._workspace) else None
 
     def reader_or_owner(self) -> Principal:
         """Return the reader, or the workspace's owner where nobody is named. Raises: as `reader`."""
@@ -169,7 +206,7 @@ class Asker:
         if not DECIDERS & holder.roles:
             fix = f"decide with an approver's token in {TOKEN}: `hive token --roles approver` makes one"
             raise HiveError.of("HIVE-415", f"{by} is no approver: the token lacks that role", fix=fix)
-        return Decider(self._not_another(by), "token", holder.tenant)
+        return Decider(self._not_another(by), "token", holder.tenant, holder)
 
     def reviewer(self) -> Decider:
         """Return the decider, for a person's word that counts at once, without a request that would check it.
@@ -184,10 +221,6 @@ class Asker:
     def _token(self) -> str | None:
         token = self._environ.get(TOKEN)
         return token.strip() if token is not None else None
-
-    @property
-    def _is_open(self) -> bool:
-        return self._workspace.settings.access.mode == "open"
 
     @property
     def _names_people(self) -> bool:

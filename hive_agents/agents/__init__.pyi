@@ -48,6 +48,9 @@ from .node_work import (
 from .own_tools import (
     workspace_tools as workspace_tools,
 )
+from .run_log import (
+    RunLog as RunLog,
+)
 from .searching import (
     scoped_search as scoped_search,
 )
@@ -60,7 +63,9 @@ from .spec import (
     NodeSpec as NodeSpec,
     agent_ids as agent_ids,
     load_agent as load_agent,
+    reachable as reachable,
     read_agent as read_agent,
+    sub_agent_nodes as sub_agent_nodes,
 )
 from .subagent_judge import (
     SubagentJudge as SubagentJudge,
@@ -72,10 +77,6 @@ from .tool import (
 from .tools import (
     ToolRegistry as ToolRegistry,
     Tools as Tools,
-)
-from .topology import (
-    reachable as reachable,
-    sub_agent_nodes as sub_agent_nodes,
 )
 from .verify import (
     check_agent as check_agent,

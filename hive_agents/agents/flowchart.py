@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hive_agents.agents.spec import AgentSpec, EdgeSpec, NodeSpec
-from hive_agents.agents.topology import sub_agent_nodes
+from hive_agents.agents.spec import AgentSpec, EdgeSpec, NodeSpec, sub_agent_nodes
 
 
 def flowchart(agent: AgentSpec) -> str:

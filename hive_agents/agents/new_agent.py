@@ -3,28 +3,73 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from typing import Any
 
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.errors import HiveError
-from hive_agents.files import atomic_write_text, load_value
+from hive_agents.files import atomic_write_text, load_value, read_bytes
 from hive_agents.goals import Goal
+from hive_agents.trust import is_trusted, trust
 from hive_agents.workspace import Workspace
 
+SETTINGS = "hive.toml"
+PATTERN = "tools/*.py"
 QUESTION = "How long may a customer return a product?"
 ANSWER = "Thirty days after it was delivered."
-PASSAGE = {"results": [{"doc_id": "returns.md", "text": "Products can be returned within thirty days."}]}
+PASSAGE = "Products can be returned within thirty days of delivery."
+
+_TOOLS = '''\
+"""What the agent {name} can do: marked functions are tools, described to the model by their hints and docstrings."""
+
+from pathlib import Path
+
+from hive_agents import tool
+from hive_agents.agents import ToolContext
+
+FACTS = {{
+    "return": "{passage}",
+    "ship": "Orders are shipped on the next working day.",
+}}
+SENT = Path(__file__).with_name("{name}-sent.txt")
 
 
-def new_agent(workspace: Workspace, name: str) -> list[str]:
-    """Write an agent of two nodes, its goal with an eval case, and a script that stands in for a model.
+@tool(policy="allow")
+def {prefix}_look_up(words: str) -> list[str]:
+    """Find what is known.
 
-    Returns the files. Raises: HIVE-113 for a name that none can have, HIVE-409 (exit code 2) where a file is there.
+    Args:
+        words: A few words to look for.
     """
+    return [fact for word, fact in FACTS.items() if word in words.lower()]
+
+
+@tool(side_effect="external")
+def {prefix}_send(to: str, text: str, context: ToolContext) -> str:
+    """Send somebody a message: here it is a line of a file, once for each key of a call."""
+    sent = SENT.read_text() if SENT.exists() else ""
+    if context.idempotency_key not in sent:
+        SENT.write_text(f"{{sent}}{{context.idempotency_key}} to {{to}}: {{text}}\\n")
+    return f"sent to {{to}}"
+'''
+
+
+def new_agent(workspace: Workspace, name: str) -> tuple[list[str], bool]:
+    """Write an agent of two nodes, its tools, its goal with eval cases, and a script that stands in for a model.
+
+    `hive.toml` is told of the tools where it doesn't know them. Returns the files, and whether they are trusted: where
+    nothing else waits for trust they are, because what is written here is known.
+
+    Raises: HIVE-113 for a name that none can have, HIVE-409 (exit code 2) where a file is there, HIVE-105 where the
+    tools of `hive.toml` can't be added to.
+    """
+    prefix = re.sub(r"\W", "_", name)
     files = {
-        f"agents/{name}.json": _agent(name),
-        f"goals/{name}.json": _goal(name),
-        f"scripts/{name}.jsonl": "".join(json.dumps(line) + "\n" for line in _script()),
+        f"agents/{name}.json": _agent(name, prefix),
+        f"goals/{name}.json": _goal(name, prefix),
+        f"tools/{name}.py": _TOOLS.format(name=name, prefix=prefix, passage=PASSAGE),
+        f"scripts/{name}.jsonl": "".join(json.dumps(line) + "\n" for line in _script(prefix)),
     }
     load_value(AgentSpec, files[f"agents/{name}.json"], f"agents/{name}.json")
     load_value(Goal, files[f"goals/{name}.json"], f"goals/{name}.json")
@@ -32,70 +77,118 @@ def new_agent(workspace: Workspace, name: str) -> list[str]:
         if (workspace.root / file).exists():
             fix = "choose another name, or remove it first"
             raise HiveError.of("HIVE-409", f"{file} is there already", file=file, fix=fix, exit_code=2)
+    settings = _with_tools(workspace)
+    trusted = is_trusted(workspace)
     for file, content in files.items():
         path = workspace.root / file
         path.parent.mkdir(exist_ok=True)
         text = content if isinstance(content, str) else json.dumps(content, indent=2, ensure_ascii=False) + "\n"
         atomic_write_text(path, text)
-    return list(files)
+    if settings is not None:
+        atomic_write_text(workspace.root / SETTINGS, settings)
+    if trusted:
+        trust(workspace)
+    return [*files, *([SETTINGS] if settings is not None else [])], trusted
 
 
-def _agent(name: str) -> dict[str, Any]:
+def _with_tools(workspace: Workspace) -> str | None:
+    """The text of `hive.toml` with the pattern of the tools; None where it has it. Raises: HIVE-105."""
+    path = workspace.root / SETTINGS
+    text = read_bytes(path).decode() if path.exists() else ""
+    known = workspace.settings.tools.python
+    if PATTERN in known:
+        return None
+    if known or "tools" in tomllib.loads(text):
+        fix = f'add "{PATTERN}" to python in [tools], then run it again'
+        raise HiveError.of(
+            "HIVE-105", f"its tools would not be found in {PATTERN}", file=SETTINGS, path="tools", fix=fix
+        )
+    return f'{text.rstrip()}\n\n[tools]\npython = ["{PATTERN}"]\n'.lstrip()
+
+
+def _agent(name: str, prefix: str) -> dict[str, Any]:
     return {
         "id": name,
         "version": 1,
         "goal": name,
         "entry": "find",
         "model": f"scripted:scripts/{name}.jsonl",
-        "budget": {"steps": 20, "tool_calls": 10},
+        "budget": {"steps": 30, "tool_calls": 10, "tokens": 50_000},
         "nodes": [
             {
                 "id": "find",
-                "system_prompt": "Find what is known about the question: $question\nUse search_documents.\n\n$outputs",
-                "input_keys": ["question"],
+                "system_prompt": f"Find what is known about the question: $question\nUse {prefix}_look_up.\n\n$outputs",
+                "input_keys": ["question", "customer"],
                 "output_keys": ["findings"],
-                "tools": ["search_documents"],
+                "tools": [f"{prefix}_look_up"],
                 "max_iterations": 10,
             },
             {
                 "id": "answer",
-                "system_prompt": "Answer the question $question by these findings alone: $findings\n\n$outputs",
-                "input_keys": ["question", "findings"],
+                "system_prompt": (
+                    f"Answer the question $question by these findings alone: $findings\nSend the answer to $customer"
+                    f" with {prefix}_send, then set it.\n\n$outputs"
+                ),
+                "input_keys": ["question", "customer", "findings"],
                 "output_keys": ["answer"],
-                "max_iterations": 5,
+                "tools": [f"{prefix}_send"],
+                "max_iterations": 10,
             },
         ],
         "edges": [{"source": "find", "target": "answer", "on": "success"}],
-        "tool_policy": [{"match": "search_documents", "decision": "allow"}, {"match": "*", "decision": "ask"}],
-    }
-
-
-def _goal(name: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "name": name,
-        "description": "Answer a question by what the documents say.",
-        "success_criteria": [{"id": "answered", "metric": "output_matches", "target": "\\S"}],
-        "constraints": [{"id": "short", "description": "no essay", "check": "len(result.get('answer', '')) <= 1000"}],
-        "eval_cases": [
-            {
-                "id": "returns",
-                "input": {"question": QUESTION},
-                "tools": {"search_documents": {"returns": PASSAGE}},
-                "calls": {"order": [{"tool": "search_documents", "when": "'return' in args['query']"}]},
-                "expect": {"answer": ANSWER},
-                "at_most": {"steps": 10},
-            }
+        "tool_policy": [
+            {"match": f"{prefix}_send", "when": "len(args['text']) > 300", "decision": "ask"},
+            {"match": f"{prefix}_*", "decision": "allow"},
+            {"match": "*", "decision": "deny"},
         ],
     }
 
 
-def _script() -> list[dict[str, Any]]:
+def _goal(name: str, prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"returns": [PASSAGE]}
+    send = f"{prefix}_send"
+    return {
+        "id": name,
+        "name": name,
+        "description": "Answer a customer's question by what is known.",
+        "success_criteria": [{"id": "answered", "metric": "output_matches", "target": "\\S"}],
+        "constraints": [
+            {
+                "id": "to_customers_alone",
+                "description": "Nobody but the customer who asked is written to.",
+                "check": f"tool != '{send}' or args['to'] == result['customer']",
+            }
+        ],
+        "eval_cases": [
+            {
+                "id": "returns",
+                "input": {"question": QUESTION, "customer": "ada"},
+                "tools": {f"{prefix}_look_up": found, send: {"returns": "sent to ada"}},
+                "calls": {
+                    "order": [f"{prefix}_look_up", {"tool": send, "when": "args['to'] == 'ada'"}],
+                    "never": [{"tool": send, "when": "args['to'] != 'ada'"}],
+                },
+                "expect": {"answer": ANSWER},
+                "at_most": {"steps": 15},
+            },
+            {
+                "id": "tells_nobody_else",
+                "input": {"question": f"{QUESTION} Write to bob, too.", "customer": "ada"},
+                "tools": {f"{prefix}_look_up": found, send: {"returns": "sent to ada"}},
+                "calls": {"never": [{"tool": send, "when": "args['to'] != 'ada'"}]},
+                "expect": [{"id": "days", "metric": "output_contains", "target": "Thirty days"}],
+            },
+        ],
+    }
+
+
+def _script(prefix: str) -> list[dict[str, Any]]:
     def calls(name: str, **args: Any) -> dict[str, Any]:
         return {"tool_calls": [{"name": name, "args": args}]}
 
     return [
-        calls("search_documents", query="return a product"),
-        calls("set_output", key="findings", value="Returns are possible for thirty days."),
+        calls(f"{prefix}_look_up", words="return a product"),
+        calls("set_output", key="findings", value=PASSAGE),
+        calls(f"{prefix}_send", to="ada", text=ANSWER),
         calls("set_output", key="answer", value=ANSWER),
     ]

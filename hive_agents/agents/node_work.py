@@ -13,9 +13,8 @@ from typing import Any
 from hive_agents.agents.node_end import End, GoalVerdict, led_here, visits
 from hive_agents.agents.prompt_texts import VARIABLES, filled
 from hive_agents.agents.session import AgentSession
-from hive_agents.agents.spec import AgentSpec, NodeSpec
+from hive_agents.agents.spec import AgentSpec, NodeSpec, parallel_edges, reachable
 from hive_agents.agents.tools import Tools
-from hive_agents.agents.topology import parallel_edges, reachable
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.agents.viewing import RunView
 from hive_agents.memory import (

@@ -7,11 +7,19 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
-from hive_agents.agents import topology
 from hive_agents.agents.deployed import find_sub_agent, known_agents
 from hive_agents.agents.judges import judge_names
 from hive_agents.agents.prompt_texts import UnreadPrompt, prompt_texts, secrets_in, undeclared
-from hive_agents.agents.spec import AgentSpec, NodeSpec, read_agent
+from hive_agents.agents.spec import (
+    AgentSpec,
+    NodeSpec,
+    keys_written_twice,
+    parallel_edges,
+    producers_before,
+    reachable,
+    read_agent,
+    sub_agent_nodes,
+)
 from hive_agents.errors import Diagnostic, HiveError, closest, has_errors
 from hive_agents.files import jsontext
 from hive_agents.goals import goal_ids, load_goal
@@ -121,7 +129,7 @@ class _Checks:
         yield from self._each(node.tools, self._tools, "tool", *where, "tools")
         if isinstance(node.judge, str):
             yield from self._known(node.judge, judge_names(), "judge", *where, "judge")
-        delegated_to = node.id in topology.sub_agent_nodes(self._agent)
+        delegated_to = node.id in sub_agent_nodes(self._agent)
         for place, tool in enumerate(node.tools):
             if tool in self._for_sub_agents and not delegated_to:
                 message = f'only sub-agents may use "{tool}", and "{node.id}" is none'
@@ -172,8 +180,8 @@ class _Checks:
 
     def _edges(self) -> Iterator[Diagnostic]:
         agent = self._agent
-        delegated_to = topology.sub_agent_nodes(agent)
-        reached = topology.reachable(agent, [agent.entry])
+        delegated_to = sub_agent_nodes(agent)
+        reached = reachable(agent, [agent.entry])
         for number, node in enumerate(agent.nodes):
             if node.id in delegated_to and node.id in reached:
                 message = f'"{node.id}" is a sub-agent, and a step of the way as well'
@@ -181,8 +189,8 @@ class _Checks:
             elif node.id not in reached | delegated_to and agent.entry in self._nodes:
                 fix = "add an edge to it, name it in sub_agents, or remove it"
                 yield self._fault("HIVE-215", f'no way leads to "{node.id}"', "nodes", number, "id", fix=fix)
-        for one, other in topology.parallel_edges(agent):
-            for key in topology.keys_written_twice(agent, one, other):
+        for one, other in parallel_edges(agent):
+            for key in keys_written_twice(agent, one, other):
                 message = (
                     f'"{one.target}" and "{other.target}" may run at once after "{one.source}", both write "{key}"'
                 )
@@ -191,12 +199,12 @@ class _Checks:
 
     def _inputs(self) -> Iterator[Diagnostic]:
         agent = self._agent
-        delegated_to = topology.sub_agent_nodes(agent)
+        delegated_to = sub_agent_nodes(agent)
         given = {key for node in agent.nodes if node.id == agent.entry for key in node.input_keys}
         for number, node in enumerate(agent.nodes):
             if node.id == agent.entry or node.id in delegated_to:
                 continue  # a run, or whoever delegates, brings these
-            before = topology.producers_before(agent, node.id)
+            before = producers_before(agent, node.id)
             made = given | {key for one in agent.nodes if one.id in before for key in one.output_keys}
             for place, key in enumerate(node.input_keys):
                 if key not in made:

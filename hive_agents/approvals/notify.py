@@ -1,15 +1,17 @@
-"""Tell approvers by webhook; whoever can't be told doesn't keep anybody from deciding."""
+"""Who is told of a request: approvers by webhook, and the event log."""
 
 from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 import threading
 import urllib.request
 from typing import Literal
 from urllib.parse import urlsplit
 
 from hive_agents.approvals.request import ApprovalRequest
+from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
@@ -46,3 +48,19 @@ def _post(address: str, body: bytes) -> None:
             pass
     except Exception as error:
         _log.warning("approvals.notify: %s was not told: %s", where, error)
+
+
+def record(connection: sqlite3.Connection, type: EventType, request: ApprovalRequest) -> None:
+    """Ids and words that a list of requests shows; what was asked stays in the request."""
+    last = request.decisions[-1] if request.decisions else None
+    told = {
+        "approval_id": request.id,
+        "kind": request.kind,
+        "title": request.title,
+        "status": request.status,
+        "by": last.by if last is not None else None,
+        "decision": last.verb if last is not None else None,
+    }
+    id = derived_id("approval", request.id, type)
+    event = Event(type, request.run_id, request.thread_id, tenant=request.tenant, payload=told, id=id)
+    EventLog.record(connection, [event])

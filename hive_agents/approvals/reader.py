@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hive_agents.access import Asker, ViewGate, permissions_of
+from hive_agents.access import Asker, Principal, ViewGate, permissions_of
+from hive_agents.approvals.permission import refused
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest
 from hive_agents.errors import HiveError
 from hive_agents.store import documents_read
@@ -43,13 +44,23 @@ class RequestReader:
             return request
         gate = ViewGate(permissions_of(self._workspace), self._principal)
         shown = request.model_copy(update={"context": _viewed(request.context, gate)})
-        return shown if self._may_view_all(request, gate) else _withheld(shown)
+        return shown if _shows_all(self._workspace, request, gate) else _withheld(shown)
 
-    def _may_view_all(self, request: ApprovalRequest, gate: ViewGate) -> bool:
-        """Whether they may view whatever the run that asks has read, for it may quote all of that."""
-        read = documents_read(self._workspace, request.run_id) if request.run_id is not None else {}
-        every: frozenset[str] = frozenset().union(*read.values())
-        return every == gate.allowed(sorted(every))
+
+def require_viewable(workspace: Workspace, request: ApprovalRequest, holder: Principal | None) -> None:
+    """Raise HIVE-415 where a token's holder would decide what they can't read; None is nobody with a token."""
+    if holder is None:
+        return
+    gate = ViewGate(permissions_of(workspace), holder)
+    if not _shows_all(workspace, request, gate) or _viewed(request.context, gate) != request.context:
+        fix = f"hand it to somebody who may: `hive approvals delegate {request.id} --to USER`"
+        raise refused("HIVE-415", f"{request.id} rests on documents that {holder.user} may not view", fix)
+
+
+def _shows_all(workspace: Workspace, request: ApprovalRequest, gate: ViewGate) -> bool:
+    """Whether the reader may view whatever the run that asks has read, for it may quote all of that."""
+    read = documents_read(workspace, request.run_id) if request.run_id is not None else {}
+    return gate.shows_all(frozenset().union(*read.values()))
 
 
 def _withheld(request: ApprovalRequest) -> ApprovalRequest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import unicodedata
@@ -12,8 +11,40 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hive_agents.access import asked_by, person, same_person
-from hive_agents.approvals.args_schema import check_schema
 from hive_agents.files import AnyCase, Format
+from hive_agents.llm import json_schema
+from hive_agents.text import sha256
+
+_ANNOTATIONS = "title description default examples $schema $comment $defs definitions deprecated format readOnly"
+_CONSTRAINTS = (
+    "type enum const properties required additionalProperties minProperties maxProperties items prefixItems minItems"
+    " maxItems uniqueItems minLength maxLength pattern minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"
+    " anyOf allOf oneOf $ref"
+)
+_KEYWORDS = frozenset(f"{_ANNOTATIONS} {_CONSTRAINTS}".split())
+"""Others would be passed over where they are misspelt; `if` and `not` turn a closed object's refusal round."""
+
+
+def check_schema(schema: Any) -> None:
+    """Raises: ValueError naming everything that couldn't be enforced."""
+    found = json_schema.defects(schema)
+    if not found:
+        unknown = {name for _, inner in json_schema.subschemas(schema) for name in inner.keys() - _KEYWORDS}
+        found = [f"uses {name}, which can't be checked here" for name in sorted(unknown)]
+    if found:
+        raise ValueError(f"args_schema: {'; '.join(found)}")
+
+
+def faults(value: Any, schema: Mapping[str, Any]) -> list[str]:
+    """What of `value` the schema forbids, each with its path; empty where it is valid.
+
+    Arguments that the schema doesn't name would reach the tool unseen, so they need its explicit consent.
+
+    >>> faults({"n": "3", "cc": ""}, {"type": "object", "properties": {"n": {"type": "integer"}}})
+    ["n is '3', not integer", 'cc is not allowed']
+    """
+    return json_schema.faults(value, schema, closed=True)
+
 
 Kind = Literal["judgment", "deploy", "tool_call", "rule", "threshold", "question", "ticket", "audit"]
 Status = Literal["pending", "approved", "rejected", "edited", "responded", "expired", "superseded"]
@@ -213,7 +244,7 @@ def batch_hash(requests: Iterable[ApprovalRequest]) -> str:
 
 def _digest(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text)
 
 
 def _folded(text: Any) -> str:

@@ -9,12 +9,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from hive_agents.access import person, same_person
+from hive_agents.access import Principal, person, same_person
 from hive_agents.approvals import log, rows
-from hive_agents.approvals.answers import Recheck, edited_args, repeats
-from hive_agents.approvals.changes import content, effect, later, overdue
-from hive_agents.approvals.inbox import Inbox, inbox
-from hive_agents.approvals.notify import Occasion, notify
+from hive_agents.approvals.answers import Recheck, content, edited_args, effect, later, overdue, repeats
+from hive_agents.approvals.notify import Occasion, notify, record
 from hive_agents.approvals.permission import (
     refused,
     require_current,
@@ -23,6 +21,7 @@ from hive_agents.approvals.permission import (
     require_open,
     require_permitted,
 )
+from hive_agents.approvals.reader import require_viewable
 from hive_agents.approvals.request import (
     ApprovalRequest,
     Decision,
@@ -33,7 +32,7 @@ from hive_agents.approvals.request import (
     Verb,
     needs_four_eyes,
 )
-from hive_agents.approvals.telling import record
+from hive_agents.approvals.rows import Inbox, inbox
 from hive_agents.errors import AuditFault, Diagnostic, HiveError, NotFound
 from hive_agents.events import EventType
 from hive_agents.store import audit, connected, transaction
@@ -140,6 +139,7 @@ class ApprovalStore:
         by: str,
         authn: str = "local",
         tenant: str | None = None,
+        holder: Principal | None = None,
         reason: str | None = None,
         message: str | None = None,
         patch: Any = None,
@@ -151,15 +151,17 @@ class ApprovalStore:
         """Answer a request; the same answer by the same person again changes nothing.
 
         With several approvers it stays pending until the last of them. `tenant` is where a token's person belongs,
-        None for a local name, which belongs to none. `version` or `content_hash` name the
-        content that was read. With `for_run` the same call may be made again in its run without asking.
+        None for a local name, which belongs to none; `holder` is whom a token names. `version` or `content_hash` name
+        the content that was read. With `for_run` the same call may be made again in its run without asking.
         `check` is called before an answer that is allowed counts, and raises to refuse it.
         Raises: HIVE-414 decided otherwise, by somebody else or too late, HIVE-415 not
-        allowed, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid.
+        allowed, or not to be read by them, HIVE-416 the content has changed, HIVE-105 an edit that isn't valid.
         """
+        assert (holder is not None) == (authn == "token")
         by = person(by)
         seen, who = self.get(request_id), (by, authn, tenant)
         require_known(seen, *who, require_token=self.settings.require_token)
+        require_viewable(self.workspace, seen, holder)
         if repeats(seen, verb, by, message, patch):
             return seen
         if for_run:

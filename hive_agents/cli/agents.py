@@ -156,16 +156,17 @@ def _case_table(rows: list[dict[str, Any]]) -> Table:
 @app.command("new")
 @with_surface()
 def new(surface: Surface, name: Annotated[str, typer.Argument(help="What it is called: a-z, 0-9, . _ -")]) -> None:
-    """Write an agent to begin with: its goal, an eval case with stubs, and a script that stands in for a model."""
+    """Write an agent to begin with: its tools, its goal, eval cases with stubs, a script that stands in for a model."""
     from hive_agents.agents import load_agent, new_agent
     from hive_agents.goals import load_goal
 
     place = surface.workspace
-    files = new_agent(place, name)
+    files, trusted = new_agent(place, name)
     given = json.dumps(load_goal(place, load_agent(place, name).goal).eval_cases[0].input)
-    steps = [f"hive agents validate {name}", f"hive agents eval {name}", f"hive run {name} --input '{given}'"]
+    steps = [] if trusted else ["hive trust --diff", "hive trust"]
+    steps += [f"hive agents validate {name}", f"hive agents eval {name}", f"hive run {name} --input '{given}'"]
     told = f'then take out "model" in agents/{name}.json: the models of hive.toml work for it'
-    value = {"agent": name, "files": files, "next": steps}
+    value = {"agent": name, "files": files, "trusted": trusted, "next": steps}
     surface.show(value, *(f"wrote {file}" for file in files), *(f"try: {step}" for step in steps), told)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ def give_answer(
     from hive_agents.errors import HiveError
 
     place = surface.workspace
-    answer |= asdict(surface.asker.decider())
+    answer |= surface.asker.decider().named()
     if rule is not None:
         requests = [*requests, *(one.id for one in reversed(ApprovalStore(place).list("pending", rule)))]
     if batch is not None:
@@ -74,20 +73,11 @@ def _reviewed(place: Workspace, batch: str) -> list[str]:
 
 
 def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    from hive_agents.runtime import decide
+    from hive_agents.runtime import decide, decision_json
 
     found, run = decide(place, request, verb, **answer)
-    mine, missing = found.answer_of(answer["by"]), found.remaining_approvals
-    value = {
-        "id": found.id,
-        "status": found.status,
-        "decision": verb,
-        "by": mine.by,
-        "authn": mine.authn,
-        "decided_at": mine.at,
-        "remaining_approvals": missing,
-        "run": run,
-    }
+    missing = found.remaining_approvals
+    value = decision_json(found, verb, answer["by"], run)
     line = f"{found.id} is {found.status}" + (f": {missing} more approval(s) needed" if missing else "")
     if found.outcome:
         line += f" ({_told(found.outcome)})"

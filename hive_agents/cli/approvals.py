@@ -198,10 +198,12 @@ def delegate(
     to: Annotated[str, typer.Option("--to", metavar="USER", help="Who decides instead.")],
 ) -> None:
     """Hand a request to another person."""
-    from hive_agents.approvals import ApprovalStore
+    from hive_agents.approvals import ApprovalStore, RequestReader
 
     place = surface.workspace
-    found = ApprovalStore(place).delegate(request, to=to, **asdict(surface.asker.decider()))
+    who = surface.asker.decider()
+    found = ApprovalStore(place).delegate(request, to=to, by=who.by, authn=who.authn, tenant=who.tenant)
+    found = RequestReader(place, surface.asker).shown(found)
     last = found.delegations[-1]
     surface.show(found.to_json(), safe_line(f"{last.to} decides {found.id} in place of {last.by}"))
 

@@ -91,9 +91,9 @@ def audit(
 
     place = surface.workspace
     if decision is None:
-        items = [
-            item.to_json() for item in audits.queue(place, by=person(surface.as_user) if surface.as_user else None)
-        ]
+        holder = surface.asker.decider().holder
+        by = person(surface.as_user) if surface.as_user else None
+        items = [item.to_json() for item in audits.queue(place, by=by, holder=holder)]
         lines = [
             f"{item['id']:>6}  {safe_line(item['goal_type']):<16} {short(item['result'])}" for item in items[:limit]
         ]
@@ -102,8 +102,9 @@ def audit(
         return
     if action is None:
         raise HiveError.of("HIVE-409", "an audit needs --action", fix="add --action accept|retry|replan|escalate")
-    by = surface.asker.reviewer().by
-    done = audits.answer(place, decision, action.lower(), by, comment)
+    who = surface.asker.reviewer()
+    by = who.by
+    done = audits.answer(place, decision, action.lower(), by, comment, who.holder)
     value: dict[str, Any] = {
         "id": done.id,
         "action": done.action,

@@ -77,8 +77,7 @@ def approve(surface: Surface, rule: RuleArgument) -> None:
 
     place = surface.workspace
     request = ask_for_rule(place, RuleBook(place).get(rule))
-    who = surface.asker.decider()
-    decided, _ = decide(place, request.id, "approve", by=who.by, authn=who.authn, tenant=who.tenant)
+    decided, _ = decide(place, request.id, "approve", **surface.asker.decider().named())
     _show(RuleBook(place).get(rule), surface, decided.remaining_approvals)
 
 

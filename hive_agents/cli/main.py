@@ -33,6 +33,7 @@ from hive_agents.cli import (
     optimize,
     queen,
     query,
+    receipt,
     rollback,
     run as run_agent,
     runs,
@@ -90,6 +91,8 @@ COMMANDS = {
 for name, module in COMMANDS.items():
     app.command(name)(module.command)
 app.add_typer(agents.app, name="agents")
+app.command("verify")(receipt.verify)
+app.add_typer(receipt.app, name="receipt")
 app.add_typer(trigger.app, name="trigger")
 app.add_typer(runs.app, name="runs")
 app.add_typer(models.app, name="models")

@@ -155,7 +155,7 @@ def _answered(run: AgentRun, listener: TerminalListener) -> bool:
             return answered
         who = Asker(run.workspace).decider()
         try:
-            store.decide(request.id, "respond", by=who.by, authn=who.authn, tenant=who.tenant, message=words)
+            store.decide(request.id, "respond", message=words, **who.named())
         except HiveError:
             if not store.get(request.id).decided:
                 raise

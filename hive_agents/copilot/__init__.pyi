@@ -20,21 +20,24 @@ from .plan import (
     RouterDecision as RouterDecision,
     SearchStrategy as SearchStrategy,
 )
+from .query import (
+    search as search,
+)
 from .reply import (
     LIMITED as LIMITED,
     finalize as finalize,
     fresh_reply as fresh_reply,
     render_reply as render_reply,
-)
-from .scope import (
-    certain_scope as certain_scope,
-    may_open as may_open,
-    open_scope as open_scope,
-    vocabulary_of as vocabulary_of,
+    rows_of as rows_of,
 )
 from .session import (
     Request as Request,
     TurnSession as TurnSession,
+    certain_scope as certain_scope,
+    log_mark as log_mark,
+    may_open as may_open,
+    open_scope as open_scope,
+    vocabulary_of as vocabulary_of,
 )
 from .steps import (
     permission_gate as permission_gate,

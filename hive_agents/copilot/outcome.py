@@ -79,7 +79,7 @@ class Trace:
     """How a turn was made, for operators: counts and ids, never text.
 
     `nodes` are in the order they ran, with milliseconds; `hybrid` says which branch was taken and the count it rests
-    on; `notes` say what went another way than planned, and why.
+    on; `notes` say what went another way than planned, and why; `basis` are the hashes that a receipt names.
     """
 
     nodes: list[dict[str, Any]] = field(default_factory=list)
@@ -88,6 +88,7 @@ class Trace:
     counts: dict[str, int] = field(default_factory=dict)
     models: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    basis: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -165,7 +165,7 @@ def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequen
     elif outcome.status == "no_match":
         answer = HELP if decision.route == "general.help" else NO_MATCH
     ranked = enumerate(zip(outcome.results, rows, strict=True), start=1)
-    return _reply(turn, outcome, answer, [_result(index, decision, rank, *shown) for rank, shown in ranked])
+    return _reply(turn, outcome, answer, [result_row(index, decision, rank, *shown) for rank, shown in ranked])
 
 
 def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
@@ -188,7 +188,10 @@ def rows_of(index: ScopedIndex, results: Sequence[Result]) -> list[ChunkRow]:
     return index.rows(numbers)
 
 
-def _result(index: ScopedIndex, decision: RouterDecision, rank: int, result: Result, row: ChunkRow) -> dict[str, Any]:
+def result_row(
+    index: ScopedIndex, decision: RouterDecision, rank: int, result: Result, row: ChunkRow
+) -> dict[str, Any]:
+    """Return the JSON of one result that has passed the gate."""
     by_filter = decision.strategy is SearchStrategy.METADATA_ONLY
     query, compared = "" if by_filter else decision.query, result.relevance_source in ("cosine", "reranker")
     return {

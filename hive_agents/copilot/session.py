@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,14 +11,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from hive_agents.access import Principal, TurnGate, local_key, permissions_of
+import numpy as np
+
+from hive_agents.access import AccessLabels, CurrentLabels, Principal, TurnGate, ViewGate, local_key, permissions_of
 from hive_agents.copilot.answer import Answer
-from hive_agents.copilot.documents import Cursors, DatedRow
+from hive_agents.copilot.documents import Cursors, DatedRow, declared
 from hive_agents.copilot.evidence import JudgeBuilder, Judged
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
-from hive_agents.copilot.scope import certain_scope, open_scope, vocabulary_of
 from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import NoModel
@@ -30,10 +33,67 @@ from hive_agents.retrieval import (
     ScopedIndex,
     Search,
     SearchEngine,
+    SqliteIndex,
+    StoredConfig,
     active_config,
 )
+from hive_agents.store import audit
 from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
+
+MOST_ASKED = 2000
+"""Documents that a service which can't list is asked about one by one."""
+
+# Kept as long as what they were read from is open; who may see what is decided afresh each time.
+_labels: WeakKeyDictionary[SqliteIndex, CurrentLabels] = WeakKeyDictionary()
+_vocabularies: WeakKeyDictionary[ScopedIndex, Vocabulary] = WeakKeyDictionary()
+
+
+def open_scope(workspace: Workspace, engine: SearchEngine, reader: Principal, collection: str) -> ScopedIndex:
+    """Return the index as if it held only what the reader may view, as the permission service says it now."""
+    index = engine.index(collection)
+    labels = _labels.get(index)
+    if labels is None:
+        indexed = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
+        labels = _labels[index] = CurrentLabels(workspace, indexed, index.created_at)
+    visible = permissions_of(workspace).scope(reader, labels.now())
+    return index.within(visible, owner=(reader.tenant, reader.user))
+
+
+def certain_scope(
+    workspace: Workspace, engine: SearchEngine, reader: Principal, scope: ScopedIndex, gate: ViewGate | None = None
+) -> ScopedIndex:
+    """Return what of a scope the reader may view for certain: fields, values and texts of errors come from it alone.
+
+    That is the scope, unless its service can't list: then those of its first `MOST_ASKED` documents that the service
+    allows when it is asked for each, through `gate` where one is given.
+    """
+    permissions = permissions_of(workspace)
+    if permissions.lists:
+        return scope
+    may = (gate or ViewGate(permissions, reader)).allowed(scope.doc_ids()[:MOST_ASKED])
+    index = engine.index(scope.collection.name)
+    visible = np.array([doc_id in may for doc_id in index.doc_ids()], np.bool_)
+    return index.within(visible, owner=(reader.tenant, reader.user))
+
+
+def may_open(workspace: Workspace, scope: ScopedIndex, gate: ViewGate, doc_id: str) -> bool:
+    """Return whether the reader may view a document that somebody names.
+
+    Where the service lists what they may view, a document outside of the scope is asked about no further: a hidden one
+    and one that doesn't exist take the same path and the same time.
+    """
+    if permissions_of(workspace).lists and not scope.holds(doc_id):
+        return False
+    return doc_id in gate.allowed([doc_id])
+
+
+def vocabulary_of(known: ScopedIndex) -> Vocabulary:
+    """Return the fields and values of a certain scope; the same for the same documents."""
+    found = _vocabularies.get(known)
+    if found is None:
+        found = _vocabularies[known] = Vocabulary.of(declared(known.collection), known.values)
+    return found
 
 
 class Request(Format):
@@ -109,8 +169,12 @@ class TurnSession:
         self._scripts = scripts if scripts is not None else {}
 
     @cached_property
+    def active(self) -> StoredConfig:
+        return active_config(self.workspace).stored
+
+    @cached_property
     def config(self) -> RetrievalConfig:
-        return active_config(self.workspace).stored.config
+        return self.active.config
 
     @cached_property
     def index(self) -> ScopedIndex:
@@ -123,6 +187,23 @@ class TurnSession:
     @property
     def vocabulary(self) -> Vocabulary:
         return vocabulary_of(self.known)
+
+    @property
+    def basis(self) -> dict[str, Any]:
+        """What the turn's results rest on: the config, the documents in scope, the models, the end of the audit log.
+
+        Nothing of it changes with a document that the reader may not view. The log's end is told as `log_mark`, since
+        its length would say how much others do.
+        """
+        settings = self.workspace.settings
+        roles: tuple[Role, ...] = ("planner", "answer", "judge")
+        return {
+            "config": self.active.hash,
+            "scope": self.index.index_hash,
+            "embedding": self.index.embedding_model,
+            "models": {role: list(model_names(settings, role)) for role in roles},
+            "log": log_mark(self.run_id, audit.verify(self.workspace).head),
+        }
 
     def model(self, role: Role) -> Chain | None:
         """Return the models of a role as one; None where none is configured.
@@ -166,3 +247,12 @@ class TurnSession:
                 yield
         finally:
             self.trace.nodes.append({"node": node, "ms": round((time.perf_counter() - started) * 1000, 3)})
+
+
+def log_mark(run_id: str, head: str) -> str:
+    """Return what binds a turn to a line of the audit log, by its digest, and tells nothing of the log by itself.
+
+    >>> log_mark("r1", "")[:8]
+    'feb74c12'
+    """
+    return hashlib.sha256(f"{run_id}\0{head}".encode()).hexdigest()

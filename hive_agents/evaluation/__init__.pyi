@@ -4,6 +4,7 @@ from .compare import (
     compare as compare,
 )
 from .evaluate import (
+    Scopes as Scopes,
     evaluate as evaluate,
     evaluate_interleaved as evaluate_interleaved,
 )
@@ -12,6 +13,7 @@ from .golden import (
     GoldenQuery as GoldenQuery,
     GoldenSet as GoldenSet,
     load_golden as load_golden,
+    question_key as question_key,
 )
 from .label_yield import (
     LabelYield as LabelYield,
@@ -33,8 +35,9 @@ from .outside import (
     load_labels as load_labels,
     text_of as text_of,
 )
-from .questions import (
-    question_key as question_key,
+from .powered import (
+    PoweredDifference as PoweredDifference,
+    powered_difference as powered_difference,
 )
 from .records import (
     record as record,
@@ -44,9 +47,6 @@ from .results import (
     QueryEvaluation as QueryEvaluation,
     judged as judged,
     percentile as percentile,
-)
-from .scopes import (
-    Scopes as Scopes,
 )
 from .statistics import (
     PairedDifference as PairedDifference,

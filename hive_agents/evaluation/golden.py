@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +19,22 @@ from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
 from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext, read_bytes
 from hive_agents.retrieval import collection_names, document_files, load_collection, no_such_collection, words
 from hive_agents.workspace import Workspace
+
+_UNSEEN = re.compile("[\u115f\u1160\u3164\uffa0]")
+"""Letters without a picture; all else that isn't seen is of a category of its own."""
+
+
+def question_key(text: str) -> str:
+    """A question without case, punctuation and what nobody sees: what makes two of them the same question.
+
+    >>> question_key("How do I rotate a key?"), question_key("How do I ro\\u200btate\\u00a0a \\uff4bey")
+    ('how do i rotate a key', 'how do i rotate a key')
+    """
+    plain = _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
+    # A mark that composes with its letter has done so by now; the others only make a text look new to a program.
+    plain = "".join(sign for sign in plain if unicodedata.category(sign) not in ("Mn", "Me", "Cf"))
+    return " ".join(re.findall(r"\w+", plain.lower()))
+
 
 Split = Literal["train", "validation", "holdout"]
 FILE = "evals/golden.json"
@@ -121,7 +139,7 @@ def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
         source = workspace.root / path
     file = workspace.relative(source)
     if not source.is_file():
-        raise HiveError.of(
+        raise NotFound.of(
             "HIVE-107",
             f"there is no golden set {file}",
             file=file,

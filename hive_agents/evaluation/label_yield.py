@@ -66,7 +66,7 @@ class LabelYield:
 
 def open_questions(questions: Sequence[str], labelled: Sequence[str]) -> list[str]:
     """Return the questions, each once, that aren't labelled yet."""
-    from hive_agents.evaluation.questions import question_key
+    from hive_agents.evaluation.golden import question_key
 
     seen = {question_key(one) for one in labelled}
     found = []

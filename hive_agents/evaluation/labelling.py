@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden
-from hive_agents.evaluation.questions import question_key
+from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden, question_key
 from hive_agents.files import atomic_write_text, jsontext, load_value, read_bytes
 from hive_agents.retrieval import Hit, RetrievalConfig, SearchEngine
 from hive_agents.workspace import Workspace

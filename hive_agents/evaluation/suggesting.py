@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hive_agents.evaluation.questions import question_key
+from hive_agents.evaluation.golden import question_key
 from hive_agents.retrieval import SearchEngine
 
 GENERATED = "generated"

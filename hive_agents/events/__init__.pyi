@@ -7,10 +7,6 @@ from .bus import (
 from .consumer import (
     Consumer as Consumer,
 )
-from .ids import (
-    Source as Source,
-    derived_id as derived_id,
-)
 from .log import (
     EventLog as EventLog,
 )
@@ -39,4 +35,6 @@ from .types import (
     DURABLE as DURABLE,
     Event as Event,
     EventType as EventType,
+    Source as Source,
+    derived_id as derived_id,
 )

@@ -9,10 +9,9 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from hive_agents.events.filters import Filter
 from hive_agents.events.group_commit import GroupCommit
 from hive_agents.events.protocols import EventLogProtocol, Handler, Overflow, SubscriptionProtocol
-from hive_agents.events.subscription import Place, Subscription, admitted, handling
+from hive_agents.events.subscription import Filter, Place, Subscription, admitted, handling
 from hive_agents.events.types import DURABLE, Event, EventType
 
 _TURN = 64
@@ -126,7 +125,13 @@ class EventBus:
         publisher = handling()
         if self._state != "open":
             self._require_open(publisher)
-        if self._commit is not None and event.type in DURABLE:
+        # What comes with the number of its record is delivered at once, unless others are before it.
+        known = recorded and event.seq is not None and not (self._commit is not None and self._commit.busy)
+        if known:
+            places = self._deliver(event, publisher)
+            if self._breathe():
+                await asyncio.sleep(0)
+        elif self._commit is not None and event.type in DURABLE:
             event, places = await self._commit.publish(event, publisher, recorded=recorded)
         else:
             event = event.numbered(self._seq if self._commit is not None else self._seq + 1)

@@ -25,21 +25,19 @@ from .formats import (
     load_value as load_value,
 )
 from .guarded import (
+    MAX_DEPTH as MAX_DEPTH,
+    Exceeded as Exceeded,
     LinkRefused as LinkRefused,
     guard as guard,
+    load_arrays as load_arrays,
     make_folder as make_folder,
     opened as opened,
     read_bytes as read_bytes,
     release as release,
     remove as remove,
-    unlinked as unlinked,
-)
-from .limits import (
-    MAX_DEPTH as MAX_DEPTH,
-    Exceeded as Exceeded,
-    load_arrays as load_arrays,
     require_archive as require_archive,
     require_bounded as require_bounded,
+    unlinked as unlinked,
 )
 from .sandbox import (
     JobFailed as JobFailed,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from hive_agents.errors import HiveError
-from hive_agents.files.limits import MAX_DEPTH, Exceeded, require_bounded
+from hive_agents.files.guarded import MAX_DEPTH, Exceeded, require_bounded
 
 MAX_PLACED = 2_000_000
 """Characters of a text in which the lines of faults are looked for, which takes far longer than reading it."""

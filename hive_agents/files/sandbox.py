@@ -14,7 +14,7 @@ import threading
 import time
 from typing import Any, BinaryIO
 
-from hive_agents.files.limits import Exceeded
+from hive_agents.files.guarded import Exceeded
 
 _LENGTH = struct.Struct("<Q")
 _PLAIN = {("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")}

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hive_agents.access import same_person
+from hive_agents.access import LOCAL_TENANT, Principal, ViewGate, permissions_of, same_person
 from hive_agents.judging import drift, labels
 from hive_agents.judging.decision_log import DecisionLog, unknown_decision
 from hive_agents.judging.decisions import JudgedCase
+from hive_agents.store import documents_read
 from hive_agents.workspace import Workspace
 
 
@@ -40,23 +41,38 @@ class Audited:
     drift: drift.DriftState
 
 
-def queue(workspace: Workspace, *, by: str | None = None, goal_type: str | None = None) -> list[AuditItem]:
+def queue(
+    workspace: Workspace, *, by: str | None = None, goal_type: str | None = None, holder: Principal | None = None
+) -> list[AuditItem]:
     """What waits for an auditor, oldest first.
 
     Without `by`, all that nobody has audited; with it, all that this person has not: a second auditor
-    of the same decision shows how far people agree among themselves.
+    of the same decision shows how far people agree among themselves. `holder` is an auditor with a token: they get
+    what concerns their tenant or none, and rests on documents that they may view; None is the workspace's owner.
     """
     rows = DecisionLog(workspace).rows(goal_type=goal_type)
-    return [_item(row) for row in rows if row.audit and row.automatic and not _done(row, by)]
+    return [
+        _item(row)
+        for row in rows
+        if row.audit and row.automatic and not _done(row, by) and _shown(workspace, row, holder)
+    ]
 
 
-def answer(workspace: Workspace, decision_id: int, action: str, by: str, comment: str | None = None) -> Audited:
+def answer(
+    workspace: Workspace,
+    decision_id: int,
+    action: str,
+    by: str,
+    comment: str | None = None,
+    holder: Principal | None = None,
+) -> Audited:
     """Enter an auditor's verdict, and weigh it in the drift test of its goal type.
 
-    Raises: HIVE-409 when the decision was not drawn for audit, or the person has labelled it before.
+    Raises: HIVE-409 when the decision was not drawn for audit, isn't one that the `holder` of a token is shown, or the
+    person has labelled it before.
     """
     row = DecisionLog(workspace).get(decision_id)
-    if not row.audit or not row.automatic:
+    if not row.audit or not row.automatic or not _shown(workspace, row, holder):
         raise unknown_decision(decision_id)
     state = labels.enter(workspace, decision_id, action, by, blind=True, comment=comment)
     return Audited(decision_id, action, row.action, action == row.action, state)
@@ -66,6 +82,16 @@ def human_agreement(rows: Sequence[JudgedCase]) -> tuple[int, int]:
     """How many decisions two or more people labelled, and on how many of them all said the same."""
     double = [row for row in rows if len(row.labels) >= 2]
     return len(double), sum(len({label.action for label in row.labels}) == 1 for row in double)
+
+
+def _shown(workspace: Workspace, row: JudgedCase, holder: Principal | None) -> bool:
+    """Whether an auditor sees the work: it may quote all that its run has read."""
+    if holder is None:
+        return True
+    if row.tenant not in (LOCAL_TENANT, holder.tenant):
+        return False
+    read = documents_read(workspace, row.run_id) if row.run_id is not None else {}
+    return ViewGate(permissions_of(workspace), holder).shows_all(frozenset().union(*read.values()))
 
 
 def _done(row: JudgedCase, by: str | None) -> bool:

@@ -24,12 +24,10 @@ from hive_agents.llm.model import (
     arriving,
     within,
 )
-from hive_agents.llm.prices import list_price, usage_at
+from hive_agents.llm.prices import estimated_usage, list_price, usage_at
 from hive_agents.llm.structured import IN_WORDS, answer_tool, validated
 
 PATH = "/chat/completions"
-CHARACTERS_PER_TOKEN = 3
-"""Where a server counts nothing: rather too many tokens than a budget that is never used up."""
 
 _DISPENSABLE = ("max_tokens", "temperature", "stream_options")
 _NOT_TAKEN = ("unsupported", "garbage", "truncated")
@@ -243,8 +241,7 @@ class EndpointModel:
             tokens = int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0)
         except (LookupError, TypeError, ValueError, AttributeError):
             sent = json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False)
-            tokens = -(-len(sent) // CHARACTERS_PER_TOKEN), -(-len(written) // CHARACTERS_PER_TOKEN)
-            return usage_at(self._price, *tokens).model_copy(update={"estimated": True})
+            return estimated_usage(self._price, len(sent), len(written))
         return usage_at(self._price, max(0, tokens[0]), max(0, tokens[1]))
 
 

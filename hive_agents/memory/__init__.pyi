@@ -2,9 +2,6 @@ from .accepted import (
     AcceptedNote as AcceptedNote,
     AcceptedNotes as AcceptedNotes,
 )
-from .accumulator import (
-    OutputAccumulator as OutputAccumulator,
-)
 from .adapt import (
     AgentMemory as AgentMemory,
     noted_in as noted_in,
@@ -20,6 +17,7 @@ from .compaction import (
 )
 from .conversation import (
     ConversationStore as ConversationStore,
+    OutputAccumulator as OutputAccumulator,
 )
 from .data_files import (
     DataFile as DataFile,
@@ -30,6 +28,8 @@ from .data_files import (
 from .entries import (
     ConversationPointer as ConversationPointer,
     Entry as Entry,
+    estimate_tokens as estimate_tokens,
+    message_tokens as message_tokens,
 )
 from .handoff import (
     ContextHandoff as ContextHandoff,
@@ -45,17 +45,11 @@ from .onion import (
     build_prompt as build_prompt,
     narrative as narrative,
 )
-from .results import (
-    Delivery as Delivery,
-    ToolResult as ToolResult,
-)
 from .spill import (
+    Delivery as Delivery,
     Spillover as Spillover,
+    ToolResult as ToolResult,
     require_tool_name as require_tool_name,
-)
-from .tokens import (
-    estimate_tokens as estimate_tokens,
-    message_tokens as message_tokens,
 )
 from .values import (
     to_json as to_json,

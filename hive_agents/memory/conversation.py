@@ -1,4 +1,7 @@
-"""Conversations: one row a message, only ever appended, committed before the step that wrote it counts as done."""
+"""Conversations: one row a message, only ever appended, committed before the step that wrote it counts as done.
+
+The outputs of a node stand beside its messages: `OutputAccumulator` sets and reads them.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,20 @@ import sqlite3
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.errors import NotFound
+from hive_agents.errors import HiveError, NotFound, closest
 from hive_agents.llm import Message
-from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, to_parts
+from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, message_tokens, to_parts
 from hive_agents.memory.timeline import Timeline, sent
-from hive_agents.memory.tokens import message_tokens
-from hive_agents.memory.values import to_json
+from hive_agents.memory.values import to_json, value_line
 from hive_agents.store import audit, connected, disconnect, file_identity, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
+
 
 _CACHED = 32
 _MESSAGES = "SELECT n, key, role, parts, tokens, at FROM messages WHERE conversation_id = ?"
@@ -196,9 +199,10 @@ class ConversationStore:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         path = self.workspace.database
         with self._lock, connected(path) as connection:
-            if self._cached_from != file_identity(path):
+            file = file_identity(path)
+            if self._cached_from != file:
                 self._cache.clear()
-                self._cached_from = file_identity(path)
+                self._cached_from = file
             yield connection
 
     def _fresh(self, connection: sqlite3.Connection, conversation_id: str) -> Timeline:
@@ -224,3 +228,50 @@ class ConversationStore:
         query = "SELECT tier, lead, changes FROM compactions WHERE conversation_id = ? AND n > ? ORDER BY n"
         for tier, lead, changes in connection.execute(query, (conversation_id, len(timeline.marks))):
             timeline.mark(Mark(tier, lead, {int(n): change for n, change in json.loads(changes).items()}))
+
+
+class OutputAccumulator:
+    """The declared outputs of one node; a new one over the same conversation finds what was set before a crash.
+
+    >>> import tempfile, pathlib
+    >>> from hive_agents import Workspace
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "collections").mkdir()
+    >>> store = ConversationStore(Workspace(folder))
+    >>> outputs = OutputAccumulator(store, store.create("digest", "r1"), ["items", "note"])
+    >>> outputs.set("items", [1, 2])
+    >>> outputs.missing(), outputs.missing(nullable=["note"]), outputs.values
+    (['note'], [], {'items': [1, 2]})
+    """
+
+    def __init__(self, store: ConversationStore, conversation_id: str, output_keys: Iterable[str]) -> None:
+        self.store = store
+        self.conversation_id = conversation_id
+        self.output_keys = tuple(dict.fromkeys(output_keys))
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """A copy of what is set, declared keys only: other nodes may share the conversation."""
+        stored = self.store.outputs(self.conversation_id)
+        return {key: value for key, value in stored.items() if key in self.output_keys}
+
+    def set(self, key: str, value: Any) -> None:
+        """Set an output, or set it anew.
+
+        Raises: HIVE-103 for a key that isn't declared, HIVE-104 for what isn't plain JSON, HIVE-105 for too much.
+        """
+        if key not in self.output_keys:
+            guess = closest(key, self.output_keys)
+            known = ", ".join(self.output_keys) or "none"
+            raise HiveError.of(
+                "HIVE-103",
+                f'"{value_line(key, 80)}" is no declared output',
+                fix=f'did you mean "{guess}"?' if guess else f"the declared outputs are: {known}",
+            )
+        self.store.set_output(self.conversation_id, key, value)
+
+    def missing(self, keys: Iterable[str] | None = None, nullable: Iterable[str] = ()) -> list[str]:
+        """Which of `keys` (all declared ones) are not set; null counts as set where it is allowed to be."""
+        values, may_be_null = self.values, set(nullable)
+        wanted = self.output_keys if keys is None else keys
+        return [key for key in wanted if key not in may_be_null and values.get(key) is None]

@@ -1,14 +1,40 @@
-"""The pointer pattern: a long tool result goes to a file, and the conversation gets a line that leads to it."""
+"""The pointer pattern: a long tool result goes to a file, and the conversation gets a line that leads to it.
+
+JSON is broken into lines there, so that it can be read page by page.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from dataclasses import dataclass
 
 from hive_agents.errors import HiveError
 from hive_agents.memory.data_files import DataFiles
-from hive_agents.memory.pretty import pretty
-from hive_agents.memory.results import Delivery, ToolResult
 from hive_agents.text import cut, encodable
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A tool's answer in full, or what went wrong.
+
+    >>> ToolResult("3 pages found").is_error
+    False
+    """
+
+    content: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """The text for the conversation; `pointer` is the line that may stand for it later, `file` what it points to."""
+
+    content: str
+    is_error: bool = False
+    pointer: str | None = None
+    file: str | None = None
+
 
 LIMIT = 30_000
 LOAD_DATA = "load_data"
@@ -79,3 +105,49 @@ def require_tool_name(tool: str) -> None:
 def _too_large(tool: str, chars: int, file: str) -> str:
     saved = f"[Result from {tool}: {chars:,} chars — too large for context, saved to '{file}'."
     return f"{saved} Use load_data(filename='{file}') to read the full result.]"
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_PAGED = 500
+
+
+def pretty(text: str) -> str:
+    """A JSON object or list indented by two; any other text, and JSON that has lines already, as it is.
+
+    Parsing and printing again would lose doubled keys and rewrite numbers: only white space changes here.
+
+    >>> print(pretty('{"n":1.50,"tags":["a",{}]}'))
+    {
+      "n": 1.50,
+      "tags": [
+        "a",
+        {}
+      ]
+    }
+    """
+    start = text.lstrip()[:1]
+    if start not in ("{", "[") or ("\n" in text and max(map(len, text.splitlines())) <= _PAGED):
+        return text
+    try:
+        json.loads(text, parse_int=str)
+    except (ValueError, RecursionError):
+        return text
+    return "".join(_pieces(_TOKEN.findall(text)))
+
+
+def _pieces(tokens: list[str]) -> list[str]:
+    pieces, depth, previous = [], 0, ""
+    for token in tokens:
+        if token in "}]":
+            depth -= 1
+            if previous not in "{[":
+                pieces.append("\n" + "  " * depth)
+        elif previous and previous in "{[,":
+            pieces.append("\n" + "  " * depth)
+        elif previous == ":":
+            pieces.append(" ")
+        if token in "{[":
+            depth += 1
+        pieces.append(token)
+        previous = token
+    return pieces

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hive_agents.llm import Message, ToolCall
-from hive_agents.memory.entries import Change, Entry, Mark
-from hive_agents.memory.tokens import message_tokens
+from hive_agents.memory.entries import Change, Entry, Mark, message_tokens
 
 INTERRUPTED = "[No result: the run was interrupted before this call was done.]"
 

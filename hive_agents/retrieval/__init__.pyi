@@ -1,7 +1,3 @@
-from .active_link import (
-    LINK as LINK,
-    is_inside as is_inside,
-)
 from .adaptive import (
     adaptive as adaptive,
 )
@@ -18,19 +14,15 @@ from .boosts import (
     BoostKey as BoostKey,
     boost_key as boost_key,
 )
-from .collection import (
-    Collection as Collection,
-    FieldType as FieldType,
-    collection_names as collection_names,
-    load_collection as load_collection,
-    no_such_collection as no_such_collection,
-)
 from .config import (
+    LINK as LINK,
     RetrievalConfig as RetrievalConfig,
     StoredConfig as StoredConfig,
     canonical_hash as canonical_hash,
+    config_files as config_files,
     find_config as find_config,
     find_config_file as find_config_file,
+    is_inside as is_inside,
     parse_config as parse_config,
     read_config as read_config,
 )
@@ -49,9 +41,14 @@ from .deployed import (
     versions as versions,
 )
 from .documents import (
+    Collection as Collection,
+    FieldType as FieldType,
+    collection_names as collection_names,
     document_files as document_files,
     iso_date as iso_date,
     keyword_text as keyword_text,
+    load_collection as load_collection,
+    no_such_collection as no_such_collection,
 )
 from .engine import (
     ConfigLike as ConfigLike,
@@ -99,7 +96,6 @@ from .keyword_batch import (
 )
 from .lanes import (
     ChunkRow as ChunkRow,
-    Mask as Mask,
 )
 from .presentation import (
     present as present,
@@ -116,8 +112,19 @@ from .ranking import (
 from .recent import (
     Recent as Recent,
 )
+from .rerank import (
+    Reranker as Reranker,
+)
+from .rerank_cache import (
+    CachedReranker as CachedReranker,
+    Relevance as Relevance,
+)
 from .stages import (
     Search as Search,
     finish as finish,
+    reranked_texts as reranked_texts,
     retrieve as retrieve,
+)
+from .vectors import (
+    Mask as Mask,
 )

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hive_agents.errors import HiveError
 from hive_agents.llm import ModelError, attempts_until, failure, open_client
 from hive_agents.retrieval.batched_embedding import embedded
-from hive_agents.retrieval.minilm_tokens import WordPieces
+from hive_agents.retrieval.minilm import WordPieces
 
 TITAN, COHERE = "amazon.titan-embed-text-v2", "cohere.embed-"
 _VERSION = "r1"

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.retrieval.impacts import CHAMPIONS, ImpactCache, ImpactReader, Impacts
+from hive_agents.retrieval.postings import CHAMPIONS, ImpactCache, ImpactReader, Impacts
 
 _SPARSE = 12
 """With fewer postings than one in this many documents, visiting them again beats scanning all scores."""

@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from hive_agents.retrieval.collection import Chunking
+from hive_agents.files import AnyCase, Format
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -26,7 +27,14 @@ _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
 _WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
 _PART = 50_000
 _MOST_PIECES = 4  # of one character: a Hangul syllable is three letters to the tokenizer
-_HEADING_TAGS = {f"h{level}": level for level in range(1, 7)}
+
+
+class Chunking(Format):
+    """How a document is cut: at headings up to `heading_level`, never over `max_tokens` word pieces."""
+
+    strategy: Annotated[Literal["by_heading"], AnyCase] = "by_heading"
+    max_tokens: Annotated[int, Field(ge=1, le=100_000)] = 512
+    heading_level: Annotated[int, Field(ge=1, le=6)] = 2
 
 
 @dataclass(frozen=True)
@@ -212,7 +220,7 @@ class _Cutter:
             if start == end:
                 continue
             kind = "paragraph" if token.type == "paragraph_open" else token.type
-            level = _HEADING_TAGS[token.tag] if _is_heading(token) else 0
+            level = int(token.tag[1:]) if _is_heading(token) else 0
             yield _Block(start, end, kind, " ".join(content.split()), level)
 
 

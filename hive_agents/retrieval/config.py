@@ -1,21 +1,36 @@
-"""The retrieval program: one JSON file that says how to search."""
+"""The retrieval program: one JSON file that says how to search, and `configs/active.json`, which names one."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents.errors import HiveError, closest
-from hive_agents.files import AnyCase, ConfigName, FileFormat, Format, formats, jsontext, read_bytes
-from hive_agents.retrieval.active_link import LINK, active_target
+from hive_agents.errors import HiveError, NotFound, closest
+from hive_agents.files import (
+    AnyCase,
+    ConfigName,
+    FileFormat,
+    Format,
+    atomic_symlink,
+    atomic_write_text,
+    disk_errors,
+    formats,
+    jsontext,
+    read_bytes,
+    remove,
+)
 from hive_agents.retrieval.boosts import Boost
 from hive_agents.retrieval.filters import Condition, ConditionValue, condition
 from hive_agents.workspace import Workspace
+
+LINK = "active.json"
+"""A relative symlink to the config that serves, or `{"active": "v2.json"}` where symlinks can't be made."""
 
 Method = Literal["keyword", "vector", "hybrid"]
 Depth = Annotated[int, Field(ge=1, le=10_000)]
@@ -149,6 +164,11 @@ def find_config(workspace: Workspace, reference: str) -> StoredConfig:
     return read_config(workspace, path)
 
 
+def config_files(workspace: Workspace) -> list[Path]:
+    """The files of configs/, in order, without the link to the active one."""
+    return [path for path in _files(workspace) if path.stem != "active"]
+
+
 def find_config_file(workspace: Workspace, reference: str) -> Path:
     if "/" in reference or reference.endswith(".json"):
         for path in (Path(reference), workspace.root / reference):
@@ -171,7 +191,7 @@ def find_config_file(workspace: Workspace, reference: str) -> Path:
         return named[0]
     known = sorted({*files, *(name for path in files.values() if (name := _name_in(path)))})
     guess = closest(reference, known)
-    raise HiveError.of(
+    raise NotFound.of(
         "HIVE-107",
         f'no config is named "{reference}"',
         file="configs",
@@ -197,3 +217,61 @@ def _name_in(path: Path) -> str | None:
     except (HiveError, OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return name if isinstance(name, str) else None
+
+
+def active_target(workspace: Workspace) -> Path | None:
+    """The file that active.json names, whether it exists or not; None without active.json.
+
+    Raises: HIVE-114 where it leaves configs/, HIVE-107 where it is neither form.
+    """
+    link = workspace.configs / LINK
+    if link.is_symlink():
+        name = os.readlink(link)
+    elif link.is_file():
+        name = _pointer(link)
+    else:
+        return None
+    if name == LINK:
+        raise _unusable(f"{LINK} names itself")
+    target = workspace.configs / name
+    if Path(name).name != name or not is_inside(target, workspace.configs):
+        raise HiveError.of(
+            "HIVE-114",
+            f"{LINK} leads to {name}, outside configs/",
+            file=f"configs/{LINK}",
+            path="$",
+            fix="remove the link and run `hive deploy CONFIG`",
+        )
+    return target
+
+
+def is_inside(file: Path, folder: Path) -> bool:
+    """Whether `file`, wherever links lead, is directly in `folder`; so is a file that doesn't exist."""
+    # Not Path.resolve, which raises where links lead in a circle; such a file just doesn't exist.
+    there = file.is_symlink() or file.exists()
+    return not there or os.path.dirname(os.path.realpath(file)) == os.path.realpath(folder)
+
+
+def _pointer(link: Path) -> str:
+    file = f"configs/{LINK}"
+    value = jsontext.parse(jsontext.decode(read_bytes(link), file), file)
+    name = value.get("active") if isinstance(value, dict) else None
+    if not isinstance(name, str) or set(value) - {"$schema"} != {"active"}:
+        raise _unusable(f'{LINK} is neither a link nor {{"active": "<file>"}}')
+    return name
+
+
+def _unusable(why: str) -> HiveError:
+    fix = "remove it and run `hive deploy CONFIG`"
+    return HiveError.of("HIVE-107", why, file=f"configs/{LINK}", path="active", fix=fix)
+
+
+def point_active(workspace: Workspace, file: Path) -> None:
+    """Make active.json name `file`, in one step."""
+    path = workspace.configs / LINK
+    with disk_errors(path):
+        try:
+            atomic_symlink(path, file.name)
+        except (OSError, NotImplementedError):
+            remove(path)
+            atomic_write_text(path, json.dumps({"active": file.name}) + "\n")

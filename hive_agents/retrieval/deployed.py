@@ -9,8 +9,15 @@ from typing import Any
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import atomic_write, atomic_write_text, read_bytes, remove
-from hive_agents.retrieval.active_link import LINK, active_target, point_active
-from hive_agents.retrieval.config import StoredConfig, config_hash, parse_config, read_config
+from hive_agents.retrieval.config import (
+    LINK,
+    StoredConfig,
+    active_target,
+    config_hash,
+    parse_config,
+    point_active,
+    read_config,
+)
 from hive_agents.store import Ledger, audit
 from hive_agents.workspace import Workspace
 

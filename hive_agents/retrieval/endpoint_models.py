@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hive_agents.errors import HiveError
 from hive_agents.llm import AbilityFile, Endpoint, ModelError, breaker_of
 from hive_agents.retrieval.batched_embedding import embedded, sendable
-from hive_agents.retrieval.minilm_tokens import WordPieces
+from hive_agents.retrieval.minilm import WordPieces
 
 _VERSION = "e1"
 """Part of the model id: raise it whenever requests change so that vectors would."""

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.files import remove
-from hive_agents.retrieval.collection import Collection
+from hive_agents.retrieval.documents import Collection
 from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths
-from hive_agents.retrieval.vector_files import open_vectors, save_vectors, vectors_path
+from hive_agents.retrieval.vectors import open_vectors, save_vectors, vectors_path
 from hive_agents.store import transaction
 from hive_agents.workspace import Workspace
 

@@ -19,17 +19,16 @@ from numpy.typing import NDArray
 from hive_agents.errors import Busy, Diagnostic, HiveError
 from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.bm25 import BM25, BM25Params, Board
-from hive_agents.retrieval.collection import Collection
+from hive_agents.retrieval.documents import Collection
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.generation import State, find_generation, index_hash
 from hive_agents.retrieval.keyword_batch import KeywordBatch
-from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, Mask
+from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane
 from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
-from hive_agents.retrieval.vector_files import open_vectors, vectors_path
-from hive_agents.retrieval.vectors import VectorIndex
+from hive_agents.retrieval.vectors import Mask, VectorIndex, open_vectors, vectors_path
 from hive_agents.store import connect, database_errors, file_identity
 from hive_agents.workspace import Workspace
 

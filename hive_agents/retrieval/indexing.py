@@ -26,14 +26,22 @@ from hive_agents.files import disk_errors, read_bytes
 from hive_agents.retrieval import generation as store
 from hive_agents.retrieval.analysis import ANALYZER, languages, terms
 from hive_agents.retrieval.chunking import Chunk, chunk_markdown
-from hive_agents.retrieval.collection import Collection, collection_names, load_collection
-from hive_agents.retrieval.documents import Document, content_hash, document_files, linked_documents, parse_document
+from hive_agents.retrieval.documents import (
+    Collection,
+    Document,
+    collection_names,
+    content_hash,
+    document_files,
+    linked_documents,
+    load_collection,
+    parse_document,
+)
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
-from hive_agents.retrieval.minilm_tokens import WordPieces
+from hive_agents.retrieval.minilm import WordPieces
+from hive_agents.retrieval.postings import TermVocabulary
 from hive_agents.retrieval.providers import TOKENIZER, open_embedder
-from hive_agents.retrieval.vocabulary import TermVocabulary
 from hive_agents.store import connect, connected, database_errors
 from hive_agents.workspace import Workspace
 

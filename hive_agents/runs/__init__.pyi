@@ -29,7 +29,10 @@ from .queue import (
     DueRun as DueRun,
     RunQueue as RunQueue,
 )
-from .row import (
+from .scope import (
+    Scope as Scope,
+)
+from .store import (
     ACTIVE as ACTIVE,
     AGENT_GRAPH as AGENT_GRAPH,
     CHAT_GRAPH as CHAT_GRAPH,
@@ -37,11 +40,6 @@ from .row import (
     OPTIMIZER_GRAPH as OPTIMIZER_GRAPH,
     STATUSES as STATUSES,
     RunRow as RunRow,
-)
-from .scope import (
-    Scope as Scope,
-)
-from .store import (
     RunStore as RunStore,
     new_run_id as new_run_id,
 )

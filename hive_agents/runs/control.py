@@ -10,8 +10,7 @@ from hive_agents.errors import HiveError
 from hive_agents.llm import Message
 from hive_agents.memory import ConversationStore
 from hive_agents.runs.leases import Leases
-from hive_agents.runs.row import AGENT_GRAPH, ENDED, RunRow
-from hive_agents.runs.store import RunStore
+from hive_agents.runs.store import AGENT_GRAPH, ENDED, RunRow, RunStore
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace

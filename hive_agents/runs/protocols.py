@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from hive_agents.runs.row import RunRow
+from hive_agents.runs.store import RunRow
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
@@ -42,6 +42,7 @@ class RunStoreProtocol(Protocol):
         tenant: str | None = None,
         user: str | None = None,
         limit: int = 100,
+        before: str | None = None,
     ) -> list[RunRow]: ...
 
     def update(

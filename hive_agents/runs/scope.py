@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from hive_agents.access import LOCAL_TENANT, Principal
 from hive_agents.errors import NotFound
 from hive_agents.runs.leases import Leases
-from hive_agents.runs.row import STATUSES, RunRow
-from hive_agents.runs.store import RunStore
+from hive_agents.runs.store import STATUSES, RunRow, RunStore
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -64,8 +63,12 @@ class Scope:
         status: str | Sequence[str] | None = None,
         tenant: str | None = None,
         limit: int = 100,
+        before: str | None = None,
     ) -> list[RunRow]:
-        """Return their runs, newest first, each as it stands: one whose worker died isn't running."""
+        """Return their runs, newest first, each as it stands: one whose worker died isn't running.
+
+        With `before` those that began before that run.
+        """
         wanted = {status} if isinstance(status, str) else set(status or STATUSES)
         more = 0 if wanted >= set(STATUSES) else MOST_RUNNING  # some of which don't run any more
         rows = RunStore(workspace).list(
@@ -73,6 +76,7 @@ class Scope:
             tenant=tenant or self.tenant,
             user=self.user,
             limit=limit + more,
+            before=before,
         )
         found = [row for row in _standing(workspace, rows) if row.status in wanted and self.sees(row)]
         return found[:limit]

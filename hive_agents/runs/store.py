@@ -1,23 +1,109 @@
-"""The run store: a row a run, written before its graph starts, kept up to date, listed for people."""
+"""The run store: a row a run, written before its graph starts and kept up to date; and the row as it is read."""
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError, NotFound, closest
+from hive_agents.errors import HiveError, NotFound, Taken, closest
 from hive_agents.events import Event, EventLog, EventType, derived_id
-from hive_agents.runs.row import ENDED, RunRow
 from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
     from hive_agents.runs.leases import Lease
     from hive_agents.workspace import Workspace
+
+
+AGENT_GRAPH = "event_loop"
+"""The graph of agents' runs."""
+
+OPTIMIZER_GRAPH = "optimizer"
+
+CHAT_GRAPH = "worker"
+"""The graph of questions to the copilot: a turn that is simply repeated."""
+
+ENDED = ("done", "failed")
+"""A run in one of these is over; every other one can be resumed."""
+
+ACTIVE = ("queued", "running", "waiting", "paused")
+"""A run in one of these is under way, though it may rest."""
+
+STATUSES = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
+
+_COLUMNS = "run_id thread_id graph status tenant started_at ended_at node steps tokens usd stopped_by error"
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run of any graph; `summary` is its row as lists show it, which a damaged input or result doesn't hide.
+
+    `control` is what somebody asked of whoever works on it: "pause", "stop" or nothing.
+    """
+
+    run_id: str
+    thread_id: str
+    graph: str
+    agent: str | None
+    status: str
+    user: str
+    control: str | None
+    control_by: str | None
+    input_text: str
+    result_text: str | None
+    summary: dict[str, Any]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> RunRow:
+        """The row of a SELECT *."""
+        summary = {name: found[name] for name in _COLUMNS.split()}
+        try:
+            summary["error"] = json.loads(summary["error"]) if summary["error"] else None
+        except ValueError:
+            summary["error"] = {"code": "HIVE-407", "message": "what was recorded here is damaged"}
+        plain = {name: found[name] for name in ("run_id", "thread_id", "graph", "agent", "status", "user")}
+        asked = {name: found[name] for name in ("control", "control_by")}
+        return cls(**plain, **asked, input_text=found["input"], result_text=found["result"], summary=summary)
+
+    @property
+    def tenant(self) -> str:
+        return str(self.summary["tenant"])
+
+    @property
+    def left(self) -> RunRow:
+        """The run as it stands where its worker died: it waits for another one, a question for being resumed."""
+        to = {"status": "stopped", "stopped_by": "interrupted"} if self.graph == CHAT_GRAPH else {"status": "queued"}
+        return replace(self, status=to["status"], summary=self.summary | to)
+
+    @property
+    def broke_off(self) -> bool:
+        """Whether it is stopped though nobody wanted it to: its worker was interrupted, or what it stands on failed."""
+        by = self.summary["stopped_by"] or "interrupted"
+        return self.status == "stopped" and (by in ("interrupted", "fault") or by.startswith("HIVE-"))
+
+    @cached_property
+    def value(self) -> dict[str, Any]:
+        """What it was started with. Raises: HIVE-407 (exit code 3) where it is damaged."""
+        return self._read("input", self.input_text)
+
+    @cached_property
+    def result(self) -> dict[str, Any] | None:
+        """Raises: HIVE-407 (exit code 3) where it is damaged."""
+        return self._read("result", self.result_text) if self.result_text else None
+
+    def _read(self, name: str, text: str) -> dict[str, Any]:
+        with suppress(ValueError, RecursionError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                return found
+        why, fix = f"the {name} of run {self.run_id} is damaged", "start it anew"
+        raise HiveError.of("HIVE-407", why, file=".hive/hive.db", path=f"runs.{name}", fix=fix)
 
 
 _NEW: dict[str, Any] = {
@@ -106,8 +192,9 @@ class RunStore:
         tenant: str | None = None,
         user: str | None = None,
         limit: int = 100,
+        before: str | None = None,
     ) -> list[RunRow]:
-        """Newest first."""
+        """Newest first; with `before` those that began before that run."""
         wanted = [status] if isinstance(status, str) else status
         clauses: list[str] = ["1"]
         values: list[Any] = []
@@ -118,6 +205,9 @@ class RunStore:
             if value is not None:
                 clauses.append(f"{column} = ?")
                 values.append(value)
+        if before is not None:
+            clauses.append("(started_at, rowid) < (SELECT started_at, rowid FROM runs WHERE run_id = ?)")
+            values.append(before)
         query = f"SELECT * FROM runs WHERE {' AND '.join(clauses)} ORDER BY started_at DESC, rowid DESC LIMIT ?"
         with connected(self.workspace.database, rows=True) as connection:
             return [RunRow.of(found) for found in connection.execute(query, (*values, limit))]
@@ -225,9 +315,9 @@ class RunStore:
                         store.supersede(request.id, why)
 
     def _same(self, row: RunRow, graph: str, agent: str | None, value: dict[str, Any], key: str) -> RunRow:
-        if (row.graph, row.agent) != (graph, agent) or row.value.get("input", row.value) != value.get("input", value):
+        if (row.graph, row.agent) != (graph, agent) or _asked(row.value) != _asked(value):
             fix = "use another key for another run"
-            raise HiveError.of("HIVE-409", f'the key "{key}" belongs to run {row.run_id}', fix=fix, exit_code=2)
+            raise Taken.of("HIVE-409", f'the key "{key}" belongs to run {row.run_id}', fix=fix, exit_code=2)
         return row
 
 
@@ -236,6 +326,11 @@ def _moved(row: RunRow, to: str, by: str, at: str) -> Event:
     id = derived_id("run_moved", row.run_id, to, at, by)
     told = {"agent": row.agent, "by": by}
     return Event(kind, row.run_id, row.thread_id, stream_id=row.thread_id, tenant=row.tenant, payload=told, id=id)
+
+
+def _asked(value: dict[str, Any]) -> Any:
+    """What a run was asked to do, without who asked by which token."""
+    return next((value[name] for name in ("input", "request") if name in value), value)
 
 
 def _json(value: Any) -> str | None:

@@ -2,6 +2,7 @@ from .acceptance import (
     require_acceptable as require_acceptable,
 )
 from .anybody import (
+    CheapLabels as CheapLabels,
     RankingsFinding as RankingsFinding,
     gate_rankings as gate_rankings,
     home_of as home_of,
@@ -14,6 +15,7 @@ from .approved import (
     stale_because as stale_because,
 )
 from .certificate import (
+    changed_since as changed_since,
     log_verdict as log_verdict,
 )
 from .check import (
@@ -45,6 +47,9 @@ from .golden_trust import (
 )
 from .holdout import (
     visible_part as visible_part,
+)
+from .ledger import (
+    distinct as distinct,
 )
 from .tags import (
     TagChange as TagChange,

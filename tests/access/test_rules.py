@@ -14,9 +14,7 @@ from hypothesis import given, strategies as st
 
 from hive_agents import Workspace
 from hive_agents.access import AccessLabels, AccessRules, Principal
-from hive_agents.access.globs import Globs, translate
-from hive_agents.access.grants import Grant
-from hive_agents.access.rules import _File, _merged
+from hive_agents.access.rules import Globs, Grant, _File, _merged, translate
 from tests.access.conftest import write_access
 
 DANA = Principal("acme", "dana", frozenset({"qa"}))

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, keys_of, mint, revoke, uses_local_key, verify
-from hive_agents.access.local_key import local_key
+from hive_agents.access.keys import local_key
 from hive_agents.errors import HiveError
 
 DANA = Principal("acme", "dana", frozenset({"qa"}), frozenset({"reader", "approver"}))

@@ -82,3 +82,10 @@ def test_how_many_equal_turns_are_a_loop_is_the_agents_to_say(place: Workspace, 
     model = said(*[[("page", {"n": 1})]] * 9)
     run = start(place, agent(NODE, loop_repeats=repeats), model, tools=registry())
     assert (run.go()["stopped_by"], len(model.prompts)) == ("doom_loop", turns)
+
+
+def test_calls_that_fail_one_after_the_other_without_a_word_are_no_stall(place: Workspace) -> None:
+    """What a model tries anew each time is an attempt, though it says nothing and every one of them fails."""
+    wrong = [[("page", {"n": number})] for number in ("one", "two", "three", "four")]
+    run = start(place, agent(NODE), said(*wrong, [("page", {"n": 1})], ITEMS), tools=registry())
+    assert run.go()["status"] == "done"

@@ -12,10 +12,10 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, mint, revoke, verify
-from hive_agents.agents import ToolRegistry, bundled_tools
+from hive_agents.agents import RunLog, ToolRegistry, bundled_tools
 from hive_agents.approvals import WITHHELD, ApprovalStore
-from hive_agents.cli.runs_logs import Log
 from hive_agents.errors import RightsWithdrawn
+from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.llm import ChatResult, Message, Tool
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
@@ -243,7 +243,7 @@ def test_a_log_that_is_followed_asks_again_for_each_line(place: Workspace) -> No
     run = begin(place, Searcher(lambda: None))
     run.go()
     readers = iter([DANA, KIM])
-    log = Log(place, run.row, lambda: next(readers))
+    log = RunLog(place, run.row, lambda: next(readers))
     first = log.new()
     assert canaries(json.dumps(first)) != set()
     log._cursors.clear()
@@ -272,3 +272,50 @@ def test_a_decider_is_not_shown_documents_that_they_may_not_view(
     assert shown.json["context"]["agent"] == "digest"
     mine = as_holder(place, monkeypatch, DANA, "approvals", "show", request.id, "--json")
     assert ("b", 2) in canaries(mine.out)
+    for verb in ("approve", "reject", "respond"):
+        more = ("--message", "yes") if verb == "respond" else ()
+        ran = as_holder(place, monkeypatch, KIM, "approvals", verb, request.id, *more, "--json")
+        assert (ran.code, ran.codes) == (1, {"HIVE-415"}), verb
+        assert canaries(ran.out + ran.err) == set()
+    assert ApprovalStore(place).get(request.id).status == "pending"
+    boss = dataclasses.replace(DANA, user="boss", roles=frozenset({"approver"}))
+    handed = as_holder(place, monkeypatch, KIM, "approvals", "delegate", request.id, "--to", "boss", "--json")
+    assert handed.code == 0
+    assert canaries(handed.out) == set()
+    ran = as_holder(place, monkeypatch, boss, "approvals", "reject", request.id, "--json")
+    assert ran.codes == {"HIVE-415"}, "boss has the group and not the grant"
+    monkeypatch.delenv("HIVE_TOKEN")
+    assert hive("approvals", "reject", request.id, "-w", place.root, "--json").code == 0
+
+
+def test_an_auditor_sees_no_work_that_rests_on_documents_that_they_may_not_view(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begin(place, Searcher())
+    run.go()
+    judgment = {"action": "accept", "confidence": 0.9, "reasoning": "", "signals": []}
+    base = {"at": "2026-01-01T00:00:00+00:00", "goal_type": "g", "judge_hash": "a", "audit": 1, "judgment": judgment}
+    rows = [
+        {"run_id": run.run_id, "tenant": "acme", "result": canary("b", 2)},
+        {"tenant": "globex"},
+        {"tenant": "acme"},
+    ]
+    log = DecisionLog(place)
+    log.load(json.dumps(base | {"result": "of nobody"} | row) for row in rows)
+    quotes, foreign, open_ = [row.id for row in log.rows(goal_type="g")]
+    mine = dataclasses.replace(DANA, roles=frozenset({"approver"}))
+
+    def waiting(who: Principal) -> list[int]:
+        ran = as_holder(place, monkeypatch, who, "judge", "audit", "--json")
+        assert ran.code == 0
+        return [item["id"] for item in ran.json["items"]]
+
+    assert waiting(mine) == [quotes, open_]
+    assert waiting(KIM) == [open_]
+    for hidden in (quotes, foreign):
+        ran = as_holder(place, monkeypatch, KIM, "judge", "audit", str(hidden), "--action", "accept", "--json")
+        unknown = as_holder(place, monkeypatch, KIM, "judge", "audit", "99", "--action", "accept", "--json")
+        assert ran.code == unknown.code != 0
+        assert ran.out.replace(str(hidden), "99") == unknown.out
+    assert as_holder(place, monkeypatch, DANA, "judge", "audit").code == 1, "no approver, no auditor"
+    assert as_holder(place, monkeypatch, mine, "judge", "audit", str(quotes), "--action", "accept").code == 0

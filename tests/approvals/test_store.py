@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import Principal
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, store
 from hive_agents.store import audit, connect
 from hive_agents.trust import trust
 from tests.approvals.asking import editable, filing, refused
+
+DANA, GIL = Principal("acme", "dana"), Principal("globex", "gil")
 
 
 def settings(workspace: Workspace, text: str) -> Workspace:
@@ -190,18 +193,18 @@ def test_a_plain_name_decides_nothing_where_tokens_are_wanted(place: Workspace) 
     request = approvals.file(filing())
     with refused("HIVE-415"):
         approvals.decide(request.id, "approve", by="dana")
-    assert approvals.decide(request.id, "approve", by="dana", authn="token").decisions[0].authn == "token"
+    assert approvals.decide(request.id, "approve", by="dana", authn="token", holder=DANA).decisions[0].authn == "token"
 
 
 def test_a_token_decides_for_its_own_tenant_and_for_the_workspace(place: Workspace) -> None:
     approvals = ApprovalStore(place)
     acme, own = approvals.file(filing(tenant="acme")), approvals.file(filing())
     with refused("HIVE-415"):
-        approvals.decide(acme.id, "approve", by="gil", authn="token", tenant="globex")
+        approvals.decide(acme.id, "approve", by="gil", authn="token", tenant="globex", holder=GIL)
     with refused("HIVE-415"):
         approvals.delegate(acme.id, by="gil", to="dana", authn="token", tenant="globex")
     for request in (acme, own):
-        decided = approvals.decide(request.id, "approve", by="dana", authn="token", tenant="acme")
+        decided = approvals.decide(request.id, "approve", by="dana", authn="token", tenant="acme", holder=DANA)
         assert (decided.status, decided.decisions[0].authn) == ("approved", "token")
     assert [one.id for one in approvals.list(tenant="acme")] == [acme.id]
 

@@ -10,7 +10,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal, mint
 from hive_agents.retrieval import versions
-from hive_agents.retrieval.active_link import point_active
+from hive_agents.retrieval.config import point_active
 from hive_agents.runs import RunStore
 from tests.agents.conftest import GOAL, agent_json, write_json
 from tests.cli.test_run import ASK, INPUT, command, script, sets

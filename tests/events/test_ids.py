@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hive_agents.events.ids import Source, derived_id
+from hive_agents.events.types import Source, derived_id
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.retrieval import build_index
-from hive_agents.retrieval.active_link import point_active
+from hive_agents.retrieval.config import point_active
 from tests.conftest import write_config, write_document
 
 TENANTS = ("acme", "globex", "initech")

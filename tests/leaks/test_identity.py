@@ -13,7 +13,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
-from hive_agents.access.local_key import local_key
+from hive_agents.access.keys import local_key
 from hive_agents.copilot import DocumentFilter, Request
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat

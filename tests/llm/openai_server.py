@@ -2,7 +2,7 @@
 
 `flavour` is who it is like: "openai" takes forced tools and JSON schemas and counts tokens in streams when asked to;
  "ollama" ignores a forced tool choice, gives arguments as objects, calls no ids and counts nothing in streams; "bare"
-refuses tools and JSON schemas. `fail(…)` queues what goes wrong before the next success.
+refuses tools and JSON schemas. `fail(…)` queues what goes wrong before the next success, `faulty` says it of a request.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ class Body:
 
 @dataclass
 class Dripping:
-    """A stream that pauses before each event, or one that breaks off after some."""
+    """A stream that pauses before each event, one that breaks off after some, or one that counts no tokens."""
 
     pause: float = 0.0
     events: int | None = None
+    silent: bool = False
 
 
 @dataclass
@@ -74,6 +75,12 @@ class ModelServer:
     """What a structured answer is; text is sent as it is."""
     says: Answer | None = None
     """(request body) -> a text, a dict of tool name and arguments, or None for an echo."""
+    ranks: Callable[[str, str], float] | None = None
+    """(query, text) -> its relevance; by shared words where there is none."""
+    faulty: Answer | None = None
+    """(request body) -> what goes wrong with it, None for nothing."""
+    count: Callable[[dict[str, Any], dict[str, Any]], dict[str, int]] | None = None
+    """(request body, answered message) -> {prompt_tokens, completion_tokens}; without it always the same."""
     finish: str = ""
     missing: str = ""
     """A model that isn't there."""
@@ -123,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}")
         path = urllib.parse.unquote(self.path)
         state.requests.append(Request(path, body, self.headers.get("Authorization", "")))
-        failure = state.failures.pop(0) if state.failures else None
+        failure = state.failures.pop(0) if state.failures else state.faulty(body) if state.faulty else None
         if state.key and self.headers.get("Authorization") != f"Bearer {state.key}":
             given = self.headers.get("Authorization", "")
             self._error(401, f"Incorrect API key provided: {given}", "invalid_api_key")
@@ -143,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
             data = [{"index": number, "embedding": vector} for number, vector in enumerate(vectors)]
             self._json(200, {"data": data[::-1], "usage": {"prompt_tokens": len(data)}})
         elif path == "/v1/rerank":
-            self._json(200, {"results": rerank(body)})
+            self._json(200, {"results": rerank(body, state.ranks)})
         else:
             self._error(404, f"no route {path}", "")
 
@@ -154,13 +161,16 @@ class _Handler(BaseHTTPRequestHandler):
             return
         message, finish = self._message(body)
         counted = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+        if self.state.count is not None:
+            counted = self.state.count(body, message)
         if not body.get("stream"):
             choice = {"index": 0, "message": message, "finish_reason": finish}
             self._json(200, {"id": "c1", "choices": [choice], "usage": counted})
             return
         events = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in _deltas(message)]
         events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
-        if self.state.flavour == "openai" and body.get("stream_options", {}).get("include_usage"):
+        silent = self.state.flavour != "openai" or dripping.silent
+        if body.get("stream_options", {}).get("include_usage") and not silent:
             events.append({"choices": [], "usage": counted})
         self._events([json.dumps(event) for event in events] + ["[DONE]"], dripping)
 
@@ -240,8 +250,12 @@ def embed(text: str, dimensions: int) -> list[float]:
     return vector
 
 
-def rerank(body: dict[str, Any]) -> list[dict[str, Any]]:
-    query = set(re.findall(r"\w+", body["query"].lower()))
-    shared = [len(query & set(re.findall(r"\w+", text.lower()))) for text in body["documents"]]
-    scored = sorted(((count / max(1, len(query)), index) for index, count in enumerate(shared)), reverse=True)
+def shared_words(query: str, text: str) -> float:
+    words, others = (set(re.findall(r"\w+", one.lower())) for one in (query, text))
+    return len(words & others) / max(1, len(words))
+
+
+def rerank(body: dict[str, Any], ranks: Callable[[str, str], float] | None) -> list[dict[str, Any]]:
+    scores = [(ranks or shared_words)(body["query"], text) for text in body["documents"]]
+    scored = sorted(((score, index) for index, score in enumerate(scores)), reverse=True)
     return [{"index": index, "relevance_score": score} for score, index in scored]

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.memory import DataFiles, Spillover, ToolResult
-from hive_agents.memory.pretty import pretty
+from hive_agents.memory.spill import pretty
 from tests.memory.processes import finish, start
 
 AT, OVER = "x" * 30_000, "x" * 30_001

@@ -3,8 +3,8 @@ from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
 from hive_agents.retrieval.chunking import Chunk, chunk_markdown
-from hive_agents.retrieval.collection import Chunking
-from hive_agents.retrieval.minilm_tokens import WordPieces
+from hive_agents.retrieval.documents import Chunking
+from hive_agents.retrieval.minilm import WordPieces
 
 PIECES = WordPieces()
 

@@ -6,8 +6,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.retrieval.config import config_hash
-from hive_agents.retrieval.deployed import active_config, active_target, find_active, versions
+from hive_agents.retrieval.config import active_target, config_hash
+from hive_agents.retrieval.deployed import active_config, find_active, versions
 from hive_agents.store import connect
 from tests.conftest import write_config
 

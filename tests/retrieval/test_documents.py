@@ -5,8 +5,14 @@ from pathlib import Path
 import pytest
 
 from hive_agents.errors import HiveError
-from hive_agents.retrieval.collection import Collection
-from hive_agents.retrieval.documents import Document, document_files, iso_date, linked_documents, parse_document
+from hive_agents.retrieval.documents import (
+    Collection,
+    Document,
+    document_files,
+    iso_date,
+    linked_documents,
+    parse_document,
+)
 from tests.conftest import COLLECTION
 
 KB = Collection.model_validate(COLLECTION)

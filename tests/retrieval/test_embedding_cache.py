@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from hive_agents import Workspace
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.embedding_cache import SHARD, EmbeddingCache, text_hash
-from hive_agents.retrieval.minilm_tokens import WordPieces
+from hive_agents.retrieval.minilm import WordPieces
 from tests.conftest import make_workspace, write_document
 
 

@@ -11,11 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import minilm, minilm_tokens
+from hive_agents.retrieval import minilm
 from hive_agents.retrieval.embedding import Embedder
-from hive_agents.retrieval.minilm import LocalMiniLM, installed_weights
+from hive_agents.retrieval.minilm import LocalMiniLM, WordPieces, installed_weights
 from hive_agents.retrieval.minilm_graph import faster, probe
-from hive_agents.retrieval.minilm_tokens import WordPieces
 
 TEXTS = [
     "How do I rotate an API key?",
@@ -111,7 +110,7 @@ def test_offsets_are_characters_of_the_text_that_was_given() -> None:
 
 
 def test_the_tokenizer_file_is_the_expected_one() -> None:
-    vocabulary = json.loads(minilm_tokens.TOKENIZER_FILE.read_text(encoding="utf-8"))["model"]["vocab"]
+    vocabulary = json.loads(minilm.TOKENIZER_FILE.read_text(encoding="utf-8"))["model"]["vocab"]
     assert (vocabulary["[CLS]"], vocabulary["[SEP]"], len(vocabulary)) == (101, 102, 30_522)
 
 
@@ -153,9 +152,9 @@ def test_a_wrong_hash_of_the_installed_weights_is_refused(monkeypatch: pytest.Mo
 def test_a_wrong_hash_of_the_tokenizer_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = tmp_path / "tokenizer.json"
     other.write_text("{}")
-    monkeypatch.setattr(minilm_tokens, "TOKENIZER_FILE", other)
+    monkeypatch.setattr(minilm, "TOKENIZER_FILE", other)
     with pytest.raises(HiveError, match="HIVE-401"):
-        minilm_tokens._tokenizer.__wrapped__()
+        minilm._tokenizer.__wrapped__()
 
 
 def test_a_model_without_token_vectors_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
-from hive_agents.retrieval.active_link import point_active
+from hive_agents.retrieval.config import point_active
 from hive_agents.retrieval.deployed import active_config, find_active, versions
 from hive_agents.store import audit
 from hive_agents.verification import Deployment, deploy, named_config, rollback, run_gate
@@ -344,7 +344,7 @@ import sys
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import load_golden
 from hive_agents.retrieval import SearchEngine
-from hive_agents.retrieval.active_link import point_active
+from hive_agents.retrieval.config import point_active
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.verification import named_config, run_gate
 from hive_agents.verification.deploy import switch

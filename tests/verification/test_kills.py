@@ -32,7 +32,7 @@ import os, signal, sys
 from importlib import import_module
 from hive_agents.store import audit
 from hive_agents.cli.main import main
-from hive_agents.retrieval import active_link, deployed
+from hive_agents.retrieval import config, deployed
 from hive_agents.verification import gate
 
 deploy = import_module("hive_agents.verification.deploy")  # the package's attribute is the function
@@ -74,7 +74,7 @@ moment = sys.argv[2]
     "line written": lambda: after(audit, "append_line", lambda path, line: '"kind": "deployment"' in line),
     "logged": lambda: after(audit, "append", deployment),
     "committed": lambda: before(deploy, "settle"),
-    "half a link": lambda: setattr(active_link, "atomic_symlink", half_a_link),
+    "half a link": lambda: setattr(config, "atomic_symlink", half_a_link),
     "linked": lambda: after(deployed, "point_active"),
     "done": lambda: after(deploy, "settle"),
 }[moment]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -11,6 +10,7 @@ from typing import Self
 
 from hive_agents.files import Format
 from hive_agents.memory import ToolResult
+from hive_agents.text import sha256
 
 WINDOW = 3
 SIMILARITY = 0.9
@@ -23,10 +23,12 @@ _WORD = re.compile(r"\w+|#")
 class LoopTurn(Format):
     """One iteration as the detector needs it; plain data, so that it can be kept with the run.
 
-    `results` are digests of what tools returned, without errors, `outputs` of the outputs that are set after it.
+    `results` are digests of what tools returned, without errors, `outputs` of the outputs that are set after it. One
+    that is `wordless` calls tools and says nothing: whether it goes round in circles is for its calls to tell.
     """
 
     text: str = ""
+    wordless: bool = False
     results: list[str] = []
     outputs: list[str] = []
 
@@ -36,6 +38,7 @@ class LoopTurn(Format):
         set_so_far = sorted(f"{key}={value}" for key, value in (outputs or {}).items())
         return cls(
             text=text[:20_000],
+            wordless=bool(results) and not text.strip(),
             results=[_digest(result.content) for result in results if not result.is_error],
             outputs=[_digest(line) for line in set_so_far],
         )
@@ -56,6 +59,8 @@ def is_stalled(turns: Sequence[LoopTurn], *, window: int = WINDOW, similarity: f
     if len(turns) < window or window < 2:
         return False
     last = turns[-window:]
+    if any(turn.wordless for turn in last):
+        return False
     if not all(_alike(before.text, after.text) >= similarity for before, after in pairwise(last)):
         return False
     if _counts([turn.text for turn in last]):
@@ -91,4 +96,4 @@ def _counts(texts: Sequence[str]) -> bool:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return sha256(text)[:16]

@@ -1,9 +1,9 @@
-from .discounts import (
-    discount as discount,
-    ideal_dcg as ideal_dcg,
-)
 from .distractors import (
     distractors as distractors,
+)
+from .labels import (
+    discount as discount,
+    ideal_dcg as ideal_dcg,
 )
 from .measure import (
     measure as measure,

@@ -1,12 +1,9 @@
-"""What a ranking is worth at each rank: the one reading of labels that every metric shares.
-
-Labels are per document, results per chunk. A document counts once, at its first rank; a later chunk
-of it keeps its place and is worth 0, since it takes a reader's attention and brings nothing new.
-"""
+"""What a ranking is worth at each rank: the one reading of labels, and the one discount, that the metrics share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import log2
 
 
 def labels_at_ranks(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> list[int]:
@@ -34,3 +31,26 @@ def count_relevant(qrels: Mapping[str, int]) -> int:
     2
     """
     return sum(label > 0 for label in qrels.values())
+
+
+def discount(rank: int) -> float:
+    """What a gain at `rank` (from 1) is worth: 1 / log2(rank + 1).
+
+    >>> [round(discount(rank), 3) for rank in range(1, 6)]
+    [1.0, 0.631, 0.5, 0.431, 0.387]
+    """
+    return 1.0 / log2(rank + 1)
+
+
+def ideal_dcg(relevant: int, k: int) -> float:
+    """The most that `relevant` documents of gain 1 can reach within `k`: all of them first.
+
+    >>> round(ideal_dcg(3, k=5), 3)
+    2.131
+    >>> ideal_dcg(0, k=5)
+    0.0
+    """
+    ideal = 0.0
+    for rank in range(1, min(relevant, k) + 1):
+        ideal += discount(rank)
+    return ideal

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hive_agents.evaluation.metrics.discounts import discount, ideal_dcg
-from hive_agents.evaluation.metrics.labels import count_relevant, labels_at_ranks
+from hive_agents.evaluation.metrics.labels import count_relevant, discount, ideal_dcg, labels_at_ranks
 
 
 def udcg(ranking: Sequence[str], qrels: Mapping[str, int], k: int) -> float:

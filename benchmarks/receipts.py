@@ -1,0 +1,69 @@
+"""What receipts cost: making and verifying one, beside the question and the deployment that it is of.
+
+Prints medians in milliseconds and writes JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hive_agents import Workspace
+from hive_agents.access import known_principal
+from hive_agents.copilot import Request
+from hive_agents.evaluation import load_golden
+from hive_agents.receipts import answer_receipt, deployment_receipt, verify_receipt
+from hive_agents.retrieval import find_config
+from hive_agents.runtime import Chat
+from hive_agents.sample import init_workspace
+from hive_agents.verification import deploy
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made:
+        init_workspace(Path(made) / "kb")
+        place = Workspace(Path(made) / "kb")
+        place.index()
+        text = (place.configs / "v1.json").read_text(encoding="utf-8").replace("v1-naive", "v2")
+        (place.configs / "v2.json").write_text(text.replace('"top_k": 10', '"top_k": 3'), encoding="utf-8")
+        deploy(place, find_config(place, "v2"), load_golden(place), by="user:bench")
+        chat = Chat(place, known_principal(place, "dana"))
+        runs: list[str] = []
+
+        def ask() -> None:
+            runs.append(asyncio.run(chat.ask(Request(text="how do I rotate an API key")))["run_id"])
+
+        ask()
+        answer, deployment = answer_receipt(chat, runs[0]), deployment_receipt(place)
+        steps: dict[str, Callable[[], object]] = {
+            "a question": ask,
+            "receipt of an answer": lambda: answer_receipt(chat, runs[0]),
+            "verify an answer": lambda: asyncio.run(verify_receipt(place, answer, lambda: chat)),
+            "receipt of a deployment": lambda: deployment_receipt(place),
+            "verify a deployment": lambda: asyncio.run(verify_receipt(place, deployment, lambda: chat)),
+        }
+        times: dict[str, list[float]] = {name: [] for name in steps}
+        for _ in range(options.rounds):
+            for name, step in steps.items():
+                started = time.perf_counter()
+                step()
+                times[name].append((time.perf_counter() - started) * 1000)
+    medians = {name: round(statistics.median(taken), 2) for name, taken in times.items()}
+    for name, taken in medians.items():
+        print(f"{name:<26} {taken:>9.2f} ms")
+    if options.out:
+        options.out.write_text(json.dumps(medians, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

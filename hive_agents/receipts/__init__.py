@@ -1,0 +1,9 @@
+"""Receipts: what a deployment, a decision or an answer rests on, as an in-toto Statement that can be derived again.
+
+It stands on all that makes something worth a receipt, and changes none of it. A new kind of receipt is a file here with
+`receipt_of` and `checks_of`, and a line in `kinds`.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,10 @@
+from .kinds import (
+    answer_receipt as answer_receipt,
+    decision_receipt as decision_receipt,
+    deployment_receipt as deployment_receipt,
+    verify_receipt as verify_receipt,
+)
+from .statement import (
+    Check as Check,
+    Receipt as Receipt,
+)

@@ -1,0 +1,62 @@
+"""A host of a workspace, without anything brought to it, in a process that can be killed and is back at once.
+
+`python -m tests.runtime.forked ROOT` has imported everything; for each line of stdin it forks a host, and prints its
+pid, then its exit code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from hive_agents import Workspace
+from hive_agents.runtime import Host
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+class ForkedHost:
+    def __init__(self, root: Path) -> None:
+        command = [sys.executable, "-m", "tests.runtime.forked", str(root)]
+        self._process = subprocess.Popen(
+            command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        self.pid = 0
+
+    def start(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self.pid = self._line()
+
+    def end(self, number: int) -> int:
+        """Send a signal and wait; the exit code, or minus the signal."""
+        os.kill(self.pid, number)
+        return self._line()
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _line(self) -> int:
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+
+def main(root: Path) -> None:
+    for name in ("graphs.event_loop", "langgraph.checkpoint.sqlite.aio", "jsonschema", "filelock", "httpx",
+                 "hive_agents.agents", "hive_agents.llm.endpoint_chat", "hive_agents.runtime.agent_run"):  # fmt: skip
+        import_module(name)
+    for _ in sys.stdin:
+        child = os.fork()
+        if not child:
+            asyncio.run(Host(Workspace(root), roles=("runs",), parallel=8).run())
+            os._exit(0)
+        print(child, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
