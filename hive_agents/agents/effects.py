@@ -8,12 +8,14 @@ import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent
 from hive_agents.agents.guards.budget import Measure
+from hive_agents.agents.sent import Sent
 from hive_agents.llm import Usage
+from hive_agents.memory import run_folder
 from hive_agents.store import audit, connected, transaction
 from hive_agents.text import encodable
 
@@ -43,7 +45,8 @@ class Effects:
     """The effects of one run; `budget` counts what they cost, with what an earlier process spent.
 
     A result is recorded before anybody builds on it, so that whoever comes by again finds it and does nothing. What
-    was begun and not recorded is done again under the same key. `permitted` raises where the one for whom the run works
+    was begun and not recorded is done again under the same key; what it sent to models then counts as what it sends
+    now, for a server has counted it: see `sending`. `permitted` raises where the one for whom the run works
     may go no further; it is asked before each effect. `mark` says where models are that have a position,
     such as a script; it is recorded with each effect.
     """
@@ -64,6 +67,7 @@ class Effects:
         self._mark = mark
         self._workspace = workspace
         self._lock = threading.Lock()
+        self._sent = Sent(run_folder(workspace, run_id) / ".sent")
         self.budget = Budget(budget.limits, self._spent())
         self._scopes: dict[str, Budget] = {}
         self._reserved: dict[str, int] = {}
@@ -96,6 +100,13 @@ class Effects:
             connection.execute("UPDATE effects SET attempts = 0 WHERE key = ?", (self._key(key),))
         begun = dt.datetime.fromisoformat(row[0]) if row is not None else dt.datetime.now(dt.UTC)
         return (dt.datetime.now(dt.UTC) - begun).total_seconds()
+
+    def sending(self, key: str) -> Callable[[int], None]:
+        """Return what is told just before a request of the effect at `key` goes out (1), and of one that was free (-1).
+
+        What is out when the process dies counts when the effect is done again, at what it costs then.
+        """
+        return lambda number: self._sent.add(key, number)
 
     async def raise_limit(self, measure: str, limit: float, to: float) -> None:
         """Let the run use more of a measure than `limit`, now and whenever it is opened again."""
@@ -145,11 +156,14 @@ class Effects:
         if found is not None:
             return found
         started = time.monotonic()
+        lost = await asyncio.to_thread(self._sent.count, key) if again and kind != "tool" else 0
         try:
             done = await do(again)
             if tokens and not done.usage.estimated:
                 self._foreseen += tokens
                 self._counted += done.usage.input_tokens + done.usage.output_tokens
+            if lost:
+                done = replace(done, usage=sum([done.usage] * lost, done.usage).model_copy(update={"estimated": True}))
             await asyncio.to_thread(self._end, key, done, time.monotonic() - started)
         finally:
             self._reserved.pop(key, None)

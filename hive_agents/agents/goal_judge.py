@@ -81,10 +81,14 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         if model is not None:
             session.effects.budget.require()
         before = model.meter.usage if model is not None else Usage()
+        sending = session.effects.sending(key)
+        if model is not None:
+            sending(1)
         judgment = await session.court.evaluate(
             session.goal, result, context, llm=model if model is not None else every_node_accepted, attempt=n
         )
         if judgment.outage:
+            sending(-1)
             await session.wait_out(key, judgment.reasoning)
         held = _attempts(verdicts).after(judgment)[0]
         if held.action is REPLAN and not _replanned(session, ends):
