@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent
 from hive_agents.agents.guards.budget import Measure
 from hive_agents.agents.sent import Sent
-from hive_agents.llm import Usage
+from hive_agents.llm import Tell, Usage
 from hive_agents.memory import run_folder
 from hive_agents.store import audit, connected, transaction
 from hive_agents.text import encodable
@@ -48,7 +48,8 @@ class Effects:
     was begun and not recorded is done again under the same key; what it sent to models then counts as what it sends
     now, for a server has counted it: see `sending`. `permitted` raises where the one for whom the run works
     may go no further; it is asked before each effect. `mark` says where models are that have a position,
-    such as a script; it is recorded with each effect.
+    such as a script; it is recorded with each effect. `recorded` gives what came of an effect in another run, by its
+    key and kind, which then isn't done; None where it is to be done.
     """
 
     def __init__(
@@ -60,11 +61,13 @@ class Effects:
         lease: Lease | None = None,
         permitted: Callable[[], object] | None = None,
         mark: Callable[[], str | None] | None = None,
+        recorded: Callable[[str, str], Done | None] | None = None,
     ) -> None:
         self.run_id = run_id
         self._lease = lease
         self._permitted = permitted
         self._mark = mark
+        self._recorded = recorded
         self._workspace = workspace
         self._lock = threading.Lock()
         self._sent = Sent(run_folder(workspace, run_id) / ".sent")
@@ -101,8 +104,8 @@ class Effects:
         begun = dt.datetime.fromisoformat(row[0]) if row is not None else dt.datetime.now(dt.UTC)
         return (dt.datetime.now(dt.UTC) - begun).total_seconds()
 
-    def sending(self, key: str) -> Callable[[int], None]:
-        """Return what is told just before a request of the effect at `key` goes out (1), and of one that was free (-1).
+    def sending(self, key: str) -> Tell:
+        """Return what is told of requests of the effect at `key`, as `llm.sending` takes it.
 
         What is out when the process dies counts when the effect is done again, at what it costs then.
         """
@@ -158,7 +161,9 @@ class Effects:
         started = time.monotonic()
         lost = await asyncio.to_thread(self._sent.count, key) if again and kind != "tool" else 0
         try:
-            done = await do(again)
+            done = self._recorded(key, kind) if self._recorded is not None else None
+            if done is None:
+                done = await do(again)
             if tokens and not done.usage.estimated:
                 self._foreseen += tokens
                 self._counted += done.usage.input_tokens + done.usage.output_tokens

@@ -91,9 +91,9 @@ async def _by_criteria(work: NodeWork, criteria: str, key: str) -> Found:
         fence=f"-----{secrets.token_hex(8)}-----",
     )
     work.session.effects.budget.require()
-    asked, sending = [Message(role="user", content=text)], work.session.effects.sending(key)
+    asked, tell = [Message(role="user", content=text)], work.session.effects.sending(key)
     try:
-        result = await complete(work.session.models("judge"), asked, schema=_SCHEMA, sending=sending)
+        result = await complete(work.session.models("judge"), asked, schema=_SCHEMA, tell=tell)
     except ModelError as error:
         reason: EscalationReason = "unparsable" if error.kind in ("garbage", "truncated") else "model_error"
         why = f"the criteria could not be judged: {error}"[:500]

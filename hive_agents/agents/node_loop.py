@@ -77,7 +77,7 @@ async def think(work: NodeWork, state: VisitState) -> Update:
                 messages,
                 tools,
                 lambda text: _listen(work, text),
-                sending=session.effects.sending(f"{key}/model"),
+                tell=session.effects.sending(f"{key}/model"),
             )
         except ModelError as error:
             if error.outage and error.kind != "authentication":  # a refused login passes by nobody's waiting

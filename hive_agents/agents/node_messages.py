@@ -82,9 +82,9 @@ def summariser(work: NodeWork, key: str) -> Summarise:
                 fence=f"-----{secrets.token_hex(8)}-----",
             )
             asked = [Message(role="user", content=text)]
-            sending = session.effects.sending(key)
+            tell = session.effects.sending(key)
             try:
-                said = await streamed(session.models("chat"), asked, [], lambda _: None, sending=sending)
+                said = await streamed(session.models("chat"), asked, [], lambda _: None, tell=tell)
             except ModelError as error:
                 return Done({"error": str(error)[:500], "text": ""}, error.usage)
             return Done({"text": said.text}, said.usage)

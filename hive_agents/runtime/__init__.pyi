@@ -52,6 +52,11 @@ from .optimize import (
 from .queen import (
     Queen as Queen,
 )
+from .replay import (
+    Parting as Parting,
+    Replay as Replay,
+    replay as replay,
+)
 from .retry import (
     retry as retry,
 )
