@@ -13,9 +13,7 @@ from hive_agents.memory import message_tokens
 PATIENCE = RetryPolicy(attempts=4, base=0.2, cap=5.0)
 
 
-async def complete(
-    chain: Chain, messages: Sequence[Message], *, schema: Mapping[str, Any], tell: Tell
-) -> ChatResult:
+async def complete(chain: Chain, messages: Sequence[Message], *, schema: Mapping[str, Any], tell: Tell) -> ChatResult:
     """The structured answer; `usage` is that of all tries. Raises: ModelError."""
 
     async def once() -> ChatResult:

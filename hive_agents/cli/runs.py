@@ -92,6 +92,7 @@ for verb in (
     runs_control.delete,
     runs_control.say,
     runs_recorded.replay,
+    runs_recorded.record,
 ):
     app.command(verb.__name__)(verb)
 app.command("logs")(runs_logs.logs)

@@ -42,6 +42,30 @@ def replay(
     raise typer.Exit(0 if found.same else 1)
 
 
+@with_surface()
+def record(
+    surface: Surface,
+    run: RunArgument,
+    case: Annotated[
+        bool, typer.Option("--case", help="As an eval case of its goal, with stubs for its tools.")
+    ] = False,
+    name: Annotated[str | None, typer.Option("--name", help="What the case is called (default: the run's id).")] = None,
+) -> None:
+    """Record what a run did and what its tools gave: with --case as an eval case, which its goal's file gets."""
+    from hive_agents import runtime
+    from hive_agents.errors import HiveError
+
+    if not case:
+        raise HiveError.of("HIVE-409", "say what it is recorded as", fix="hive runs record RUN --case", exit_code=2)
+    place = surface.workspace
+    _require_seen(surface, run)
+    made, file = runtime.record_case(place, run, name=name)
+    value = made.model_dump(mode="json", exclude_defaults=True)
+    agent = runtime.AgentRun.resume(place, run).agent.id
+    lines = [f"{made.id} is an eval case in {file}: read it, and loosen what another good run needn't do"]
+    surface.show({"case": value, "file": file}, *lines, f"hive agents eval {agent} tries it")
+
+
 def _lines(found: Replay) -> list[str]:
     steps, at = count(found.compared, "step"), found.parted
     if at is None:

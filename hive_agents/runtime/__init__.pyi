@@ -52,6 +52,9 @@ from .optimize import (
 from .queen import (
     Queen as Queen,
 )
+from .recorded_case import (
+    record_case as record_case,
+)
 from .replay import (
     Parting as Parting,
     Replay as Replay,
