@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent
@@ -16,7 +17,7 @@ from hive_agents.agents.guards.budget import Measure
 from hive_agents.agents.sent import Sent
 from hive_agents.llm import Tell, Usage
 from hive_agents.memory import run_folder
-from hive_agents.store import audit, connected, transaction
+from hive_agents.store import audit, briefly, connected, transaction
 from hive_agents.text import encodable
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Effects:
         self._workspace = workspace
         self._lock = threading.Lock()
         self._sent = Sent(run_folder(workspace, run_id) / ".sent")
+        self._turn = asyncio.Lock()
+        """So that the event loop never waits for `_lock`, which a thread holds while another process writes."""
         self.budget = Budget(budget.limits, self._spent())
         self._scopes: dict[str, Budget] = {}
         self._reserved: dict[str, int] = {}
@@ -152,14 +155,14 @@ class Effects:
         Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
         the run by now: nothing is begun, or recorded, in its stead; what `permitted` and `do` raise.
         """
-        # In threads: a database that is locked for a while holds up no other run.
         needed = -(-tokens * self._counted // self._foreseen) if self._foreseen else tokens
         wanted = {"steps": steps, "tool_calls": tool_calls, "tokens": needed}
-        found, again = await asyncio.to_thread(self._begun, key, kind, name, node, wanted)
+        async with self._turn:
+            found, again = await briefly(partial(self._begun, key, kind, name, node, wanted))
         if found is not None:
             return found
         started = time.monotonic()
-        lost = await asyncio.to_thread(self._sent.count, key) if again and kind != "tool" else 0
+        lost = self._sent.count(key) if again and kind != "tool" else 0
         try:
             done = self._recorded(key, kind) if self._recorded is not None else None
             if done is None:
@@ -169,7 +172,8 @@ class Effects:
                 self._counted += done.usage.input_tokens + done.usage.output_tokens
             if lost:
                 done = replace(done, usage=sum([done.usage] * lost, done.usage).model_copy(update={"estimated": True}))
-            await asyncio.to_thread(self._end, key, done, time.monotonic() - started)
+            async with self._turn:
+                await briefly(partial(self._end, key, done, time.monotonic() - started))
         finally:
             self._reserved.pop(key, None)
         return done.result

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
@@ -54,34 +54,31 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return make_tool(function, **options)
 
 
-def workspace_tools(workspace: Workspace) -> ToolRegistry:
+def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
     """Return the bundled tools and, where the workspace is trusted, those of its settings, packages and MCP servers.
 
-    What can't be loaded is in the registry's `missing`, and in the log.
+    What can't be loaded is in the registry's `missing`, and in the `log`.
     Raises: HIVE-111 for two tools of one name.
     """
     registry = bundled_tools(workspace)
     workspace = workspace.stands_for or workspace
     settings = workspace.settings
-    if not (settings.tools.python or settings.mcp.servers or entry_points(group=GROUP)):
+    if not (settings.tools.python or settings.mcp.servers or _entry_points(tuple(sys.path))):
         return registry
     if not is_trusted(workspace):
         why = "the tools and MCP servers of this workspace are not loaded: it is not trusted on this machine"
-        _miss(registry, [Diagnostic("HIVE-431", why, "hive.toml", "tools", "read them, then run `hive trust`")])
-        return registry
-    for load in (_from_settings, _from_packages, server_tools):
-        for found in load(workspace):
-            if isinstance(found, Diagnostic):
-                _miss(registry, [found])
-            else:
-                registry.register(found)
+        registry.missing.append(Diagnostic("HIVE-431", why, "hive.toml", "tools", "read them, then run `hive trust`"))
+    else:
+        for load in (_from_settings, _from_packages, server_tools):
+            for found in load(workspace):
+                if isinstance(found, Diagnostic):
+                    registry.missing.append(found)
+                else:
+                    registry.register(found)
+    if log:
+        for missing in registry.missing:
+            _tell(missing)
     return registry
-
-
-def _miss(registry: ToolRegistry, found: list[Diagnostic]) -> None:
-    for one in found:
-        _tell(one)
-    registry.missing += found
 
 
 @lru_cache(maxsize=1_000)
@@ -107,8 +104,14 @@ def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
 
 
 def _from_packages(_: Workspace) -> Iterator[Tool | Diagnostic]:
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in _entry_points(tuple(sys.path)):
         yield from _loaded(f"{point.name} ({point.value})", point.load)
+
+
+@lru_cache(maxsize=4)
+def _entry_points(path: tuple[str, ...]) -> list[EntryPoint]:  # noqa: ARG001
+    """Return those of the packages on `path`, `sys.path` as it is, by name; looking through them takes long."""
+    return sorted(entry_points(group=GROUP), key=lambda point: point.name)
 
 
 def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | Diagnostic]:

@@ -1,14 +1,17 @@
-"""Requests as rows of the `approvals` table."""
+"""Requests as rows of the `approvals` table, and all of them as they stand, with what of them can't be trusted."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from hive_agents.approvals import log
 from hive_agents.approvals.request import ApprovalRequest
+from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.workspace import Workspace
 
 Row = tuple[Any, ...]
 """A row as the database has it; it begins with the request's id."""
@@ -56,3 +59,32 @@ def _values(request: ApprovalRequest) -> list[Any]:
     decisions = value.pop("decisions")
     columns = [value.pop(name) for name in _COLUMNS]
     return [*columns, json.dumps(value, ensure_ascii=False), json.dumps(decisions, ensure_ascii=False)]
+
+
+@dataclass
+class Inbox:
+    """`damaged` are the others, by id, with what is wrong: HIVE-413.
+
+    While the log is broken nothing can be told apart: `requests` are the rows as they are, to be read and no more.
+    """
+
+    requests: list[ApprovalRequest] = field(default_factory=list)
+    damaged: dict[str, Diagnostic] = field(default_factory=dict)
+
+
+def inbox(workspace: Workspace, found: Iterable[Row]) -> Inbox:
+    """`found` were read before this is called: entries come before rows, so none of them looks like a forgery."""
+    try:
+        histories = log.histories(workspace)
+    except HiveError:
+        histories = None
+    told = Inbox()
+    for row in found:
+        try:
+            request = request_of(row)
+            if histories is not None:
+                request = log.standing(request, histories.get(request.id, []))
+            told.requests.append(request)
+        except HiveError as error:
+            told.damaged[str(row[0])] = error.diagnostics[0]
+    return told

@@ -12,7 +12,6 @@ from typing import Any
 from hive_agents.access import Principal, person, same_person
 from hive_agents.approvals import log, rows
 from hive_agents.approvals.answers import Recheck, content, edited_args, effect, later, overdue, repeats
-from hive_agents.approvals.inbox import Inbox, inbox
 from hive_agents.approvals.notify import Occasion, notify, record
 from hive_agents.approvals.permission import (
     refused,
@@ -33,6 +32,7 @@ from hive_agents.approvals.request import (
     Verb,
     needs_four_eyes,
 )
+from hive_agents.approvals.rows import Inbox, inbox
 from hive_agents.errors import AuditFault, Diagnostic, HiveError, NotFound
 from hive_agents.events import EventType
 from hive_agents.store import audit, connected, transaction

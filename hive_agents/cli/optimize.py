@@ -136,6 +136,7 @@ _ENDINGS = {
     "evaluations": "all evaluations used",
     "no_deploy": "as asked, before the deployment",
     "too_few_queries": "too few queries to decide by",
+    "unavailable": "a model could not be asked",
     "interrupted": "interrupted",
     "rejected": "the deployment was rejected",
     "expired": "nobody decided in time",
@@ -144,7 +145,7 @@ _ENDINGS = {
 
 
 def parts(result: dict[str, Any]) -> list[Any]:
-    from hive_agents.optimizer import ending, in_words, missing, proposed_by, room_left
+    from hive_agents.optimizer import ending, in_words, missing, proposed_by, reranking, room_left
     from hive_agents.verification import TagChange
 
     best, certificate = result["best"], result["certificate"]
@@ -171,6 +172,7 @@ def parts(result: dict[str, Any]) -> list[Any]:
             f"  p = {figure(certificate['p_value'], 4)} against {figure(certificate['alpha'], 4)}"
             + ("" if mde is None else f"; true gains from {figure(mde)} on show in four runs of five"),
         ]
+        lines += [f"  {line}" for line in reranking(certificate)]
         lines += [f"  {reason['code']}: {reason['message']}" for reason in certificate["reasons"]]
         lines += [f"  watch: {safe_line(TagChange(**change, blocks=False))}" for change in certificate["watch"]]
     if wanted := missing(result):

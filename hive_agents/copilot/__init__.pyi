@@ -27,16 +27,14 @@ from .reply import (
     render_reply as render_reply,
     rows_of as rows_of,
 )
-from .scope import (
-    certain_scope as certain_scope,
-    may_open as may_open,
-    open_scope as open_scope,
-    vocabulary_of as vocabulary_of,
-)
 from .session import (
     Request as Request,
     TurnSession as TurnSession,
+    certain_scope as certain_scope,
     log_mark as log_mark,
+    may_open as may_open,
+    open_scope as open_scope,
+    vocabulary_of as vocabulary_of,
 )
 from .steps import (
     permission_gate as permission_gate,

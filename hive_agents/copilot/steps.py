@@ -13,8 +13,7 @@ from hive_agents.copilot.outcome import RelevanceSource, Result
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
 from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
-from hive_agents.copilot.scope import may_open
-from hive_agents.copilot.session import Candidates, TurnSession
+from hive_agents.copilot.session import Candidates, TurnSession, may_open
 from hive_agents.errors import NoModel
 from hive_agents.llm import ModelError
 from hive_agents.retrieval import Mask, adaptive

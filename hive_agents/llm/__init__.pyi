@@ -43,6 +43,9 @@ from .model import (
 from .outages import (
     is_outage as is_outage,
 )
+from .prices import (
+    estimated_usage as estimated_usage,
+)
 from .probe import (
     Probe as Probe,
     probe as probe,

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cache
-from math import ceil
 from typing import Any
 
 from hive_agents.errors import HiveError
@@ -27,12 +26,10 @@ from hive_agents.llm.model import (
     arriving,
     within,
 )
-from hive_agents.llm.prices import list_price, usage_at
+from hive_agents.llm.prices import CHARACTERS_PER_TOKEN, estimated_usage, list_price, usage_at
 from hive_agents.llm.structured import IN_WORDS, answer_tool, validated
 
 PATH = "/chat/completions"
-CHARACTERS_PER_TOKEN = 3
-"""Where a server never counts anything: rather too many tokens than a budget that is never used up."""
 SAMPLES = 20
 """Counted answers that say how long a server's tokens are."""
 
@@ -250,8 +247,7 @@ class EndpointModel:
         try:
             tokens = int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0)
         except (LookupError, TypeError, ValueError, AttributeError):
-            tokens = self._scale.tokens(_length(body)), self._scale.tokens(len(written))
-            return usage_at(self._price, *tokens).model_copy(update={"estimated": True})
+            return estimated_usage(self._price, _length(body), len(written), per_token=self._scale.per_token)
         if self._scale.samples < SAMPLES:
             self._scale.learn(_length(body), tokens[0])
         return usage_at(self._price, max(0, tokens[0]), max(0, tokens[1]))
@@ -262,11 +258,9 @@ class _Scale:
     """How many characters a server's token has, as far as it counts.
 
     >>> scale = _Scale()
-    >>> scale.tokens(1200)
-    400
     >>> scale.learn(1200, 300)
-    >>> scale.tokens(1200)
-    300
+    >>> scale.per_token
+    4.0
     """
 
     samples: int = 0
@@ -279,9 +273,9 @@ class _Scale:
             self.characters += characters
             self.counted += tokens
 
-    def tokens(self, characters: int) -> int:
-        per_token = self.characters / self.counted if self.counted else CHARACTERS_PER_TOKEN
-        return ceil(characters / per_token)
+    @property
+    def per_token(self) -> float:
+        return self.characters / self.counted if self.counted else CHARACTERS_PER_TOKEN
 
 
 @cache

@@ -9,12 +9,14 @@ from .report import (
     ending as ending,
     missing as missing,
     proposed_by as proposed_by,
+    reranking as reranking,
     result_of as result_of,
     room_left as room_left,
 )
 from .session import (
     OptimizerSession as OptimizerSession,
     load_tuning as load_tuning,
+    require_priced as require_priced,
 )
 from .space import (
     in_words as in_words,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
 class SearchBudgetExhausted(Exception):
-    """`name` is the budget that ran out: evaluations or seconds."""
+    """`name` is the budget that ran out: evaluations, seconds or max_usd."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -16,12 +17,16 @@ class SearchBudgetExhausted(Exception):
 
 @dataclass
 class SearchBudget:
-    """Configs measured and seconds spent, over all processes that worked on the run."""
+    """Configs measured and seconds spent, over all processes that worked on the run.
+
+    `overspent` says whether a limit of dollars is reached.
+    """
 
     max_evaluations: int
     max_seconds: float
     evaluations: int = 0
     seconds_before: float = 0.0
+    overspent: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
@@ -34,6 +39,15 @@ class SearchBudget:
         """Count one config. Raises: `SearchBudgetExhausted` before it is measured."""
         if self.evaluations >= self.max_evaluations:
             raise SearchBudgetExhausted("evaluations")
+        self._require_time()
+        self.evaluations += 1
+
+    def require_means(self) -> None:
+        """Raises: `SearchBudgetExhausted` where no time or no money is left to ask a reranker."""
+        self._require_time()
+        if self.overspent():
+            raise SearchBudgetExhausted("max_usd")
+
+    def _require_time(self) -> None:
         if self.seconds >= self.max_seconds:
             raise SearchBudgetExhausted("seconds")
-        self.evaluations += 1

@@ -8,21 +8,24 @@ from hive_agents.evaluation import load_golden, needed_queries, paired_differenc
 from hive_agents.optimizer.session import ConfigData, OptimizerSession
 from hive_agents.optimizer.space import parsed
 from hive_agents.optimizer.splits import LEAST, golden_size, split
-from hive_agents.retrieval import SearchEngine, find_active
-from hive_agents.verification import run_gate, switch
+from hive_agents.retrieval import RetrievalConfig, SearchEngine, find_active
+from hive_agents.verification import GateResult, run_gate, switch
 
 
 def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """(what a report shows, what a deployment records). The same run uses the holdout once, however often it dies."""
     golden = load_golden(session.workspace, session.golden_path)
-    active = find_active(session.workspace)
+    active, stored = find_active(session.workspace), session.stored(name)
+    engine, holdout = SearchEngine(session.workspace, session.reranker), split(golden).holdout
+    if stored.config.rerank.enabled and holdout is not None:
+        engine.run(holdout.texts, stored.config)  # before the holdout is used up: an outage is no evidence
     result = run_gate(
         session.workspace,
-        SearchEngine(session.workspace),
-        session.stored(name),
+        engine,
+        stored,
         active.stored if active else None,
         golden,
-        holdout=split(golden).holdout,
+        holdout=holdout,
         purpose="optimize",
         run_id=run_id,
         agent=True,
@@ -46,8 +49,25 @@ def certify_on_holdout(session: OptimizerSession, name: str, run_id: str) -> tup
         "mde": d.mde if d else None,
         "needed_queries": result.needed_queries,
         "measurable": result.measurable,
+        "rerank": _reranking(session, stored.config, result) if stored.config.rerank.enabled else None,
     }
     return certificate, result.record()
+
+
+def _reranking(session: OptimizerSession, config: RetrievalConfig, result: GateResult) -> dict[str, Any]:
+    """What reranking costs: whole searches in milliseconds, and dollars by the length of what a question sends."""
+    assert session.reranker is not None
+    queries = result.candidate.queries
+    sent = session.reranker.characters_sent([query.query.query for query in queries])
+    used, before = session.rerank_usage(sent), result.active.metrics if result.active else {}
+    return {
+        "model": session.reranker.model_id,
+        "candidates": config.rerank.candidates,
+        "latency_ms_p50": result.candidate.metrics["latency_ms_p50"],
+        "latency_ms_p95": result.candidate.metrics["latency_ms_p95"],
+        "latency_ms_p95_before": before.get("latency_ms_p95"),
+        "usd_per_query": used.usd / len(queries) if used.priced else None,
+    }
 
 
 def queries_to_certify(session: OptimizerSession, best: ConfigData) -> int:

@@ -186,7 +186,8 @@ def _worth(labels: list[int]) -> float:
 
 def _reachable(cache: LaneCache, config: RetrievalConfig) -> list[set[int]]:
     """The documents among the candidates of any lane, a set a query."""
-    everything = cache.rank(config, depth=10_000)
+    plain = parsed(config.model_dump(exclude_unset=True) | {"rerank": {}})  # their order doesn't matter here
+    everything = cache.rank(plain, depth=10_000)
     candidates = config.retrieval.candidates
     inside = np.zeros(everything.documents.shape, np.bool_)
     for used, lane in ((config.retrieval.keyword, everything.keyword), (config.retrieval.vector, everything.vector)):

@@ -57,7 +57,7 @@ def headroom(
     seed: int = 0,
     trials: int = TRIALS,
 ) -> Headroom | None:
-    """Measure at least `trials` configs of the search space; None without queries.
+    """Measure at least `trials` configs of the search space, reranked only as `chosen` is; None without queries.
 
     Rankings are drawn in turn from the whole space and from around the best so far, which begins as `chosen`. Each is
     tried with every cut.
@@ -89,8 +89,13 @@ def headroom(
 def _drawn(rng: Random, index: SqliteIndex, baseline: RetrievalConfig, best: RetrievalConfig) -> RetrievalConfig:
     values = random_edit(rng, index).values
     if rng.random() < 0.5:
-        return parsed(apply(baseline, values))
-    return parsed(apply(best, rng.sample(values, min(len(values), rng.randint(1, 4)))))
+        return _plain(apply(baseline, values))
+    return _plain(apply(best, rng.sample(values, min(len(values), rng.randint(1, 4)))))
+
+
+def _plain(data: dict[str, Any]) -> RetrievalConfig:
+    """Without reranking: thousands of rankings would ask a model for the whole collection."""
+    return parsed(data | {"rerank": {}})
 
 
 def _cuts(cache: LaneCache, config: RetrievalConfig) -> tuple[list[RetrievalConfig], Floats]:
@@ -112,7 +117,7 @@ def _cuts(cache: LaneCache, config: RetrievalConfig) -> tuple[list[RetrievalConf
 
 
 def _out_of_reach(cache: LaneCache, config: RetrievalConfig, each: Floats) -> tuple[OutOfReach, ...]:
-    deepest = parsed(apply(config, [("filters", {}), ("retrieval.method", "hybrid")]))
+    deepest = _plain(apply(config, [("filters", {}), ("retrieval.method", "hybrid")]))
     candidates = cache.rank(deepest, depth=10_000).documents
     queries: dict[str, list[tuple[float, str]]] = {}
     for row, query in enumerate(cache.golden):

@@ -2,7 +2,7 @@
 
 A lane's ranking depends on filters and, for BM25, on its parameters; everything behind it (weights, rrf_k,
 candidates, boosts, per_document, dynamic-k, top_k, abstention) is arithmetic over ranks, done here for all queries
-at once. The result equals the engine's bit for bit.
+at once; a reranker is asked once for each query and chunk. The result equals the engine's bit for bit.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from hive_agents.evaluation import GoldenSet
 from hive_agents.evaluation.metrics import discount, ideal_dcg
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, Floats, Ints
+from hive_agents.optimizer.relevance_table import RelevanceTable
 from hive_agents.retrieval import (
     BM25Params,
-    BoostKey,
     Recent,
     RetrievalConfig,
     SearchEngine,
@@ -49,6 +49,8 @@ class Scores:
     nudcg: Floats
     distractors: Floats
     results: Ints
+    rerank_seconds: Floats
+    """What reranking took when it was paid for, 0 where nothing is reranked."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,10 @@ class _Plain:
 
 @dataclass(frozen=True)
 class _Fused:
-    """The best columns of a pool in order of their fused scores, shape `(n, depth)`.
+    """The best columns of a pool in the order in which they are shown, shape `(n, depth)`.
 
-    `available` counts all candidates of each query, shape `(n,)`; behind them the columns mean nothing.
+    `scores` are the fused ones, by which the order goes where nothing is reranked; `relevance` is -inf for what wasn't
+    reranked. `available` counts all candidates of each query, shape `(n,)`; behind them the columns mean nothing.
     """
 
     order: Ints
@@ -85,6 +88,8 @@ class _Fused:
     documents: Ints
     labels: NDArray[np.int8]
     k: int
+    relevance: Floats | None = None
+    rerank_seconds: Floats | None = None
 
     @cached_property
     def counted(self) -> NDArray[np.int8]:
@@ -93,16 +98,51 @@ class _Fused:
         counted: NDArray[np.int8] = np.where(occurrences(documents) == 0, labels, np.int8(0))
         return counted
 
+    @property
+    def descending(self) -> Floats:
+        """The fused scores of what is available, best first, in whatever order it is shown."""
+        if self.relevance is None:
+            return self.scores
+        best: Floats = -np.sort(-np.where(self._inside, self.scores, -1.0), axis=1)
+        return best
+
+    @property
+    def _inside(self) -> NDArray[np.bool_]:
+        inside: NDArray[np.bool_] = np.arange(self.order.shape[1])[None, :] < self.available[:, None]
+        return inside
+
+    def reranked(self, relevance: Floats, seconds: Floats) -> _Fused:
+        """Return the lists by relevance, the rest behind it as it stands."""
+        columns = np.argsort(-relevance, axis=1, kind="stable")
+        return self._taken(columns, self.available, relevance, seconds)
+
+    def above(self, floor: float) -> _Fused:
+        """Return the lists without what is less relevant than `floor`; it goes behind the others."""
+        assert self.relevance is not None
+        return self._kept(self._inside & ((self.relevance >= floor) | np.isneginf(self.relevance)))
+
     def at_most(self, per_document: int) -> _Fused:
         """Return the lists with at most so many chunks of a document; what is dropped goes behind the others."""
-        width = self.order.shape[1]
-        inside = np.arange(width)[None, :] < self.available[:, None]
         # A place behind the candidates must not count as an occurrence: each is a document of its own there.
-        documents = np.where(inside, self.documents, -1 - np.arange(width)[None, :])
-        kept = inside & (occurrences(documents) < per_document)
-        rows, columns = np.arange(len(kept))[:, None], np.argsort(~kept, axis=1, kind="stable")
-        chosen = (self.order[rows, columns], self.scores[rows, columns], kept.sum(axis=1))
-        return _Fused(*chosen, self.documents[rows, columns], self.labels[rows, columns], self.k)
+        documents = np.where(self._inside, self.documents, -1 - np.arange(self.order.shape[1])[None, :])
+        return self._kept(self._inside & (occurrences(documents) < per_document))
+
+    def _kept(self, kept: NDArray[np.bool_]) -> _Fused:
+        columns = np.argsort(~kept, axis=1, kind="stable")
+        return self._taken(columns, kept.sum(axis=1), self.relevance, self.rerank_seconds)
+
+    def _taken(self, columns: Ints, available: Ints, relevance: Floats | None, seconds: Floats | None) -> _Fused:
+        rows = np.arange(len(columns))[:, None]
+        return _Fused(
+            self.order[rows, columns],
+            self.scores[rows, columns],
+            available,
+            self.documents[rows, columns],
+            self.labels[rows, columns],
+            self.k,
+            None if relevance is None else relevance[rows, columns],
+            seconds,
+        )
 
 
 @dataclass(frozen=True)
@@ -127,10 +167,11 @@ class LaneCache:
         self.budget = budget
         self._lanes = CachedLanes(engine, golden)
         self._index = self._lanes.index
+        self._relevance = RelevanceTable(engine, self._index, golden.texts)
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
         self._pools: Recent[_PoolKey, _Pool] = Recent(_POOLS)
         self._plain: Recent[tuple[_PoolKey, object], _Plain] = Recent(_PLAIN)
-        self._fused: Recent[tuple[_PoolKey, object, BoostKey, int, int | None], _Fused] = Recent(_FUSED)
+        self._fused: Recent[tuple[object, ...], _Fused] = Recent(_FUSED)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
 
     def evaluate(self, config: RetrievalConfig) -> Scores:
@@ -138,11 +179,11 @@ class LaneCache:
         if self.budget is not None:
             self.budget.spend()
         if not len(self.golden):
-            return Scores(np.empty(0), np.empty(0), np.empty(0, np.int64))
+            return Scores(np.empty(0), np.empty(0), np.empty(0, np.int64), np.empty(0))
         retrieval, dynamic = config.retrieval, config.dynamic_k
         cut = (retrieval.top_k, retrieval.per_document, config.abstain.min_cosine)
         cliff = (dynamic.gap_threshold_factor, dynamic.min_results, config.max_results) if dynamic.enabled else ()
-        key = (self._used(config), _fusion(config), boost_key(config.boosts), *cut, *cliff)
+        key = (self._used(config), _fusion(config), boost_key(config.boosts), _reranking(config), *cut, *cliff)
         return self._scores.get(key, lambda: self._scored(config))
 
     def _scored(self, config: RetrievalConfig) -> Scores:
@@ -153,7 +194,8 @@ class LaneCache:
         for column in range(counted.shape[1]):  # in order of rank, as the metric adds up
             gained += counted[:, column] * discount(column + 1)
         scores = self._normalized(gained, returned)
-        return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(returned, k))
+        seconds = np.zeros(len(scores)) if fused.rerank_seconds is None else fused.rerank_seconds
+        return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(returned, k), seconds)
 
     def relevant_returned(self, config: RetrievalConfig) -> int:
         """Return how many relevant documents stand within k, over all queries. Costs no budget."""
@@ -245,28 +287,35 @@ class LaneCache:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
         retrieval = config.retrieval
         width = max(_PREFIX if retrieval.per_document is None else _THINNED_PREFIX, wanted)
-        key = (pool_key, _fusion(config), boost_key(config.boosts), width, retrieval.per_document)
+        key = (pool_key, _fusion(config), boost_key(config.boosts), _reranking(config), width, retrieval.per_document)
         fused = self._fused.get(key, lambda: self._fuse(config, pool_key, width, wanted))
         available = fused.available
         returned = np.minimum(available, retrieval.top_k)
         if config.dynamic_k.enabled:
             weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
-            returned = _dynamic_k(fused.scores, available, weights, config)
+            returned = _dynamic_k(fused.descending, available, weights, config)
         if config.abstain.min_cosine is not None:
             best = self._pool(pool_key).best_cosine
             returned = np.where(best >= config.abstain.min_cosine, returned, 0)
         return fused, returned
 
     def _fuse(self, config: RetrievalConfig, pool_key: _PoolKey, width: int, wanted: int) -> _Fused:
-        most = config.retrieval.per_document
-        fused = self._ordered(config, pool_key, width)
-        if most is None:
-            return fused
-        thinned = fused.at_most(most)
-        while ((thinned.available < wanted) & (fused.available > width)).any():  # more may stand behind the prefix
-            fused = self._ordered(config, pool_key, width := 4 * width)
-            thinned = fused.at_most(most)
-        return thinned
+        most, reranks = config.retrieval.per_document, config.rerank.enabled
+        width = max(width, config.rerank.candidates) if reranks else width
+        while True:
+            fused = self._ordered(config, pool_key, width)
+            shown = self._reranked(fused, pool_key, config.rerank.candidates) if reranks else fused
+            shown = shown if most is None else shown.at_most(most)
+            if reranks and config.rerank.floor is not None:
+                shown = shown.above(config.rerank.floor)
+            if not ((shown.available < wanted) & (fused.available > width)).any():
+                return shown
+            width *= 4  # more may stand behind the prefix
+
+    def _reranked(self, fused: _Fused, pool_key: _PoolKey, candidates: int) -> _Fused:
+        chunks = np.take_along_axis(self._pool(pool_key).chunks, fused.order, axis=1)
+        wanted = np.arange(chunks.shape[1])[None, :] < np.minimum(fused.available, candidates)[:, None]
+        return fused.reranked(*self._relevance.of(chunks, wanted, self.budget))
 
     def _ordered(self, config: RetrievalConfig, pool_key: _PoolKey, width: int) -> _Fused:
         pool = self._pool(pool_key)
@@ -317,6 +366,10 @@ def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
     """What decides the fused scores of a pool, as a key."""
     retrieval = config.retrieval
     return (retrieval.method, retrieval.candidates, retrieval.rrf_k, *retrieval.weights.model_dump().values())
+
+
+def _reranking(config: RetrievalConfig) -> tuple[int, float | None] | None:
+    return (config.rerank.candidates, config.rerank.floor) if config.rerank.enabled else None
 
 
 def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _Plain:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.files import atomic_write, read_bytes
-from hive_agents.optimizer.report import ending, missing, proposed_by, room_left
+from hive_agents.optimizer.report import ending, missing, proposed_by, reranking, room_left
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import in_words
 from hive_agents.retrieval import RetrievalConfig
@@ -118,6 +118,7 @@ def _certificate(certificate: Mapping[str, Any] | None) -> str:
         ("smallest gain that would show", _number(certificate["mde"])),
     ]
     rows += [(escape(reason["code"]), escape(reason["message"])) for reason in certificate["reasons"]]
+    rows += [("reranking", escape(line)) for line in reranking(certificate)]
     rows += [("watch", escape(str(TagChange(**change, blocks=False)))) for change in certificate["watch"]]
     return "<h2>Certificate</h2>" + _table(["", ""], rows, raw=True)
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hive_agents.errors import NoModel
 from hive_agents.optimizer.diagnosis import Diagnosis
 from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.space import Edit, apply, boost_words, identity, parsed, sweep
@@ -20,12 +21,12 @@ TARGETED = 8
 class Sweep:
     """What every single step from one config gains, in the order of `space.sweep`: measured once, as long as it stays.
 
-    `of` is the config's identity.
+    `of` is the config's identity; a step that no reranker could score has no gain.
     """
 
     of: str
     wide: bool
-    gains: tuple[float, ...]
+    gains: tuple[float | None, ...]
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -41,7 +42,8 @@ class Situation:
     """All that a proposer may know: nothing of the holdout is in it.
 
     `tried` holds the identities of configs measured before, `history` the rows of all trials, oldest first;
-    `wide` asks for values off the usual grid; `swept` is what the last sweep found.
+    `wide` asks for values off the usual grid; `reranker` says whether one is configured; `swept` is what the last sweep
+    found.
     """
 
     config: RetrievalConfig
@@ -53,6 +55,7 @@ class Situation:
     seed: int
     wide: bool
     history: tuple[Mapping[str, Any], ...] = ()
+    reranker: bool = False
     swept: Sweep | None = None
 
 
@@ -83,13 +86,17 @@ class HeuristicProposer:
             if len(edits) >= TARGETED // 2:
                 break
             _add(edit, situation.config, edits, seen)
-        steps = list(sweep(situation.config, situation.index, wide=situation.wide))
+        steps = list(sweep(situation.config, situation.index, wide=situation.wide, reranker=situation.reranker))
         swept = _swept(situation, steps)
         order = np.random.default_rng([situation.seed, situation.iteration]).permutation(len(steps)).tolist()
-        for place in sorted(order, key=lambda place: -swept.gains[place]):  # ties in an order the seed decides
+        gains = {place: gain for place in order if (gain := swept.gains[place]) is not None}
+        unknown = [place for place in order if place not in gains]
+        for place in unknown[:1]:  # a trial says what is in the way, and may be luckier
+            _add(steps[place], situation.config, edits, seen)
+        for place in sorted(gains, key=lambda place: -gains[place]):  # ties in an order the seed decides
             if len(edits) >= TARGETED:
                 break
-            step, gain = steps[place], swept.gains[place]
+            step, gain = steps[place], gains[place]
             _add(Edit(step.values, "sweep", f"{step.reason}: {gain:+.3f} nUDCG"), situation.config, edits, seen)
         return Proposed(tuple(edits), swept=swept)
 
@@ -100,8 +107,13 @@ def _swept(situation: Situation, steps: Sequence[Edit]) -> Sweep:
     if known is not None and (known.of, known.wide, len(known.gains)) == (of, situation.wide, len(steps)):
         return known
     before = float(situation.cache.evaluate(situation.config).nudcg.mean())
-    candidates = (parsed(apply(situation.config, step.values)) for step in steps)
-    gains = [float(situation.cache.evaluate(candidate).nudcg.mean()) - before for candidate in candidates]
+    gains: list[float | None] = []
+    for step in steps:
+        try:
+            found = situation.cache.evaluate(parsed(apply(situation.config, step.values)))
+            gains.append(float(found.nudcg.mean()) - before)
+        except NoModel:
+            gains.append(None)
     return Sweep(of, situation.wide, tuple(gains))
 
 

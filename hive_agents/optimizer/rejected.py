@@ -91,7 +91,7 @@ def _refused(
 
 
 def _of_rule(stopped: Refusal) -> _Why:
-    flags = ["--override"] if stopped.distractors or not stopped.tags else _accepting(stopped.tags)
+    flags = ["--override"] if stopped.more else _accepting(stopped.tags)
     return _Why(f"{stopped.why} on the open queries", flags)
 
 

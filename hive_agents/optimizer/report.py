@@ -51,6 +51,7 @@ def result_of(session: OptimizerSession, state: Mapping[str, Any], run_id: str, 
         "proposer": proposers(rows),
         "usage": session.spending.to_json(),
         "fallbacks": list(state.get("fallbacks", [])),
+        "unavailable": state.get("unavailable") or session.unavailable or None,
         "diagnosis": state.get("diagnosis"),
         "first_diagnosis": state.get("first_diagnosis"),
         "evaluations": evaluations,
@@ -88,11 +89,12 @@ def proposers(rows: Sequence[Mapping[str, Any]]) -> str:
 def proposed_by(result: Mapping[str, Any]) -> list[str]:
     """Who proposed, what a model cost, and how often the heuristic stood in for it, and why: a sentence each."""
     usage, fallbacks = result["usage"], result["fallbacks"]
-    if not usage["model_calls"] and not fallbacks:
-        return []
+    outage = [f"the reranker is unavailable: {result['unavailable']}"] if result["unavailable"] else []
+    if not usage["input_tokens"] and not usage["model_calls"] and not fallbacks:
+        return outage
     price = f"${usage['usd']:.4f}" if usage["priced"] else "price not known"
     tokens = f"{usage['input_tokens']} tokens in, {usage['output_tokens']} out"
-    lines = [f"proposed by {result['proposer']}; {usage['model_calls']} model calls, {tokens}, {price}"]
+    lines = [*outage, f"proposed by {result['proposer']}; {usage['model_calls']} model calls, {tokens}, {price}"]
     if fallbacks:
         when: dict[str, list[str]] = {}
         for one in fallbacks:
@@ -103,6 +105,23 @@ def proposed_by(result: Mapping[str, Any]) -> list[str]:
         ]
         lines.append(f"heuristic instead of the model in {'; '.join(why)}")
     return lines
+
+
+def reranking(certificate: Mapping[str, Any]) -> list[str]:
+    """What the certified config's reranker costs, a sentence; nothing where it reranks nothing.
+
+    >>> reranking({"rerank": {"model": "lab:m", "candidates": 20, "latency_ms_p50": 80.0, "latency_ms_p95": 120.0,
+    ...                       "latency_ms_p95_before": 9.0, "usd_per_query": 0.0001}})
+    ['lab:m reranks 20 candidates: 120 ms a search (p95; before: 9 ms), $0.00010 a query']
+    """
+    found = certificate.get("rerank")
+    if not found:
+        return []
+    was = found["latency_ms_p95_before"]
+    before = "" if was is None else f"; before: {was:.0f} ms"
+    price = "price not known" if found["usd_per_query"] is None else f"${found['usd_per_query']:.5f} a query"
+    took = f"{found['latency_ms_p95']:.0f} ms a search (p95{before})"
+    return [f"{found['model']} reranks {found['candidates']} candidates: {took}, {price}"]
 
 
 def missing(result: Mapping[str, Any]) -> str | None:

@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hive_agents.errors import HiveError, has_errors
+from hive_agents.errors import HiveError, NoModel, has_errors
 from hive_agents.evaluation import GoldenSet, load_golden
 from hive_agents.files import atomic_write_text, read_bytes
-from hive_agents.llm import model_names, require_prices
+from hive_agents.llm import Usage, estimated_usage, model_names, price_of, require_prices
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
@@ -30,7 +30,15 @@ from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, Refusal, refusal
-from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, active_config, parse_config
+from hive_agents.retrieval import (
+    CachedReranker,
+    RetrievalConfig,
+    SearchEngine,
+    StoredConfig,
+    active_config,
+    open_reranker,
+    parse_config,
+)
 from hive_agents.settings import Optimizer
 from hive_agents.verification import TagChange, check_config, falling_tags
 from hive_agents.workspace import Workspace
@@ -58,6 +66,14 @@ def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
     return Tuning(splits.train, splits.validation, splits.regime)
 
 
+def require_priced(workspace: Workspace, settings: Optimizer) -> None:
+    """Raises: HIVE-409 for a limit of dollars where the price of a model that a run would ask isn't known."""
+    models = workspace.settings.models
+    names = model_names(workspace.settings, "optimizer") if settings.llm_calls else []
+    rerankers = [models.reranker] if models.reranker not in ("", "none") else []
+    require_prices(workspace.settings, [*names, *rerankers], settings.max_usd)
+
+
 class OptimizerSession:
     """The steps of the loop, one method each; the graph decides which comes next.
 
@@ -77,14 +93,21 @@ class OptimizerSession:
         ledger: Path | None = None,
         proposer: Proposer | None = None,
     ) -> None:
+        require_priced(workspace, settings)
         self.workspace = workspace
         self.settings = settings
         self.golden_path = golden
         self.tuning = load_tuning(workspace, golden)
-        self.engine = SearchEngine(workspace)
         self.baseline = parsed(baseline) if baseline else active_config(workspace).stored.config
-        self.budget = SearchBudget(settings.evaluations, settings.seconds, evaluations, seconds)
         self.spending = Spending(settings, usage, ledger)
+        self.budget = SearchBudget(
+            settings.evaluations, settings.seconds, evaluations, seconds, lambda: self.spending.overspent
+        )
+        self.unavailable = ""
+        """Why the reranker couldn't be asked the last time, where it couldn't."""
+
+        self.reranker = self._configured_reranker()
+        self.engine = SearchEngine(workspace, self.reranker)
         self.proposer = proposer or self._configured_proposer()
         self._diagnoses: dict[str, Diagnosis] = {}
 
@@ -134,10 +157,28 @@ class OptimizerSession:
                 self.searched.budget = budget
         return self._diagnoses[mark]
 
+    def _configured_reranker(self) -> CachedReranker | None:
+        try:
+            reranker = open_reranker(self.workspace)
+        except NoModel as error:
+            self.unavailable = told(error.diagnostics[0])
+            return None
+        if reranker is None:
+            return None
+
+        def paid(query: str, texts: Sequence[str]) -> None:
+            self.spending.pay(self.rerank_usage(len(query) * len(texts) + sum(map(len, texts))))
+
+        return CachedReranker(self.workspace, reranker, paid)
+
+    def rerank_usage(self, characters: int) -> Usage:
+        """What reranking a text of that length costs, by the price of the settings' reranker."""
+        settings = self.workspace.settings
+        return estimated_usage(price_of(settings, settings.models.reranker), characters)
+
     def _configured_proposer(self) -> Proposer:
         names = model_names(self.workspace.settings, "optimizer")
         if self.settings.llm_calls and names:
-            require_prices(self.workspace.settings, names, self.settings.max_usd)
             return ModelProposer(self.workspace, self.settings, self.spending, self.faults_of)
         return HeuristicProposer()
 
@@ -153,6 +194,7 @@ class OptimizerSession:
             seed=self.settings.seed,
             wide=state.get("wide", False),
             history=tuple(state.get("rows", [])),
+            reranker=self.reranker is not None,
             swept=Sweep.read(state.get("swept")),
         )
         return self.proposer.propose(situation)
@@ -219,11 +261,16 @@ class OptimizerSession:
         return None
 
     def _mean_with(self, changes: Sequence[ConfigChange]) -> float | None:
-        """The mean over the open queries with these changes; None for a config that is faulty or does harm."""
+        """The mean over the open queries with these changes; None for a config that is faulty, can't be measured now
+        or does harm."""
         data = self.restored(changes)
         if self.faults(data):
             return None
-        found = self.remeasure(parsed(data))
+        try:
+            found = self.remeasure(parsed(data))
+        except NoModel as error:
+            self.unavailable = told(error.diagnostics[0])
+            return None
         return None if self.refusal(found) else found.mean
 
     def write(self, data: ConfigData, reason: str, parent: str) -> str:

@@ -38,6 +38,9 @@ WIDER: dict[str, tuple[Any, ...]] = {
     "dynamic_k.gap_threshold_factor": (1.2, 1.75, 2.5, 3.5, 5.0),
     "abstain.min_cosine": (0.2, 0.275, 0.325, 0.375, 0.425, 0.475, 0.525, 0.6),
 }
+RERANKED = (10, 20, 50)
+"""How many candidates a reranker may be asked for, where one is configured."""
+
 FACTORS = (0.3, 2.0)
 WIDER_FACTORS = (0.0, 0.6, 1.5, 4.0)
 HALF_LIVES = (90.0, 365.0, 1095.0)
@@ -93,6 +96,9 @@ def _consistent(data: dict[str, Any]) -> dict[str, Any]:
         dynamic["max_results"] = retrieval["top_k"] if dynamic.get("enabled") else dynamic["max_results"]
     if dynamic.get("enabled"):
         dynamic["min_results"] = min(dynamic.get("min_results", 1), retrieval["top_k"])
+    rerank = data.get("rerank", {})
+    if rerank.get("enabled"):
+        rerank["candidates"] = max(rerank.get("candidates", 50), retrieval["top_k"])
     if retrieval.get("candidates", 100) < retrieval["top_k"]:
         retrieval["candidates"] = retrieval["top_k"]
     return data
@@ -110,6 +116,8 @@ def identity(data: dict[str, Any]) -> str:
         del value["dynamic_k"]
     else:
         value["dynamic_k"]["max_results"] = value["dynamic_k"]["max_results"] or value["retrieval"]["top_k"]
+    if not value["rerank"]["enabled"]:
+        del value["rerank"]
     if value["retrieval"]["method"] != "hybrid":  # one lane: its RRF orders as the lane does, whatever the constants
         del value["retrieval"]["rrf_k"], value["retrieval"]["weights"]
     if value["retrieval"]["method"] == "vector":
@@ -166,8 +174,8 @@ def _short(value: Any) -> str:
     return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False) -> Iterator[Edit]:
-    """Every lever moved alone, from where `config` stands."""
+def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False, reranker: bool = False) -> Iterator[Edit]:
+    """Every lever moved alone, from where `config` stands; reranking is one where there is a `reranker`."""
     levers = WIDER if wide else LEVERS
     hybrid = config.retrieval.method == "hybrid"
     for path, values in levers.items():
@@ -184,6 +192,11 @@ def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False) ->
             yield Edit(tuple(edit), "sweep", f"sweep of {path}")
     if config.dynamic_k.enabled:
         yield Edit((("dynamic_k.enabled", False),), "sweep", "sweep of dynamic_k")
+    if config.rerank.enabled:
+        yield Edit((("rerank.enabled", False),), "sweep", "sweep of rerank")
+    for candidates in RERANKED if reranker else ():
+        values = (("rerank.enabled", True), ("rerank.candidates", candidates))
+        yield Edit(values, "sweep", f"rerank the first {candidates}")
     yield from filter_edits(config, index)
     yield from boost_edits(config, index, wide=wide)
 

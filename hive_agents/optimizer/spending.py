@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ class Spending:
     def __init__(self, settings: Optimizer, usage: Mapping[str, Any] | None = None, ledger: Path | None = None) -> None:
         self._settings, self._ledger = settings, ledger
         known = [_meter(usage or {}), _meter(_read(ledger))]
-        self.meter = max(known, key=lambda meter: meter.calls)
+        self.meter = max(known, key=lambda meter: (meter.calls, meter.usage.input_tokens))
+        self._lock = threading.Lock()
 
     def to_json(self) -> dict[str, Any]:
         return {"model_calls": self.meter.calls, **self.meter.usage.model_dump()}
@@ -37,6 +39,17 @@ class Spending:
         if limit and not usage.priced:
             return f"max_usd: the limit of ${limit:g} can't be kept, because the model's price isn't known"
         return None
+
+    @property
+    def overspent(self) -> bool:
+        """Whether the limit of dollars is reached."""
+        return bool(self._settings.max_usd) and self.meter.usage.usd >= self._settings.max_usd
+
+    def pay(self, usage: Usage) -> None:
+        """Count what is no call of a chat model, and write it down; from any thread."""
+        with self._lock:
+            self.meter.usage += usage
+            self.record()
 
     def reserve(self) -> None:
         """Write down a call that is about to be made."""

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.approvals import ApprovalStore, Diff, Filing, json_patch
-from hive_agents.errors import Stale
+from hive_agents.errors import NoModel, Stale
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.optimizer.budget import SearchBudgetExhausted
+from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.proposal import merged
 from hive_agents.optimizer.rejected import stopped_by_gate
 from hive_agents.optimizer.session import OptimizerSession, next_data
@@ -32,15 +33,17 @@ def diagnose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     iteration = state.get("iteration", 0) + 1
     incumbent = state.get("incumbent") or session.baseline.model_dump(exclude_unset=True)
     base = {"iteration": iteration, "incumbent": incumbent, "baseline": session.baseline.model_dump(exclude_unset=True)}
-    session.baseline_measured  # noqa: B018 - measured before the budget can run out
+    session.baseline_measured  # noqa: B018 - measured before the budget can run out; without it nothing can be said
     try:
         known = state.get("diagnosed") == identity(incumbent)  # which costs nothing again, in whatever process
         found = session.diagnosed(parsed(incumbent)) if known else session.diagnose(parsed(incumbent))
     except SearchBudgetExhausted as spent:
         return base | {"stopped_by": spent.name, **_spent(session)}
+    except NoModel as error:
+        return base | {"stopped_by": "unavailable", "unavailable": told(error.diagnostics[0]), **_spent(session)}
     first = state.get("first_diagnosis") or found.summary
-    told = {"diagnosis": found.to_json(), "first_diagnosis": first, "diagnosed": identity(incumbent)}
-    return base | told | _spent(session)
+    shown = {"diagnosis": found.to_json(), "first_diagnosis": first, "diagnosed": identity(incumbent)}
+    return base | shown | _spent(session)
 
 
 def propose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
@@ -54,6 +57,9 @@ def propose(session: OptimizerSession, state: SearchState) -> SearchUpdate:
         proposed = session.propose(incumbent, diagnosis, state)
     except SearchBudgetExhausted as spent:
         return {"proposals": [], "stopped_by": spent.name, **_spent(session)}
+    except NoModel as error:
+        outage = {"stopped_by": "unavailable", "unavailable": told(error.diagnostics[0])}
+        return {"proposals": [], **outage, **_spent(session)}
     proposals = [_proposal({} if edit.faults else next_data(incumbent, edit), edit) for edit in proposed.edits]
     merge = _merge(session, state)
     if merge and identity(merge["data"]) not in {*tried, *(identity(p["data"]) for p in proposals)}:
@@ -78,8 +84,8 @@ def validate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
 
 
 def evaluate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
-    """Measure each proposal on cached rankings."""
-    measured = []
+    """Measure each proposal on cached rankings; what needs a reranker that is out is told and not measured."""
+    measured, rows, outage = [], list(state.get("rows", [])), {}
     stopped = state.get("stopped_by")
     for proposal in state["proposals"]:
         try:
@@ -87,8 +93,12 @@ def evaluate(session: OptimizerSession, state: SearchState) -> SearchUpdate:
         except SearchBudgetExhausted as spent:
             stopped = spent.name
             break
+        except NoModel as error:
+            outage = {"unavailable": told(error.diagnostics[0])}
+            rows.append(_row(session, state, proposal, None, "unavailable", outage["unavailable"]))
+            continue
         measured.append(proposal | {"train": found.train_nudcg, "validation": found.validation_nudcg})
-    return {"proposals": measured, "stopped_by": stopped, **_spent(session)}
+    return {"proposals": measured, "rows": rows, "stopped_by": stopped, **outage, **_spent(session)}
 
 
 def judge(session: OptimizerSession, state: SearchState) -> SearchUpdate:
@@ -115,8 +125,8 @@ def judge(session: OptimizerSession, state: SearchState) -> SearchUpdate:
         fruitless = state.get("fruitless", 0) + 1
         update = {"fruitless": fruitless, "wide": fruitless >= session.settings.patience}
     new = rows[len(state.get("rows", [])) :]
-    told = ("n", "config", "cause", "train", "validation", "distractors", "verdict")
-    _tell(session, state, EventType.OPTIMIZER_TRIAL, [{name: row[name] for name in told} for row in new])
+    shown = ("n", "config", "cause", "train", "validation", "distractors", "verdict")
+    _tell(session, state, EventType.OPTIMIZER_TRIAL, [{name: row[name] for name in shown} for row in new])
     stopped = state.get("stopped_by")
     if not stopped and update["fruitless"] >= 2 * session.settings.patience:
         stopped = "patience"
@@ -151,7 +161,11 @@ def certify(session: OptimizerSession, state: SearchState) -> SearchUpdate:
     """Look at the holdout, once a run."""
     from hive_agents.optimizer.certify import certify_on_holdout
 
-    certificate, evaluation = certify_on_holdout(session, state["best"]["name"], state["run_id"])
+    try:
+        certificate, evaluation = certify_on_holdout(session, state["best"]["name"], state["run_id"])
+    except NoModel as error:
+        why = {"stopped_by": "unavailable", "unavailable": told(error.diagnostics[0])}
+        return {"status": "stopped", "certificate": None, **why, **_spent(session)}
     _tell(
         session, state, EventType.OPTIMIZER_CERTIFIED, [{"config": state["best"]["name"], "certificate": certificate}]
     )
@@ -283,11 +297,12 @@ def _row(
     verdict: str,
     feedback: str,
 ) -> dict[str, Any]:
+    sound = verdict != "invalid"
     return {
         "n": state["iteration"],
         "config": None,
-        "changes": session.changes(proposal["data"]) if found else [],
-        "step": in_words(changes_from(parsed(state["incumbent"]), parsed(proposal["data"]))) if found else "",
+        "changes": session.changes(proposal["data"]) if sound else [],
+        "step": in_words(changes_from(parsed(state["incumbent"]), parsed(proposal["data"]))) if sound else "",
         "reason": proposal["reason"],
         "cause": proposal["cause"],
         "proposer": proposal["proposer"],

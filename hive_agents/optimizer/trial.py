@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hive_agents.evaluation import GoldenSet
+from hive_agents.evaluation import GoldenSet, percentile
 from hive_agents.goals import Goal
 from hive_agents.judging import EvaluationRule, FeedbackContext, HybridJudge, Judgment, JudgmentAction, Signal
 from hive_agents.optimizer.cached_lanes import Floats
@@ -51,14 +51,19 @@ class Measured:
         """The mean over the open queries."""
         return float(self.scores.distractors.mean())
 
+    @property
+    def rerank_ms(self) -> float:
+        """What reranking takes, by the 95th percentile of the open queries; 0 without it."""
+        return percentile(sorted((1000 * self.scores.rerank_seconds).tolist()), 0.95) or 0.0
+
 
 @dataclass(frozen=True)
 class Refusal:
-    """What stops a config on the open queries, whatever it gains: the `tags` that are shown to lose, or distractors."""
+    """What stops a config on the open queries, whatever it gains: the `tags` that are shown to lose, or `more`."""
 
     why: str
     tags: tuple[str, ...] = ()
-    distractors: bool = False
+    more: bool = False
 
 
 GOAL = Goal(id="trial", name="A better config", goal_type="retrieval")
@@ -76,6 +81,13 @@ RULES = (
         action=JudgmentAction.RETRY,
         priority=1,
         description="distractors rise from {distractors_before:.2f} to {distractors:.2f}",
+    ),
+    EvaluationRule(
+        id="too_slow",
+        condition="result['rerank_ms'] > max(result['floor_ms'], result['ratio'] * result['rerank_ms_before'])",
+        action=JudgmentAction.RETRY,
+        priority=0,
+        description="reranking takes {rerank_ms:.0f} ms a query (p95), and the gate allows {floor_ms:.0f} ms",
     ),
 )
 
@@ -105,7 +117,7 @@ def refusal(new: Measured, baseline: Measured, tuning: GoldenSet, gate: Gate) ->
     if not against:
         return None
     tags = tuple(figures["lost_tags"]) if "tag_falls" in against else ()
-    return Refusal("; ".join(against.values()), tags, "distractors_rise" in against)
+    return Refusal("; ".join(against.values()), tags, bool(against.keys() - {"tag_falls"}))
 
 
 async def evidence(_: Goal, result: Any, __: FeedbackContext | None) -> Judgment:
@@ -128,6 +140,10 @@ def _figures(new: Measured, baseline: Measured, incumbent: Measured, tuning: Gol
         "lost_in_words": "; ".join(f'tag "{change.tag}" falls {change.figures}' for change in lost),
         "distractors": new.distractors,
         "distractors_before": baseline.distractors,
+        "rerank_ms": new.rerank_ms,
+        "rerank_ms_before": baseline.rerank_ms,
+        "floor_ms": gate.latency_floor_ms,
+        "ratio": gate.latency_ratio,
         "gain": float(gain.mean()),
         "error": standard_error(gain),
     }

@@ -95,7 +95,6 @@ from .keyword_batch import (
 )
 from .lanes import (
     ChunkRow as ChunkRow,
-    Mask as Mask,
 )
 from .presentation import (
     present as present,
@@ -112,8 +111,19 @@ from .ranking import (
 from .recent import (
     Recent as Recent,
 )
+from .rerank import (
+    Reranker as Reranker,
+)
+from .rerank_cache import (
+    CachedReranker as CachedReranker,
+    Relevance as Relevance,
+)
 from .stages import (
     Search as Search,
     finish as finish,
+    reranked_texts as reranked_texts,
     retrieve as retrieve,
+)
+from .vectors import (
+    Mask as Mask,
 )

@@ -27,7 +27,6 @@ _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
 _WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
 _PART = 50_000
 _MOST_PIECES = 4  # of one character: a Hangul syllable is three letters to the tokenizer
-_HEADING_TAGS = {f"h{level}": level for level in range(1, 7)}
 
 
 class Chunking(Format):
@@ -221,7 +220,7 @@ class _Cutter:
             if start == end:
                 continue
             kind = "paragraph" if token.type == "paragraph_open" else token.type
-            level = _HEADING_TAGS[token.tag] if _is_heading(token) else 0
+            level = int(token.tag[1:]) if _is_heading(token) else 0
             yield _Block(start, end, kind, " ".join(content.split()), level)
 
 

@@ -20,6 +20,7 @@ from hive_agents.retrieval.presentation import present
 from hive_agents.retrieval.providers import open_reranker
 from hive_agents.retrieval.ranking import Ranking
 from hive_agents.retrieval.rerank import Reranker
+from hive_agents.retrieval.rerank_cache import CachedReranker
 from hive_agents.retrieval.stages import Search, finish, rerank, retrieve, retrieve_many
 from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
@@ -114,6 +115,11 @@ class SearchEngine:
         """As `stages.rerank`, by the reranker of the workspace. Raises: HIVE-214 where none is configured."""
         if search.cut.reason == "abstain":
             return search
+        return rerank(index, search, config, self.required_reranker, allowed=allowed)
+
+    @property
+    def required_reranker(self) -> Reranker:
+        """The reranker that searches use. Raises: HIVE-214 where none is configured."""
         reranker = self.reranker or self._configured_reranker
         if reranker is None:
             raise HiveError.of(
@@ -122,7 +128,12 @@ class SearchEngine:
                 path="rerank.enabled",
                 fix="set models.reranker in hive.toml, or disable rerank",
             )
-        return rerank(index, search, config, reranker, allowed=allowed)
+        return reranker
+
+    @property
+    def saved_seconds(self) -> float:
+        """How much longer all searches so far would have taken without a cache of the reranker's scores."""
+        return self.reranker.saved_seconds if isinstance(self.reranker, CachedReranker) else 0.0
 
 
 __all__ = ["ConfigLike", "Search", "SearchEngine"]

@@ -18,9 +18,10 @@ from hive_agents.retrieval.boosts import boosted
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.cutoff import dynamic_k, occurrences
 from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
-from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex, Mask
+from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex
 from hive_agents.retrieval.ranking import Cut, CutReason
 from hive_agents.retrieval.rerank import Reranker
+from hive_agents.retrieval.vectors import Mask
 
 
 @dataclass(frozen=True)
@@ -129,11 +130,16 @@ def rerank(
         return search
     positions = search.order.tolist()
     head = _readable(index, search, positions, config.rerank.candidates, allowed)
-    texts = [row.text if row.text.strip() else row.title for row in index.rows(search.fused.chunks[head].tolist())]
+    texts = reranked_texts(index, search.fused.chunks[head].tolist())
     scores = dict(zip(head, reranker.relevance(search.query, texts) if texts else [], strict=True))
     best = sorted(head, key=lambda position: (-scores[position], position))
     order = np.array([*best, *(position for position in positions if position not in scores)], np.intp)
     return replace(search, order=order, relevance=scores)
+
+
+def reranked_texts(index: LaneIndex, chunks: Sequence[int]) -> list[str]:
+    """What a reranker reads of each chunk."""
+    return [row.text if row.text.strip() else row.title for row in index.rows(chunks)]
 
 
 def _readable(

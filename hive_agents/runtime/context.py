@@ -1,22 +1,47 @@
-"""What a graph's nodes are given: JSON-able fields, services opened when they are first used."""
+"""The graphs that are installed, and what their nodes are given: JSON-able fields, services opened on first use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from hive_agents.errors import HiveError
 
 if TYPE_CHECKING:
     from langgraph.runtime import Runtime
 
     from hive_agents.access import Principal
     from hive_agents.copilot import TurnSession
+    from hive_agents.goals import Goal
+    from hive_agents.judging import HybridJudge
     from hive_agents.llm import Script
     from hive_agents.optimizer import OptimizerSession
     from hive_agents.retrieval import SearchEngine
     from hive_agents.workspace import Workspace
+
+
+GROUP = "hive_agents.graphs"
+
+
+def load_graph(name: str, checkpointer: Any = None) -> Any:
+    """The compiled graph `name`, with a checkpointer if one is given.
+
+    Raises: HIVE-411 where the package isn't installed with its entry points.
+    """
+    graph = _installed(name)
+    return graph if checkpointer is None else graph.builder.compile(checkpointer=checkpointer)
+
+
+@cache
+def _installed(name: str) -> Any:
+    found = next((point for point in entry_points(group=GROUP) if point.name == name), None)
+    if found is None:
+        raise HiveError.of("HIVE-411", f'no graph "{name}" is installed', fix="install hive-agents with pip")
+    return found.load()
 
 
 @dataclass(frozen=True)
@@ -90,12 +115,10 @@ class HiveContext:
         """Return the session of a turn, with what its reader may still know of the thread."""
         from hive_agents.copilot import Request, ThreadStore, TurnSession, past_turns
         from hive_agents.retrieval import SearchEngine
-        from hive_agents.runtime.runtime import Runtime
 
         session = self.turns.get(run_id)
         if session is None:
             engine = self.engine or SearchEngine(self.place)
-            runtime = Runtime(self.place, tenant=self.reader.tenant, run_id=run_id)
             session = TurnSession(
                 self.place,
                 self.reader,
@@ -103,7 +126,7 @@ class HiveContext:
                 Request.model_validate(request),
                 engine=engine,
                 scripts=self.scripts,
-                build_judge=lambda goal, llm, panel: runtime.judge(goal, llm=llm, panel=panel),
+                build_judge=partial(self._judge, run_id),
             )
             if self.thread_id is not None:
                 session.past = past_turns(
@@ -111,3 +134,8 @@ class HiveContext:
                 )
             self.turns[run_id] = session
         return session
+
+    def _judge(self, run_id: str, goal: Goal, llm: Any, panel: Sequence[Any]) -> HybridJudge:
+        from hive_agents.runtime.runtime import Runtime
+
+        return Runtime(self.place, tenant=self.reader.tenant, run_id=run_id).judge(goal, llm=llm, panel=panel)

@@ -12,7 +12,7 @@ from hive_agents.errors import HiveError
 from hive_agents.events import Bell, Bus, EventType
 from hive_agents.llm import Chain, model_names, open_chain, tracing
 from hive_agents.memory import ConversationStore
-from hive_agents.runtime.graphs import load_graph
+from hive_agents.runtime.context import load_graph
 from hive_agents.supervision.health import JudgeContext, OpenModels, TicketBook, looked_back, watched_tenants
 
 if TYPE_CHECKING:

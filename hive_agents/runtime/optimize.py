@@ -11,12 +11,11 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.files import atomic_write
 from hive_agents.llm import in_thread
-from hive_agents.optimizer import page, restate, result_of
+from hive_agents.optimizer import page, require_priced, restate, result_of
 from hive_agents.retrieval import active_config
 from hive_agents.runs import OPTIMIZER_GRAPH, RESTS, Lease, RunRow, RunStore
-from hive_agents.runtime.context import HiveContext
+from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome
-from hive_agents.runtime.graphs import load_graph
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -43,12 +42,15 @@ class OptimizeRun(Run):
 
     @classmethod
     def start(cls, workspace: Workspace, *, golden: Path | None, deploy: bool, settings: dict[str, Any]) -> OptimizeRun:
-        """Raises: HIVE-408 without an active config, level 1 for the golden set or a bad setting."""
+        """Raises: HIVE-408 without an active config, HIVE-409 for a limit of dollars that can't be kept, level 1 for
+        the golden set or a bad setting.
+        """
         from hive_agents.evaluation import load_golden
         from hive_agents.verification import require_sound
 
         active = active_config(workspace)
         require_sound(workspace, active.stored, golden=load_golden(workspace, golden))
+        require_priced(workspace, workspace.settings.optimizer.model_copy(update=settings))
         value = {"golden": str(golden.resolve()) if golden else None, "deploy": deploy, "settings": settings}
         return cls(workspace, RunStore(workspace).insert(cls.GRAPH, value, status="running")[0])
 

@@ -14,7 +14,7 @@ from hive_agents.errors import HiveError
 from hive_agents.events import ESCALATIONS, Consumer, Event, EventLog, EventType, tickets_of
 from hive_agents.llm import Chain, Role, model_names, open_chain, tracing
 from hive_agents.runs import ACTIVE
-from hive_agents.runtime.graphs import load_graph
+from hive_agents.runtime.context import load_graph
 from hive_agents.supervision.queen import QUEEN, ActionLog, Colony, QueenSession, Worker, is_ruling
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from hive_agents.errors import HiveError
 from hive_agents.llm import Script
 from hive_agents.retrieval import SearchEngine, StaleIndex
 from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
-from hive_agents.runtime.context import HiveContext
+from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome, leases_of
-from hive_agents.runtime.graphs import load_graph
 from hive_agents.runtime.runtime import Runtime
 
 if TYPE_CHECKING:

@@ -127,8 +127,7 @@ def test_resuming_a_run_approves_nothing(waiting: tuple[Workspace, str, str]) ->
     from langgraph.types import Command
 
     from hive_agents.runtime.checkpoints import checkpointer
-    from hive_agents.runtime.context import HiveContext
-    from hive_agents.runtime.graphs import load_graph
+    from hive_agents.runtime.context import HiveContext, load_graph
 
     workspace, run, request = waiting
     hive("optimize", "--resume", run, "-w", workspace.root, "--json")

@@ -21,7 +21,7 @@ from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.retrieval.deployed import active_config, versions
 from hive_agents.runs import RunStore, pause, stop
-from hive_agents.runtime.graphs import load_graph
+from hive_agents.runtime.context import load_graph
 from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.store import audit
 from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, small, started_runs

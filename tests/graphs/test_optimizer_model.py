@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.runtime.graphs import load_graph
+from hive_agents.runtime.context import load_graph
 from tests.graphs.optimizing import OPTIMIZE, holdout_ids, run, started_runs
 from tests.llm.bedrock_server import DENIED, bedrock_server
 from tests.llm.environment import point_aws_at

@@ -16,8 +16,7 @@ from hive_agents.access import Principal, ViewGate, permissions_of
 from hive_agents.copilot import VERDICTS, FeedbackQueue, past_turns, vocabulary_of
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
-from hive_agents.runtime.context import HiveContext
-from hive_agents.runtime.graphs import load_graph
+from hive_agents.runtime.context import HiveContext, load_graph
 from tests.leaks.corpus import NEVER, TEXT, VALUES, Doc, canaries, files
 from tests.leaks.visits import Visit, collecting, own_words, told
 

@@ -75,6 +75,8 @@ class ModelServer:
     """What a structured answer is; text is sent as it is."""
     says: Answer | None = None
     """(request body) -> a text, a dict of tool name and arguments, or None for an echo."""
+    ranks: Callable[[str, str], float] | None = None
+    """(query, text) -> its relevance; by shared words where there is none."""
     faulty: Answer | None = None
     """(request body) -> what goes wrong with it, None for nothing."""
     count: Callable[[dict[str, Any], dict[str, Any]], dict[str, int]] | None = None
@@ -148,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
             data = [{"index": number, "embedding": vector} for number, vector in enumerate(vectors)]
             self._json(200, {"data": data[::-1], "usage": {"prompt_tokens": len(data)}})
         elif path == "/v1/rerank":
-            self._json(200, {"results": rerank(body)})
+            self._json(200, {"results": rerank(body, state.ranks)})
         else:
             self._error(404, f"no route {path}", "")
 
@@ -248,8 +250,12 @@ def embed(text: str, dimensions: int) -> list[float]:
     return vector
 
 
-def rerank(body: dict[str, Any]) -> list[dict[str, Any]]:
-    query = set(re.findall(r"\w+", body["query"].lower()))
-    shared = [len(query & set(re.findall(r"\w+", text.lower()))) for text in body["documents"]]
-    scored = sorted(((count / max(1, len(query)), index) for index, count in enumerate(shared)), reverse=True)
+def shared_words(query: str, text: str) -> float:
+    words, others = (set(re.findall(r"\w+", one.lower())) for one in (query, text))
+    return len(words & others) / max(1, len(words))
+
+
+def rerank(body: dict[str, Any], ranks: Callable[[str, str], float] | None) -> list[dict[str, Any]]:
+    scores = [(ranks or shared_words)(body["query"], text) for text in body["documents"]]
+    scored = sorted(((score, index) for index, score in enumerate(scores)), reverse=True)
     return [{"index": index, "relevance_score": score} for score, index in scored]

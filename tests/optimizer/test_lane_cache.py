@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hive_agents import RetrievalConfig, Workspace, evaluate
 from hive_agents.evaluation import load_golden
 from hive_agents.optimizer.budget import SearchBudget, SearchBudgetExhausted
 from hive_agents.optimizer.lane_cache import LaneCache
+from hive_agents.retrieval import SearchEngine
 from tests.sample import indexed_sample
 
 BOOSTS: list[dict[str, dict[str, float]]] = [
@@ -89,6 +92,37 @@ def test_a_query_with_a_principal_is_scored_in_their_scope_bit_for_bit() -> None
         assert scores.results.tolist() == [query.metrics["results"] for query in expected.queries], config
     open_to_all, naive = LaneCache(engine, whole.only(query.id for query in queries)), engine.resolve("v1")
     assert open_to_all.evaluate(naive).nudcg.tolist() != cache.evaluate(naive).nudcg.tolist()
+
+
+class Arbitrary:
+    """A reranker whose scores look random, are the same for the same pair, and tie now and then."""
+
+    model_id = "arbitrary"
+
+    def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [(zlib.crc32(f"{query} {text}".encode()) % 40) / 20 - 1.0 for text in texts]
+
+
+@pytest.mark.parametrize("configs", [8, pytest.param(300, marks=pytest.mark.slow)])
+def test_reranked_lists_are_scored_as_the_engine_does_bit_for_bit(configs: int) -> None:
+    workspace = Workspace(indexed_sample())
+    golden, rng = load_golden(workspace).only([f"q{n:03d}" for n in range(1, 31)]), random.Random(5)
+    engine = SearchEngine(workspace, Arbitrary())
+    cache = LaneCache(engine, golden)
+    assert len(golden) > 20
+    for _ in range(configs):
+        plain, top_k = random_config(rng), rng.randrange(1, 20)
+        candidates = top_k + rng.randrange(0, 60)
+        rerank = {"enabled": True, "candidates": candidates, "floor": rng.choice([None, None, -0.5, 0.3, 0.9])}
+        data = plain.model_dump(exclude_unset=True) | {"rerank": rerank}
+        data["retrieval"]["top_k"] = top_k
+        config = RetrievalConfig.model_validate(data)
+        expected = evaluate(workspace, config, golden=golden, engine=engine)
+        scores = cache.evaluate(config)
+        assert scores.nudcg.tolist() == expected.scores(), config
+        assert scores.distractors.tolist() == [query.metrics["distractors"] for query in expected.queries], config
+        assert scores.results.tolist() == [query.metrics["results"] for query in expected.queries], config
+        assert (scores.rerank_seconds > 0).any()
 
 
 def test_a_config_that_looks_deeper_than_the_cache_is_refused() -> None:
