@@ -38,6 +38,9 @@ class Done:
 COSTLY = ("model", "tool")
 """Kinds of effects that a budget has to have room for."""
 
+_VISIT = "#"
+"""Stands in the key of a visit; a second one in that of what is delegated in it."""
+
 Do = Callable[[bool], Awaitable[Done]]
 """Gets whether it was started before, by a process that died: then it may have happened, or not."""
 
@@ -76,6 +79,7 @@ class Effects:
         """So that the event loop never waits for `_lock`, which a thread holds while another process writes."""
         self.budget = Budget(budget.limits, self._spent())
         self._scopes: dict[str, Budget] = {}
+        self._delegated: dict[str, Budget] = {}
         self._reserved: dict[str, int] = {}
         self._foreseen = self._counted = 0
         for raised in self._raised():
@@ -92,6 +96,11 @@ class Effects:
         """Give a delegation a budget of its own: all effects below its key count towards it, too."""
         if scope not in self._scopes:
             self._scopes[scope] = Budget(limits, self._spent(scope))
+
+    def limit_delegated(self, visit: str, limits: Limits) -> None:
+        """Give all delegations of a visit a budget together: what its sub-agents do counts towards it, too."""
+        if visit not in self._delegated:
+            self._delegated[visit] = Budget(limits, self._spent(visit, delegated=True))
 
     def left(self, key: str, measure: Measure) -> float | None:
         """Return what the budgets leave for the effect at `key`; None where none limits it."""
@@ -224,7 +233,11 @@ class Effects:
             budget.spend(**used)
 
     def _above(self, key: str) -> dict[str, Budget]:
-        return {scope: budget for scope, budget in self._scopes.items() if key.startswith(f"{scope}/")}
+        found = {scope: budget for scope, budget in self._scopes.items() if key.startswith(f"{scope}/")}
+        for visit, budget in self._delegated.items():
+            if key.startswith(f"{visit}/") and _VISIT in key[len(visit) :]:
+                found[visit] = budget
+        return found
 
     def _end(self, key: str, done: Done, seconds: float) -> None:
         usage = done.usage
@@ -254,14 +267,15 @@ class Effects:
                 connection.execute(update, (tokens, usage.usd, self.run_id))
             self._spend(key, seconds=seconds, usage=usage)
 
-    def _spent(self, scope: str = "") -> BudgetSpent:
-        """What was spent below a key, by default by the whole run."""
+    def _spent(self, scope: str = "", *, delegated: bool = False) -> BudgetSpent:
+        """What was spent below a key, by default by the whole run; with `delegated` only what sub-agents spent there."""
         names = list(BudgetSpent.model_fields)
         sums = ", ".join(f"COALESCE(sum({name}), 0)" for name in names)
-        query = f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ?"
+        query = f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ? AND instr(substr(key, ?), ?)"
         prefix = self._key(f"{scope}/" if scope else "")
+        inside = (len(prefix) + 1, _VISIT) if delegated else (1, "")
         with connected(self._workspace.database) as connection:
-            row = connection.execute(query, (self.run_id, len(prefix), prefix)).fetchone()
+            row = connection.execute(query, (self.run_id, len(prefix), prefix, *inside)).fetchone()
         return BudgetSpent.model_validate(dict(zip(names, row, strict=True)))
 
     def _raised(self) -> list[Any]:
