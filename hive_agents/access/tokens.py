@@ -156,8 +156,8 @@ def _principal(claims: Mapping[str, Any]) -> Principal:
 FILE = ".hive/revoked_tokens"
 
 
-def revoke(workspace: Workspace, jti: str) -> None:
-    """End the token with this `jti`, on disk before this returns; a second time changes nothing.
+def revoke(workspace: Workspace, jti: str) -> bool:
+    """End the token with this `jti`, on disk before this returns; whether it counted until now.
 
     Raises: HIVE-409 for what can't be a `jti`.
     """
@@ -167,8 +167,10 @@ def revoke(workspace: Workspace, jti: str) -> None:
     path = workspace.state / "revoked_tokens"
     with locked(workspace.state / "revoked_tokens.lock", "revoking a token"):
         lines = _lines(workspace)
-        if jti not in lines:
+        new = jti not in lines
+        if new:
             atomic_write(path, "".join(f"{line}\n" for line in [*lines, jti]).encode(), mode=0o600)
+    return new
 
 
 def is_revoked(workspace: Workspace, jti: str) -> bool:

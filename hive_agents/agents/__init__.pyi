@@ -54,6 +54,9 @@ from .recording import (
     Recording as Recording,
     Step as Step,
 )
+from .run_log import (
+    RunLog as RunLog,
+)
 from .searching import (
     scoped_search as scoped_search,
 )
