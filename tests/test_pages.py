@@ -45,16 +45,24 @@ def test_the_refund_desk_does_what_its_page_says(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     environment = os.environ | {"PYTHONPATH": f"{ROOT}", "COLUMNS": "200", "HIVE_HOME": str(tmp_path / "home")}
     found, known, ran = blocks("agents.md"), dict[str, str](), 0
+
+    def told(text: str) -> str:
+        return IDS.sub(lambda id: known.get(id[0], id[0]), text)
+
     for (kind, script), (following, expected) in zip(found, [*found[1:], ("", "")], strict=True):
         if kind != "sh" or following != "text":
             continue
         folder = tmp_path / "desk" if (tmp_path / "desk").exists() else tmp_path
-        command = IDS.sub(lambda id: known[id[0]], script)
         done = subprocess.run(
-            ["bash", "-c", HIVE + command], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+            ["bash", "-c", HIVE + told(script)],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
         )
-        known |= dict(zip(IDS.findall(expected), IDS.findall(done.stdout), strict=False))
-        assert done.stdout == IDS.sub(lambda id: known.get(id[0], id[0]), expected), done.stderr
+        known.update(zip(IDS.findall(expected), IDS.findall(done.stdout), strict=False))
+        assert done.stdout == told(expected), done.stderr
         ran += 1
     assert ran == 5
 

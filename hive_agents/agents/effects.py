@@ -268,7 +268,7 @@ class Effects:
             self._spend(key, seconds=seconds, usage=usage)
 
     def _spent(self, scope: str = "", *, delegated: bool = False) -> BudgetSpent:
-        """What was spent below a key, by default by the whole run; with `delegated` only what sub-agents spent there."""
+        """What was spent below a key, by default by the whole run; with `delegated` by sub-agents alone."""
         names = list(BudgetSpent.model_fields)
         sums = ", ".join(f"COALESCE(sum({name}), 0)" for name in names)
         query = f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ? AND instr(substr(key, ?), ?)"
