@@ -40,6 +40,7 @@ def test_commands_print_what_the_page_says(page: str, tmp_path: Path) -> None:
 IDS = re.compile(r"\b[ra][0-9a-f]{10}\b")
 
 
+@pytest.mark.slow
 def test_the_refund_desk_does_what_its_page_says(tmp_path: Path) -> None:
     """Ids differ from run to run: the page's are those that were printed at the same places, here and in commands."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
