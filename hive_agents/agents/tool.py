@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from hive_agents import llm
+from hive_agents.approvals import ToolDecision
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
 from hive_agents.llm import defects, in_thread, untraced
@@ -56,7 +57,6 @@ def with_key(schema: Mapping[str, Any], call: Keyless) -> tuple[dict[str, Any], 
 
 
 SideEffect = Literal["read", "write", "external"]
-ToolDecision = Literal["allow", "ask", "deny"]
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 RESERVED = ("set_output", "ask_user", "delegate_to_sub_agent", "report_to_parent")
 """Tools that the event loop makes itself."""

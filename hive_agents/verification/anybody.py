@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation import Found, GoldenSet, PoweredDifference, evaluate_found, powered_difference
 from hive_agents.settings import Gate
 from hive_agents.store import audit
+from hive_agents.text import sha256
 from hive_agents.verification.decision import GateFinding, decide, watch_warning
 from hive_agents.verification.ledger import MAX_USES, distinct, spend, was_held_out
 from hive_agents.workspace import Workspace
@@ -187,7 +187,7 @@ def _identity(old: Sequence[Found], new: Sequence[Found], measured: GoldenSet, c
     sides = (old, new) if cheap is None else (old, new, cheap.before, cheap.after)
     lists = [[list(one.documents[: measured.k]) for one in found] for found in sides]
     text = json.dumps([measured.hash, measured.k, ids, lists, *([cheap.labels.hash] if cheap else [])])
-    return "gate-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return "gate-" + sha256(text)[:24]
 
 
 def _holes(finding: GateFinding, gate: Gate, measured: GoldenSet) -> list[Diagnostic]:
