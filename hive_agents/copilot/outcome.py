@@ -17,10 +17,14 @@ AnswerSource = Literal["model", "extractive"]
 
 
 class Result(Format):
-    """One result. `relevance` is null where it was matched by filter, or where nothing measures it."""
+    """One result. `relevance` is null where it was matched by filter, or where nothing measures it.
+
+    `beside` is the chunk of the document's next best passage, which is shown behind the best.
+    """
 
     doc_id: str
     chunk_id: str | None = None
+    beside: str | None = None
     relevance: float | None = None
     relevance_source: RelevanceSource = "none"
 
@@ -45,7 +49,7 @@ class TurnOutcome(Format):
     """A turn's end, from which its reply can be rendered again for whoever may still see it.
 
     `rests_on` names every document whose text an answer was made from, cited or not; `named` the values of fields that
-    the turn tells of, beside the reader's own words.
+    the turn tells of, beside the reader's own words; `corrected` the reader's words that were read as others.
     """
 
     decision: RouterDecision
@@ -57,6 +61,7 @@ class TurnOutcome(Format):
     answer_source: AnswerSource | None = None
     rests_on: list[str] = []
     named: dict[str, list[str]] = {}
+    corrected: dict[str, str] = {}
     removed_citations: int = 0
     judgment: AnswerJudgment | None = None
     approval_id: str | None = None

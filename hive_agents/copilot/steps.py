@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
 from hive_agents.copilot.language import answer_pattern
 from hive_agents.copilot.outcome import RelevanceSource, Result
+from hive_agents.copilot.passages import best_chunks
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
 from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
 from hive_agents.copilot.session import Candidates, TurnSession, may_open
+from hive_agents.copilot.spelling import corrections, mended
 from hive_agents.errors import NoModel
 from hive_agents.llm import ModelError
 from hive_agents.retrieval import Mask, adaptive
@@ -21,6 +24,8 @@ from hive_agents.retrieval import Mask, adaptive
 TurnState = Mapping[str, Any]
 TurnUpdate = dict[str, Any]
 GATE_BATCH = 50
+PASSAGES = 5
+"""Documents, the first, whose best passage is looked for among all of their chunks."""
 
 
 async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
@@ -67,9 +72,23 @@ async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
         decision = _about_document(decision, text=session.request.text if session.request.doc_id else None)
     if session.request.pinned:
         decision = _with_pinned(decision, session.request.pinned)
+    if decision.strategy.retrieves and decision.strategy is not SearchStrategy.METADATA_ONLY:
+        decision = _spelt(session, decision)
     session.trace.strategy = decision.strategy.value
     depth = session.config.retrieval.candidates if decision.strategy.retrieves else 0
     return {"decision": decision.model_dump(mode="json"), "doc_id": doc_id, "depth": depth, "results": []}
+
+
+def _spelt(session: TurnSession, decision: RouterDecision) -> RouterDecision:
+    """Return the plan with typing mistakes mended by the words of documents that the reader surely may view."""
+    session.corrected = corrections(session.known, decision.query)
+    search = decision.search_value
+    return decision.model_copy(
+        update={
+            "rewritten_query": mended(decision.rewritten_query, session.corrected),
+            "search_value": search if search is None else mended(search, session.corrected),
+        }
+    )
 
 
 def _with_pinned(decision: RouterDecision, pinned: Sequence[DocumentFilter]) -> RouterDecision:
@@ -223,7 +242,8 @@ def _may_look_deeper(session: TurnSession, state: TurnState) -> bool:
 
 
 def _results(session: TurnSession, state: TurnState) -> list[Result]:
-    """Return each document once, by its best passage, unless the question is about one document.
+    """Return each document once, by its best passage, unless the question is about one document; its relevance is that
+    of the chunk that was found.
 
     After the cut, not before: what was measured and deployed is the list with its repeats.
     """
@@ -258,7 +278,22 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
                 relevance_source=source if relevance is not None else "none",
             )
         )
-    return results[: session.settings.top_k]
+    results = results[: session.settings.top_k]
+    if state["decision"]["route"] == "documents.search":
+        return [*_by_best_passage(session, search.query, results[:PASSAGES]), *results[PASSAGES:]]
+    return results
+
+
+def _by_best_passage(session: TurnSession, query: str, results: Sequence[Result]) -> list[Result]:
+    """Return the documents, each by the chunk in which a reader finds most of what is asked."""
+    index = session.index
+    weights = weights_in(index, query)
+    shown = []
+    for each in results:
+        best, beside = best_chunks(index, each.doc_id, query, weights, by_meaning=not session.outage)
+        chunk_id, *others = index.chunk_ids(np.array([best] if beside is None else [best, beside], np.intp))
+        shown.append(each.model_copy(update={"chunk_id": chunk_id, "beside": others[0] if others else None}))
+    return shown
 
 
 def _gated_rows(session: TurnSession, state: TurnState) -> TurnUpdate:
