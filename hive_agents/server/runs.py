@@ -281,5 +281,5 @@ def _steered(call: Call, run_id: str, act: Any) -> RunSummary:
     return RunSummary(**row.summary)
 
 
-def _has_all(call: Call, run_id: str, seq: int) -> bool:
-    return not EventLog(call.workspace).replay(seq, run_id=run_id, limit=1)
+def _has_all(call: Call, run_id: str, number: int) -> bool:
+    return len(EventLog(call.workspace).replay(run_id=run_id)) <= number

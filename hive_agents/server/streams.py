@@ -37,7 +37,7 @@ def frame(data: str, id: str | None = None) -> bytes:
 
 
 def position(text: str | None) -> tuple[int, int]:
-    """Return where a client stands, from the id of the last event that it has: `seq`, and messages before it.
+    """Return where a client stands, from the id of the last event that it has: its number, and messages before it.
 
     >>> position("17-3"), position("17"), position(None)
     ((17, 3), (17, 0), (0, 0))

@@ -84,13 +84,13 @@ def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
         request = store.get(entry.interrupt_id)
         row = Scope(call.reaches()).run(call.workspace, str(request.run_id))
     assert row is not None
-    seq = max((event.seq or 0 for event in EventLog(call.workspace).replay(run_id=row.run_id)), default=0)
-    messages = len(RunLog(call.workspace, row).new())
+    # What was told until now: what the decisions themselves come to is told.
+    told = len(EventLog(call.workspace).replay(run_id=row.run_id)), len(RunLog(call.workspace, row).new())
     for entry in sent.resume or ():
         verb, answer = _answer(entry.status, entry.payload)
         decide(call.workspace, entry.interrupt_id, verb, **answer, **asdict(call.asker.decider()))
     call.wake()
-    return RunStore(call.workspace).get(row.run_id), (seq, messages)
+    return RunStore(call.workspace).get(row.run_id), told
 
 
 def _answer(status: str, payload: Any) -> tuple[Any, dict[str, Any]]:
