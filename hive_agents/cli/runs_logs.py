@@ -14,7 +14,7 @@ from hive_agents.text import cut, safe_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hive_agents.access import Principal
+    from hive_agents.access import Principal, Standing
     from hive_agents.memory import Entry
     from hive_agents.runs import RunRow
     from hive_agents.workspace import Workspace
@@ -68,7 +68,10 @@ class Log:
     """The messages of a run's conversations, each once, whoever writes them."""
 
     def __init__(self, place: Workspace, row: RunRow, reader: Callable[[], Principal | None] = lambda: None) -> None:
-        """`reader` says who reads, each time something is shown; None is the workspace's owner."""
+        """`reader` says who reads, each time something is shown; None is the workspace's owner.
+
+        What `access/*.json` has taken from them since the first time, no token brings back.
+        """
         from hive_agents.memory import ConversationStore
 
         self._place, self._reader = place, reader
@@ -76,16 +79,18 @@ class Log:
         self._cursors: dict[str, int] = {}
         self._heard: set[str] = set()
         self._tools: dict[tuple[str, str], str] = {}
+        self._standing: Standing | None = None
 
     def new(self) -> list[dict[str, Any]]:
         """What was said since, in order: {conversation_id, n, at, node, speaker, text, calls, tool, is_error, pointer}.
 
         The speaker is agent, tool, person, judge, or task for what a phase begins with.
+        Raises: HIVE-417 for a reader whose token was revoked, or who is gone from `access/*.json`.
         """
         from hive_agents.agents import RunView
 
         found: list[dict[str, Any]] = []
-        view = RunView(self._place, self._row.run_id, self._row.tenant, self._reader())
+        view = RunView(self._place, self._row.run_id, self._row.tenant, self._recognised())
         for conversation in self._store.of_run(self._row.run_id):
             for entry in self._store.messages(conversation, self._cursors.get(conversation, 0)):
                 self._cursors[conversation] = entry.n
@@ -94,6 +99,16 @@ class Log:
                     found.append(_withheld(message) if view.withholds(conversation, entry) else message)
         rank = {place: n for n, place in enumerate(self._store.order(self._row.run_id))} if found else {}
         return sorted(found, key=lambda one: rank.get((one["conversation_id"], one["n"]), 0))
+
+    def _recognised(self) -> Principal | None:
+        """Who reads, as far as they still stand. Raises: HIVE-417."""
+        from hive_agents.access import Standing
+
+        reader = self._reader()
+        if reader is None:
+            return None
+        self._standing = self._standing or Standing.of(self._place, reader)
+        return self._standing.of_today(reader).now(self._place)
 
     def _is_copy(self, entry: Entry) -> bool:
         """A phase with its own conversation mirrors its words into the agent's, and copies what people say there."""
