@@ -20,6 +20,9 @@ from .plan import (
     RouterDecision as RouterDecision,
     SearchStrategy as SearchStrategy,
 )
+from .query import (
+    search as search,
+)
 from .reply import (
     LIMITED as LIMITED,
     finalize as finalize,
@@ -48,6 +51,7 @@ from .threads import (
     ModelAnswer as ModelAnswer,
     ThreadStore as ThreadStore,
     Turn as Turn,
+    asked_questions as asked_questions,
     past_turns as past_turns,
     trace_of as trace_of,
 )

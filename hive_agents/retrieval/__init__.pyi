@@ -19,6 +19,7 @@ from .config import (
     RetrievalConfig as RetrievalConfig,
     StoredConfig as StoredConfig,
     canonical_hash as canonical_hash,
+    config_files as config_files,
     find_config as find_config,
     find_config_file as find_config_file,
     is_inside as is_inside,
@@ -95,7 +96,6 @@ from .keyword_batch import (
 )
 from .lanes import (
     ChunkRow as ChunkRow,
-    Mask as Mask,
 )
 from .presentation import (
     present as present,
@@ -124,4 +124,7 @@ from .stages import (
     finish as finish,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
+)
+from .vectors import (
+    Mask as Mask,
 )

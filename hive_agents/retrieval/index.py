@@ -25,10 +25,10 @@ from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.generation import State, find_generation, index_hash
 from hive_agents.retrieval.keyword_batch import KeywordBatch
-from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, Mask
+from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane
 from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
-from hive_agents.retrieval.vectors import VectorIndex, open_vectors, vectors_path
+from hive_agents.retrieval.vectors import Mask, VectorIndex, open_vectors, vectors_path
 from hive_agents.store import connect, database_errors, file_identity
 from hive_agents.workspace import Workspace
 
@@ -333,6 +333,10 @@ class ScopedIndex:
         whole = self.whole_numbers[chunks]
         scores: NDArray[np.float32] = self._scorer(params).scores(terms(query, self.language), whole)
         return scores
+
+    def frequencies(self, words: Sequence[str]) -> list[int]:
+        """In how many chunks each term stands; 0 for one that no visible document has."""
+        return self._scorer(BM25Params()).frequencies(words)
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
         vectors = self._index.embed(queries, self._query_vectors)

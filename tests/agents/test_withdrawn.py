@@ -12,9 +12,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, mint, revoke, verify
-from hive_agents.agents import ToolRegistry, bundled_tools
+from hive_agents.agents import RunLog, ToolRegistry, bundled_tools
 from hive_agents.approvals import WITHHELD, ApprovalStore, Filing
-from hive_agents.cli.runs_logs import Log
 from hive_agents.errors import HiveError, RightsWithdrawn
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.llm import ChatResult, Message, Tool
@@ -244,7 +243,7 @@ def test_a_log_that_is_followed_asks_again_for_each_line(place: Workspace) -> No
     run = begin(place, Searcher(lambda: None))
     run.go()
     readers = iter([DANA, KIM])
-    log = Log(place, run.row, lambda: next(readers))
+    log = RunLog(place, run.row, lambda: next(readers))
     first = log.new()
     assert canaries(json.dumps(first)) != set()
     log._cursors.clear()
@@ -257,7 +256,7 @@ def test_the_next_line_of_a_log_that_is_followed_knows_what_was_withdrawn(place:
     run = begin(place, Searcher(lambda: None))
     run.go()
     token = mint(place, DANA, 600)
-    log = Log(place, run.row, lambda: verify(place, token.token))
+    log = RunLog(place, run.row, lambda: verify(place, token.token))
     assert {number for _, number in canaries(json.dumps(log.new()))} == {1, 2, 3}
     log._cursors.clear()
     if what in LOSSES:
