@@ -160,3 +160,11 @@ async def test_estimates_are_corrected_by_what_models_counted(place: Workspace) 
     effects = Effects(place, row.run_id, Budget(Limits(tokens=100)))
     await effects.once("a", "model", "m", Calls(), tokens=50)
     assert await effects.once("b", "model", "m", Calls(), tokens=95) == "done", "a fifth of it was used the last time"
+
+
+async def test_what_one_run_has_done_is_not_done_for_another(place: Workspace) -> None:
+    calls = Calls()
+    for _ in range(2):
+        row, _ = RunStore(place).insert("event_loop", {"input": {}})
+        await Effects(place, row.run_id, Budget(Limits())).once("a", "tool", "send", calls)
+    assert calls.begun == 2

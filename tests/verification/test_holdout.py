@@ -11,7 +11,7 @@ from hive_agents.errors import HiveError
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.store import audit
 from hive_agents.verification.holdout import visible_part
-from hive_agents.verification.ledger import KIND, MAX_USES, query_hashes, spend, uses
+from hive_agents.verification.ledger import KIND, MAX_USES, query_hashes, spend, uses, was_held_out
 from tests.topics import TOPICS, holdout_queries, query, write_golden
 
 
@@ -142,3 +142,15 @@ def test_unknown_or_empty_split_is_wrong_usage(topics: Workspace, split: str) ->
     (found,) = raised.value.diagnostics
     assert (found.code, raised.value.exit_code) == ("HIVE-409", 2)
     assert found.fix == "the golden set has: holdout, train"
+
+
+@pytest.mark.parametrize("purpose", ["gate", "evaluate", "compare", "agent", "index"])
+def test_queries_that_were_looked_at_are_not_fresh_once_their_mark_is_gone(topics: Workspace, purpose: str) -> None:
+    spend(topics, write_golden(topics, holdout_queries()).split("holdout"), purpose)
+    unmarked = write_golden(topics, [query(topic) for topic in TOPICS])
+    assert was_held_out(topics, unmarked)
+
+
+def test_a_holdout_that_an_optimizer_made_for_itself_holds_nothing_out(topics: Workspace) -> None:
+    spend(topics, write_golden(topics, holdout_queries()).split("holdout"), "optimize", run_id="r1")
+    assert not was_held_out(topics, write_golden(topics, [query(topic) for topic in TOPICS]))
