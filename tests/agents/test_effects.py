@@ -168,3 +168,29 @@ async def test_what_one_run_has_done_is_not_done_for_another(place: Workspace) -
         row, _ = RunStore(place).insert("event_loop", {"input": {}})
         await Effects(place, row.run_id, Budget(Limits())).once("a", "tool", "send", calls)
     assert calls.begun == 2
+
+
+class Death(BaseException):
+    """The end of a process in the middle of an effect."""
+
+
+@pytest.mark.parametrize(("kind", "sent", "tokens"), [("model", [1], 20), ("model", [1, -1], 10), ("tool", [1], 10)])
+async def test_an_answer_that_no_process_lived_to_record_counts_as_one_more(
+    place: Workspace, kind: str, sent: list[int], tokens: int
+) -> None:
+    """A server has counted the request, unless it was refused; how much is estimated by the one that is made again."""
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    first = Effects(place, row.run_id, Budget(Limits()))
+
+    def die() -> None:
+        for number in sent:
+            first.sending("a")(number)
+        raise Death
+
+    with pytest.raises(Death):
+        await first.once("a", kind, "think", Calls(die))
+    later = Effects(place, row.run_id, Budget(Limits()))
+    await later.once("a", kind, "think", Calls(lambda: later.sending("a")(1)))
+    again = Effects(place, row.run_id, Budget(Limits()))
+    assert (again.budget.spent.tokens, again.budget.spent.estimated) == (tokens, int(tokens > 10))
+    assert RunStore(place).get(row.run_id).summary["tokens"] == tokens
