@@ -6,7 +6,7 @@ import json
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -16,6 +16,7 @@ from hive_agents.access import (
     PermissionFault,
     Principal,
     RemotePermissions,
+    is_open,
     keys_of,
     uses_local_key,
 )
@@ -79,8 +80,18 @@ def examine(workspace: Workspace) -> list[Check]:
             result = part(workspace)
             found += [result] if isinstance(result, Check) else result
         except HiveError as error:
-            found += [_from_diagnostic(name, diagnostic) for diagnostic in error.diagnostics]
+            for check in (_from_diagnostic(name, diagnostic) for diagnostic in error.diagnostics):
+                _add(found, check)
     return found
+
+
+def _add(found: list[Check], check: Check) -> None:
+    """Add a fault, or its name to the check that found the same one."""
+    for n, known in enumerate(found):
+        if known.message == check.message:
+            found[n] = replace(known, name=f"{known.name}, {check.name}")
+            return
+    found.append(check)
 
 
 def _from_diagnostic(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Check:
@@ -239,9 +250,12 @@ def _permissions(workspace: Workspace) -> Iterator[Check]:
 
 def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
     """Tenants that nobody declared, labels that can't be read, and documents that nobody can see."""
-    if workspace.settings.access.mode == "open":
+    if is_open(workspace):
         yield from _open(rules)
         return
+    if workspace.settings.access.mode == "open":
+        message = "access.mode is open no longer, because access/ names people: each reads what is theirs"
+        yield Check("permissions", "ok", message)
     documents = _labelled(workspace)
     named = {one.tenant for one in rules.principals.values()} | {one.tenant for one in rules.grants}
     for name in sorted(named - set(rules.admins)):
@@ -268,14 +282,15 @@ def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
 def _open(rules: AccessRules) -> Iterator[Check]:
     if rules.principals:
         message = "access.mode is open although access/ names people: whoever works on this machine reads everything"
-        yield Check("permissions", "warn", message, 'take mode = "open" out of hive.toml')
+        fix = 'take mode = "open" out of hive.toml, or let it end with until_named = true'
+        yield Check("permissions", "warn", message, fix)
     else:
         yield Check("permissions", "ok", "access.mode is open: whoever works on this machine reads every document")
 
 
 def nobody_sees(workspace: Workspace) -> bool:
     """Return whether there are documents, and none of them has a reader: a tenant's admins apart, nobody sees any."""
-    if workspace.settings.access.mode == "open":
+    if is_open(workspace):
         return False
     documents = _labelled(workspace)
     return bool(documents) and bool(AccessRules.load(workspace).unseen(documents).all())

@@ -23,7 +23,8 @@ _GENERIC_FIELDS = {
 
 _OPEN = """\
 [access]
-mode = "open"   # you, on this machine, read every document; take it out once access/ names people (docs/copilot.md)
+mode = "open"        # you, on this machine, read every document …
+until_named = true   # … until access/ names people (docs/copilot.md)
 """
 
 

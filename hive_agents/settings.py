@@ -146,7 +146,10 @@ class Key(Format):
 
 
 class Access(Format):
+    """In mode "open" the local owner reads everything; with `until_named` only until `access/` names principals."""
+
     mode: Annotated[Literal["enforced", "open"], AnyCase] = "enforced"
+    until_named: bool = False
     service_url: str = ""
     timeout_seconds: Seconds = 2.0
     issuer: str = "hive"

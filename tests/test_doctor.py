@@ -75,3 +75,14 @@ def test_each_fault_has_its_check(tmp_path: Path) -> None:
     ran = hive("doctor", "-w", workspace.root, "--json")
     assert ran.code == 1
     assert any("HIVE-103" in check["message"] for check in ran.json["checks"])
+
+
+def test_a_fault_that_several_parts_meet_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace = copied_sample(tmp_path / "w")
+    hive("index", "-w", workspace.root)
+    monkeypatch.setenv("HIVE_HOME", str(tmp_path / "another machine"))
+    ran = hive("doctor", "-w", workspace.root)
+    [fault] = [line for line in ran.out.splitlines() if "HIVE-430" in line]
+    for part in ("database", "index", "active config", "permissions", "audit log"):
+        assert part in fault
+    assert ran.code == 1

@@ -40,6 +40,7 @@ rerank_before_gate = false
 planner = "auto"
 [access]
 mode = "enforced"
+until_named = false
 service_url = ""
 timeout_seconds = 2.0
 issuer = "hive"

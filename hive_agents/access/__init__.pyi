@@ -25,6 +25,7 @@ from .rules import (
     AccessFile as AccessFile,
     AccessRules as AccessRules,
     Grant as Grant,
+    is_open as is_open,
     of_tenant as of_tenant,
 )
 from .service import (

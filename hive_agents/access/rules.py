@@ -278,6 +278,18 @@ class AccessRules:
         return _compiled(globs) if globs else None
 
 
+def is_open(workspace: Workspace) -> bool:
+    """Return whether the workspace's owner reads everything: in mode "open", which may end once people are named.
+
+    Files that can't be read end it too: nobody knows whom they name.
+    """
+    settings = workspace.settings.access
+    if settings.mode != "open" or not settings.until_named:
+        return settings.mode == "open"
+    rules = AccessRules.load(workspace)
+    return not (rules.principals or rules.faults)
+
+
 def of_tenant(principal: Principal, documents: Documents) -> NDArray[np.bool_]:
     """Which of `documents` carry the principal's tenant, shape (n,)."""
     return np.fromiter((principal.tenant in labels.tenants for _, labels in documents), np.bool_, len(documents))

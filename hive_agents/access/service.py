@@ -13,7 +13,7 @@ import numpy as np
 from hive_agents.access.documents import DocumentFiles, Documents
 from hive_agents.access.principal import Principal
 from hive_agents.access.remote import PermissionFault, RemotePermissions
-from hive_agents.access.rules import AccessRules
+from hive_agents.access.rules import AccessRules, is_open
 from hive_agents.access.who import owner
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
@@ -120,7 +120,7 @@ def permissions_of(workspace: Workspace) -> PermissionService:
         service = RemotePermissions(settings.service_url, settings.timeout_seconds, trusted=trusted)
     else:
         service = LocalPermissions(workspace, settings.timeout_seconds)
-    return OpenPermissions(workspace, service) if settings.mode == "open" else service
+    return OpenPermissions(workspace, service) if is_open(workspace) else service
 
 
 class ViewGate:

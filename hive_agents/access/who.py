@@ -17,7 +17,7 @@ from typing import Any
 
 from hive_agents.access.keys import own_key
 from hive_agents.access.principal import LOCAL_TENANT, ROLES, Principal, is_name
-from hive_agents.access.rules import AccessRules
+from hive_agents.access.rules import AccessRules, is_open
 from hive_agents.access.tokens import mint, verify
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.workspace import Workspace
@@ -136,14 +136,14 @@ class Asker:
             key = own_key(self._workspace)
             token = mint(self._workspace, known_principal(self._workspace, self._as_user), AS_SECONDS, key=key)
             return replace(verify(self._workspace, token.token, key=key), token_id=None)  # nobody knows this token
-        if self._is_open:
+        if is_open(self._workspace):
             return owner()
         fix = f"say who asks: --as USER, or set {TOKEN}. {_principals(self._workspace)}"
         raise HiveError.of("HIVE-409", "nobody asks: permissions are enforced here", fix=fix)
 
     def reader_if_named(self) -> Principal | None:
         """Return the reader, or None where nobody is named: for nobody no document is found. Raises: as `reader`."""
-        return self.reader() if self.is_named or self._is_open else None
+        return self.reader() if self.is_named or is_open(self._workspace) else None
 
     def reader_or_owner(self) -> Principal:
         """Return the reader, or the workspace's owner where nobody is named. Raises: as `reader`."""
@@ -221,10 +221,6 @@ class Asker:
     def _token(self) -> str | None:
         token = self._environ.get(TOKEN)
         return token.strip() if token is not None else None
-
-    @property
-    def _is_open(self) -> bool:
-        return self._workspace.settings.access.mode == "open"
 
     @property
     def _names_people(self) -> bool:

@@ -54,10 +54,10 @@ def tool(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return make_tool(function, **options)
 
 
-def workspace_tools(workspace: Workspace) -> ToolRegistry:
+def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
     """Return the bundled tools and, where the workspace is trusted, those of its settings, packages and MCP servers.
 
-    What can't be loaded is in the registry's `missing`, and in the log.
+    What can't be loaded is in the registry's `missing`, and in the `log`.
     Raises: HIVE-111 for two tools of one name.
     """
     registry = bundled_tools(workspace)
@@ -67,21 +67,18 @@ def workspace_tools(workspace: Workspace) -> ToolRegistry:
         return registry
     if not is_trusted(workspace):
         why = "the tools and MCP servers of this workspace are not loaded: it is not trusted on this machine"
-        _miss(registry, [Diagnostic("HIVE-431", why, "hive.toml", "tools", "read them, then run `hive trust`")])
-        return registry
-    for load in (_from_settings, _from_packages, server_tools):
-        for found in load(workspace):
-            if isinstance(found, Diagnostic):
-                _miss(registry, [found])
-            else:
-                registry.register(found)
+        registry.missing.append(Diagnostic("HIVE-431", why, "hive.toml", "tools", "read them, then run `hive trust`"))
+    else:
+        for load in (_from_settings, _from_packages, server_tools):
+            for found in load(workspace):
+                if isinstance(found, Diagnostic):
+                    registry.missing.append(found)
+                else:
+                    registry.register(found)
+    if log:
+        for missing in registry.missing:
+            _tell(missing)
     return registry
-
-
-def _miss(registry: ToolRegistry, found: list[Diagnostic]) -> None:
-    for one in found:
-        _tell(one)
-    registry.missing += found
 
 
 @lru_cache(maxsize=1_000)

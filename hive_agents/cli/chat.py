@@ -34,6 +34,7 @@ def command(
     """Ask the copilot: it answers from the documents that you may see."""
     from functools import partial
 
+    from hive_agents.access import is_open
     from hive_agents.cli.configs import keep_fresh
     from hive_agents.errors import HiveError
     from hive_agents.runtime import Chat
@@ -56,7 +57,7 @@ def command(
     if text is None and (surface.as_json or surface.quiet):
         raise HiveError.of("HIVE-409", "there is no question", fix='hive chat "…" --json', exit_code=2)
     # A reader may not know what documents there are; the owner of an open workspace reads them all.
-    is_owners = place.settings.access.mode == "open" and not surface.asker.is_named
+    is_owners = is_open(place) and not surface.asker.is_named
     keep_fresh(place, surface, told=is_owners)
     if text is None:
         from hive_agents.cli.conversation import Conversation

@@ -158,9 +158,9 @@ def _labels(tenants: list[str], view: list[str]) -> dict[str, Any]:
 
 def _unseen(place: Workspace, doc_ids: list[str]) -> int:
     """How many of the documents have no reader, by their front matter and the grants as they are now."""
-    from hive_agents.access import AccessLabels, AccessRules, labels_in_file
+    from hive_agents.access import AccessLabels, AccessRules, is_open, labels_in_file
 
-    if place.settings.access.mode == "open":
+    if is_open(place):
         return 0
     documents = [(doc_id, labels_in_file(place, doc_id) or AccessLabels()) for doc_id in doc_ids]
     return int(AccessRules.load(place).unseen(documents).sum())

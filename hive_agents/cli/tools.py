@@ -21,7 +21,7 @@ def list_(surface: Surface) -> None:
     """List the tools with their effects, and why others aren't here."""
     from hive_agents.agents import workspace_tools
 
-    registry = workspace_tools(surface.workspace)
+    registry = workspace_tools(surface.workspace, log=False)
     shown = registry.view(sub_agent=True)
     tools = [
         {

@@ -21,6 +21,7 @@ from hive_agents.agents import ToolContext, ToolRegistry, workspace_tools
 from hive_agents.agents.bundled import NAMES
 from hive_agents.agents.own_tools import _tell
 from hive_agents.runs import RunStore
+from hive_agents.trust import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import agent, goal, said, sets, start
 from tests.conftest import make_workspace
@@ -208,6 +209,15 @@ def test_an_agent_of_a_file_uses_tools_of_a_file(place: Workspace) -> None:
     assert run.go()["status"] == "done"
     result = next(message.content for prompt in model.prompts for message in prompt if message.role == "tool")
     assert f'"key": "{run.run_id}/' in result
+
+
+def test_a_tool_that_cannot_be_loaded_is_told_once_where_tools_are_listed(place: Workspace) -> None:
+    (place.root / "tools" / "bad.py").write_text("import no_such_module\n")
+    trust(place)
+    ran = subprocess.run(
+        [sys.executable, "-m", "hive_agents", "tools", "list", "-w", str(place.root)], capture_output=True, text=True
+    )
+    assert ran.stderr.count("no_such_module") == 1
 
 
 def test_tools_are_listed_shown_and_called(place: Workspace) -> None:

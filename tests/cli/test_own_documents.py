@@ -38,9 +38,30 @@ def test_import_and_init_say_who_will_see_the_documents(own: Workspace, tmp_path
     assert "nobody" not in hive("import", tmp_path / "note.md", "-w", own.root).out
 
 
+def name_people(own: Workspace, text: str = '{"tenants": {"a": {}}, "principals": {"dana": {"tenant": "a"}}}') -> None:
+    (own.root / "access").mkdir(exist_ok=True)
+    (own.root / "access" / "p.json").write_text(text)
+
+
+def test_an_empty_workspace_is_open_until_people_are_named(own: Workspace) -> None:
+    question = ("chat", "How many days of leave do employees have?", "-w", own.root, "--json")
+    name_people(own, "{}")
+    assert hive(*question).json["results"], "a file that names nobody changes nothing"
+    name_people(own)
+    ran = hive(*question)
+    assert (ran.code, ran.codes) == (2, {"HIVE-409"})
+    assert "dana" in ran.json["diagnostics"][0]["fix"]
+    assert hive(*question, "--as", "dana").json["results"] == []
+    assert any("open no longer" in message for _, message, _ in permissions(own))
+    assert any("nobody but a tenant's admins can see 1 of 1" in message for _, message, _ in permissions(own))
+    assert "nobody" in hive("import", own.root.parent / "docs", "-w", own.root).out + hive("doctor", "-w", own.root).out
+    name_people(own, "{")
+    assert hive(*question).code == 2, "whom a damaged file names is not known"
+
+
 def test_an_open_workspace_whose_files_name_people_is_told(own: Workspace) -> None:
-    (own.root / "access").mkdir()
-    (own.root / "access" / "p.json").write_text('{"tenants": {"a": {}}, "principals": {"dana": {"tenant": "a"}}}')
+    (own.root / "hive.toml").write_text('[access]\nmode = "open"\n')
+    name_people(own)
     [(_, message, fix)] = [one for one in permissions(own) if one[0] == "warn"]
     assert "although access/ names people" in message
     assert "take mode" in fix
@@ -50,8 +71,7 @@ def test_documents_that_nobody_may_see_are_explained_to_the_owner_where_they_are
     (own.root / "hive.toml").unlink()
     hive("index", "-w", own.root)
     assert any('mode = "open"' in fix for _, _, fix in permissions(own))
-    (own.root / "access").mkdir()
-    (own.root / "access" / "p.json").write_text('{"tenants": {"a": {}}, "principals": {"dana": {"tenant": "a"}}}')
+    name_people(own)
     ran = hive("chat", "How many days of leave?", "--as", "dana", "-w", own.root)
     assert "nobody may see any of them" in ran.err
 
