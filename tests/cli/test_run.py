@@ -102,6 +102,12 @@ def test_without_a_model_nothing_runs(place: Workspace) -> None:
     assert (ran.code, ran.codes) == (3, {"HIVE-401"})
 
 
+def test_a_run_whose_models_are_out_says_so_by_its_exit_code(place: Workspace) -> None:
+    script(place, *[{"error": "server"}] * 20)
+    ran = command(place, "run", "digest", *INPUT, "--json")
+    assert (ran.code, ran.json["status"], ran.json["stopped_by"]) == (3, "failed", "unavailable")
+
+
 def test_a_faulty_agent_does_not_run(place: Workspace) -> None:
     write_json(place, "agents/digest.json", agent_json(entry="nowhere"))
     script(place)
