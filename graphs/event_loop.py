@@ -2,18 +2,20 @@
 
 Each loop is enter → think → act → judge, again and again, then leave; it waits where a person has to answer. State
 holds pointers and words like "completed": messages, values and results are in the workspace's database, under keys
-that a step finds again when it is done again.
+that a step finds again when it is done again. So one checkpoint an iteration is enough: a step goes on with the next
+one itself, unless somebody wants the run to rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypedDict
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple, Self, TypedDict
 
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import Runtime
-from langgraph.types import interrupt
+from langgraph.types import Command, interrupt
 
 from hive_agents.agents import (
     STEPS,
@@ -21,7 +23,6 @@ from hive_agents.agents import (
     AgentSpec,
     End,
     GoalVerdict,
-    NodeSpec,
     NodeWork,
     Update,
     conclude,
@@ -69,36 +70,35 @@ WAYS = {
 }
 
 
-def step(node: NodeSpec, name: str) -> Any:
-    """A step of the library as a node of the loop."""
+def step(id: str, name: str) -> Any:
+    """A step of the library as a node of the loop, with those after it up to the end of the iteration."""
 
-    async def run(state: LoopState, runtime: Runtime[AgentSession]) -> Update:
+    async def run(state: LoopState, runtime: Runtime[AgentSession]) -> Command[str]:
+        node = runtime.context.agent.node(id)
         work = NodeWork.of(runtime.context, node, state.get("ends", []), state.get("verdicts", []))
-        with span(f"node {node.id}", hive__step=name):
-            return await STEPS[name](work, state)
+        made: Update = {"next": name}
+        while True:
+            at = made["next"]
+            with span(f"node {id}", hive__step=at):
+                made |= await STEPS[at](work, {**state, **made})
+            if made["next"] not in STEPS or (made["next"] == "think" and at != "enter") or runtime.drain_requested:
+                return Command(update=made, goto=END if made["next"] == "end" else made["next"])
 
     return run
 
 
-async def wait(state: LoopState) -> Update:
+async def wait(state: LoopState) -> Command[str]:
     """Pause until people have answered. Nothing comes before the interrupt: a resumed node starts from its top."""
     interrupt({"approval_ids": state["waiting"]})
-    return {"next": state["after"], "waiting": []}
+    return Command(update={"waiting": []}, goto=state["after"])
 
 
-async def next_step(state: LoopState) -> str:
-    return state["next"]
-
-
-def loop(node: NodeSpec) -> CompiledStateGraph[LoopState, AgentSession, LoopState, LoopEnd]:
+def loop(id: str) -> CompiledStateGraph[LoopState, AgentSession, LoopState, LoopEnd]:
     builder = StateGraph(LoopState, context_schema=AgentSession, output_schema=LoopEnd)
-    for name in STEPS:
-        builder.add_node(name, step(node, name))
-    builder.add_node("wait", wait)
-    builder.add_edge(START, "enter")
     for name, ways in WAYS.items():
-        builder.add_conditional_edges(name, next_step, {way: END if way == "end" else way for way in ways})
-    builder.add_conditional_edges("wait", next_step, list(WAYS))
+        builder.add_node(name, step(id, name), destinations=tuple(END if way == "end" else way for way in ways))
+    builder.add_node("wait", wait, destinations=tuple(WAYS))
+    builder.add_edge(START, "enter")
     return builder.compile()
 
 
@@ -111,11 +111,11 @@ async def person(state: AgentState) -> Update:
     return {"asked": []}
 
 
-def way_from(node: NodeSpec) -> Callable[[AgentState], Awaitable[list[str]]]:
+def way_from(id: str) -> Callable[[AgentState], Awaitable[list[str]]]:
     """The targets that the node's last end names; where there are none the goal is judged."""
 
     async def way(state: AgentState) -> list[str]:
-        last = next(end for end in reversed(state["ends"]) if end["node"] == node.id)
+        last = next(end for end in reversed(state["ends"]) if end["node"] == id)
         return last["targets"] or [GOAL]
 
     return way
@@ -127,18 +127,47 @@ async def verdict(state: AgentState) -> list[str]:
     return [PERSON] if state.get("asked") else state["verdicts"][-1]["targets"]
 
 
+class Shape(NamedTuple):
+    """All of an agent that its graph depends on; the rest is looked up in the session when a step runs."""
+
+    entry: str
+    nodes: tuple[tuple[str, tuple[str, ...], bool], ...]
+    """Each that work can get to, with its targets, and whether several ways lead to it."""
+
+    @classmethod
+    def of(cls, agent: AgentSpec) -> Self:
+        ids = reachable(agent, [agent.entry])
+        targets = {
+            id: tuple(dict.fromkeys(edge.target for edge in agent.edges_from(id) if edge.on != "replan")) for id in ids
+        }
+        sources = {id: {edge.source for edge in agent.edges if edge.target == id} for id in ids}
+        nodes = (node.id for node in agent.nodes if node.id in ids)
+        return cls(agent.entry, tuple((id, targets[id], len(sources[id]) > 1) for id in nodes))
+
+
 def build(agent: AgentSpec) -> StateGraph[AgentState, AgentSession, AgentState, AgentState]:
+    return _built(Shape.of(agent))
+
+
+def compiled(agent: AgentSpec) -> CompiledStateGraph[AgentState, AgentSession, AgentState, AgentState]:
+    """Return an agent's graph, which runs of all agents of its shape share: compiling takes longer than running."""
+    return _compiled(Shape.of(agent))
+
+
+@lru_cache(maxsize=64)
+def _compiled(shape: Shape) -> CompiledStateGraph[AgentState, AgentSession, AgentState, AgentState]:
+    return _built(shape).compile()
+
+
+def _built(shape: Shape) -> StateGraph[AgentState, AgentSession, AgentState, AgentState]:
     builder = StateGraph(AgentState, context_schema=AgentSession)
-    nodes = [node for node in agent.nodes if node.id in reachable(agent, [agent.entry])]
-    for node in nodes:
-        sources = {edge.source for edge in agent.edges if edge.target == node.id}
+    for id, targets, several in shape.nodes:
         # A node that several ways lead to waits for all that are on theirs.
-        builder.add_node(node.id, loop(node), defer=len(sources) > 1)
-        targets = dict.fromkeys(edge.target for edge in agent.edges_from(node.id) if edge.on != "replan")
-        builder.add_conditional_edges(node.id, way_from(node), [*targets, GOAL])
+        builder.add_node(id, loop(id), defer=several)
+        builder.add_conditional_edges(id, way_from(id), [*targets, GOAL])
     builder.add_node(GOAL, goal, defer=True)
     builder.add_node(PERSON, person)
-    builder.add_edge(START, agent.entry)
-    builder.add_conditional_edges(GOAL, verdict, [*(node.id for node in nodes), PERSON, END])
+    builder.add_edge(START, shape.entry)
+    builder.add_conditional_edges(GOAL, verdict, [*(id for id, _, _ in shape.nodes), PERSON, END])
     builder.add_edge(PERSON, GOAL)
     return builder

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+from functools import lru_cache
+from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
@@ -54,10 +57,19 @@ def template(name: str, workspace: Workspace | None = None) -> str:
     if found is None:
         raise HiveError.of("HIVE-107", f"there is no prompt {name}", file=file, path="$", fix="name a file in prompts/")
     try:
+        if found == shipped:
+            state = os.stat(found)
+            return _shipped(found, (state.st_ino, state.st_size, state.st_mtime_ns))
         return jsontext.decode(read_bytes(found), file)
     except OSError as error:
         why = f"{file} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+
+
+@lru_cache(maxsize=64)
+def _shipped(path: Path, state: tuple[int, ...]) -> str:  # noqa: ARG001
+    """Return the text of a bundled prompt, read once for each state of its file: a run fills in several."""
+    return jsontext.decode(read_bytes(path), f"prompts/{path.name}")
 
 
 def _line_of(text: str, pattern: str) -> int | None:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from hive_agents import machine
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import atomic_write, read_bytes
+from hive_agents.text import sha256
 from hive_agents.workspace import Workspace
 
 SETTINGS = "hive.toml"
@@ -25,7 +26,7 @@ TRIGGERS = "triggers"
 _TABLES = {"tools": (), "mcp": ("servers",), "models": ("endpoints",), "telemetry": ()}
 """Sections of `hive.toml` that act, each with the keys on the way to its entries."""
 _KEYS = (("access", "service_url"), ("approvals", "notify"))
-Status = Literal["trusted", "new", "changed", "gone"]
+TrustStatus = Literal["trusted", "new", "changed", "gone"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Part:
     """Something that can act: `text` is how it stands there now, "" where it is gone."""
 
     name: str
-    status: Status
+    status: TrustStatus
     text: str
 
 
@@ -69,7 +70,7 @@ def parts(workspace: Workspace) -> list[Part]:
         elif name not in recorded:
             found.append(Part(name, "new", text))
         else:
-            found.append(Part(name, "trusted" if _digest(text) == recorded[name] else "changed", text))
+            found.append(Part(name, "trusted" if sha256(text) == recorded[name] else "changed", text))
     return found
 
 
@@ -82,7 +83,7 @@ def trust(workspace: Workspace) -> None:
     if state.is_dir() and any(state.iterdir()) and machine.origin(state) is None:
         machine.adopt(state)
         workspace.__dict__.pop("state", None)
-    told = {"root": str(workspace.root), "parts": {name: _digest(text) for name, text in _acting(workspace)}}
+    told = {"root": str(workspace.root), "parts": {name: sha256(text) for name, text in _acting(workspace)}}
     atomic_write(_record(workspace), json.dumps(told, indent=2).encode(), mode=0o600)
 
 
@@ -180,7 +181,3 @@ def _text(path: Path) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -62,7 +62,7 @@ class Workspace:
     def configs(self) -> Path:
         return self.root / "configs"
 
-    @property
+    @cached_property
     def database(self) -> Path:
         return self.state / "hive.db"
 

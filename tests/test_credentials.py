@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import html
 import json
 import logging
 import pickle
@@ -40,8 +41,9 @@ CANARIES = [
     "sk-Canary88canary88canary88",
     "canary'apostrophe'99",
     "https://user:canary12@host/path?x=1",
+    "canary'<&>\"\x1bé13",
 ]
-NAMES = [f"canary{number}" for number in range(12)]
+NAMES = [f"canary{number}" for number in range(len(CANARIES))]
 
 
 @pytest.fixture
@@ -341,10 +343,12 @@ def test_redaction_finds_every_form(canary: str) -> None:
 
     secret = Secret(canary)
     data = canary.encode()
-    for form in (canary, json.dumps(canary), repr(canary), quote(canary), quote_plus(canary), data.hex(),
+    for form in (canary, json.dumps(canary), json.dumps(canary, ensure_ascii=False), repr(canary), html.escape(canary),
+                 quote(canary), quote_plus(canary), data.hex(), data.hex().upper(),
                  base64.b64encode(data).decode(), base64.urlsafe_b64encode(data).decode()):  # fmt: skip
-        assert canary not in redacted(f"a {form} b", [secret])
-        hidden(redacted(f"a {form} b", [secret]))
+        shown = redacted(f"a {form} b", [secret])
+        assert shown.replace('"***"', "***").replace("'***'", "***") == "a *** b"
+        hidden(shown)
     assert redacted("nothing here", [secret, ""]) == "nothing here"
 
 

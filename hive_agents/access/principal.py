@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args
 
 from hive_agents.errors import HiveError
 
-Role = Literal["reader", "approver", "operator", "admin"]
-ROLES: frozenset[str] = frozenset(get_args(Role))
+PrincipalRole = Literal["reader", "approver", "operator", "admin"]
+ROLES: frozenset[str] = frozenset(get_args(PrincipalRole))
 LOCAL_TENANT = "local"
 """The tenant of the owner of a workspace in open mode; no file and no token can name it."""
 
@@ -68,7 +68,7 @@ class Principal:
             object.__setattr__(self, what, _names(getattr(self, what), what))
         unknown = sorted(self.roles - ROLES)
         if unknown:
-            raise _unfit(f"{unknown[0]} is no role", f"use {', '.join(get_args(Role))}")
+            raise _unfit(f"{unknown[0]} is no role", f"use {', '.join(get_args(PrincipalRole))}")
 
     @cached_property
     def subjects(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from hive_agents.access.documents import AccessLabels, Documents
-from hive_agents.access.principal import LOCAL_TENANT, Principal, Role, is_name, is_subject
+from hive_agents.access.principal import LOCAL_TENANT, Principal, PrincipalRole, is_name, is_subject
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import FileFormat, Format, LinkRefused, load, read_bytes, unlinked
 from hive_agents.workspace import Workspace
@@ -73,7 +73,7 @@ def _tenants(value: dict[str, Value]) -> dict[str, Value]:
     return value
 
 
-Name = Annotated[str, AfterValidator(_name)]
+PrintableName = Annotated[str, AfterValidator(_name)]
 TenantName = Annotated[str, AfterValidator(_tenant)]
 Subject = Annotated[str, AfterValidator(_subject)]
 Admin = Annotated[str, AfterValidator(_admin)]
@@ -88,8 +88,8 @@ class TenantEntry(Format):
 
 class PrincipalEntry(Format):
     tenant: TenantName
-    groups: list[Name] = []
-    roles: list[Role] = ["reader"]
+    groups: list[PrintableName] = []
+    roles: list[PrincipalRole] = ["reader"]
 
 
 class Grant(Format):

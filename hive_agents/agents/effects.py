@@ -9,12 +9,13 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent
 from hive_agents.agents.guards.budget import Measure
 from hive_agents.llm import Usage
-from hive_agents.store import audit, connected, transaction
+from hive_agents.store import audit, briefly, connected, transaction
 from hive_agents.text import encodable
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class Effects:
         self._mark = mark
         self._workspace = workspace
         self._lock = threading.Lock()
+        self._turn = asyncio.Lock()
+        """So that the event loop never waits for `_lock`, which a thread holds while another process writes."""
         self.budget = Budget(budget.limits, self._spent())
         self._scopes: dict[str, Budget] = {}
         self._reserved: dict[str, int] = {}
@@ -138,10 +141,10 @@ class Effects:
         Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
         the run by now: nothing is begun, or recorded, in its stead; what `permitted` and `do` raise.
         """
-        # In threads: a database that is locked for a while holds up no other run.
         needed = -(-tokens * self._counted // self._foreseen) if self._foreseen else tokens
         wanted = {"steps": steps, "tool_calls": tool_calls, "tokens": needed}
-        found, again = await asyncio.to_thread(self._begun, key, kind, name, node, wanted)
+        async with self._turn:
+            found, again = await briefly(partial(self._begun, key, kind, name, node, wanted))
         if found is not None:
             return found
         started = time.monotonic()
@@ -150,7 +153,8 @@ class Effects:
             if tokens and not done.usage.estimated:
                 self._foreseen += tokens
                 self._counted += done.usage.input_tokens + done.usage.output_tokens
-            await asyncio.to_thread(self._end, key, done, time.monotonic() - started)
+            async with self._turn:
+                await briefly(partial(self._end, key, done, time.monotonic() - started))
         finally:
             self._reserved.pop(key, None)
         return done.result

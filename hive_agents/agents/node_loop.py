@@ -155,6 +155,9 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
             await session.wait_out(f"{key}/verdict", found.feedback or "")
         done = recorded(found)
         done.result["fault"] = None if found.action in ("accept", "escalate") else stuck(work, iteration)
+        # Looked up once: whoever does the step again goes the same way.
+        if found.action == "accept":
+            done.result["missed"] = missed(work, session.effects.find(f"{key}/model")["read"])
         return done
 
     found = await session.effects.once(f"{key}/verdict", "judge", node.id, do, node=node.id)
@@ -170,7 +173,7 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
             return answered
         action, feedback = "retry", answered
     if action == "accept":
-        words = missed(work, session.effects.find(f"{key}/model")["read"])
+        words = found.get("missed")
         if not words or iteration >= node.max_iterations:
             return {"next": "leave", "error": None}
         if work.shared:  # where they stand before the turn that didn't know them

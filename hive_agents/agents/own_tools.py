@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
@@ -63,7 +63,7 @@ def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
     registry = bundled_tools(workspace)
     workspace = workspace.stands_for or workspace
     settings = workspace.settings
-    if not (settings.tools.python or settings.mcp.servers or entry_points(group=GROUP)):
+    if not (settings.tools.python or settings.mcp.servers or _entry_points(tuple(sys.path))):
         return registry
     if not is_trusted(workspace):
         why = "the tools and MCP servers of this workspace are not loaded: it is not trusted on this machine"
@@ -104,8 +104,14 @@ def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
 
 
 def _from_packages(_: Workspace) -> Iterator[Tool | Diagnostic]:
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in _entry_points(tuple(sys.path)):
         yield from _loaded(f"{point.name} ({point.value})", point.load)
+
+
+@lru_cache(maxsize=4)
+def _entry_points(path: tuple[str, ...]) -> list[EntryPoint]:  # noqa: ARG001
+    """Return those of the packages on `path`, `sys.path` as it is, by name; looking through them takes long."""
+    return sorted(entry_points(group=GROUP), key=lambda point: point.name)
 
 
 def _loaded(shown: str, load: Callable[[], Any]) -> list[Tool | Diagnostic]:

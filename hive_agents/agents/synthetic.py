@@ -8,9 +8,9 @@ from typing import Any
 
 from hive_agents import llm
 from hive_agents.agents.node_work import NodeWork
-from hive_agents.agents.tool import ToolDecision
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
+from hive_agents.approvals import ToolDecision
 from hive_agents.errors import HiveError
 from hive_agents.llm import faults
 from hive_agents.memory import ToolResult, replace_once

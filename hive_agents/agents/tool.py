@@ -7,10 +7,11 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from hive_agents import llm
+from hive_agents.approvals import ToolDecision
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
 from hive_agents.llm import defects, in_thread, untraced
@@ -56,7 +57,6 @@ def with_key(schema: Mapping[str, Any], call: Keyless) -> tuple[dict[str, Any], 
 
 
 SideEffect = Literal["read", "write", "external"]
-ToolDecision = Literal["allow", "ask", "deny"]
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 RESERVED = ("set_output", "ask_user", "delegate_to_sub_agent", "report_to_parent")
 """Tools that the event loop makes itself."""
@@ -135,7 +135,8 @@ def make_tool(
     Raises: HIVE-113 for a name that can't be one, HIVE-105 for a schema that can't be used, HIVE-409 for what is no
     tool and for a reference that is none.
     """
-    found: tuple[str, str, dict[str, Any], Call]
+    found: tuple[str, str, dict[str, Any], Keyless]
+    described = None
     if hasattr(source, "ainvoke") and hasattr(source, "name"):
         found = (source.name, source.description or "", _langchain_schema(source), partial(_invoked, source))
     elif hasattr(source, "input_schema"):
@@ -143,29 +144,28 @@ def make_tool(
         if call is None:
             raise _unfit(source.name, "an MCP tool needs `call`", "pass call=client.call_tool of its server")
     elif callable(source):
-        found = _function(source, credentials or {})
+        described = _described(source, credentials or {})
+        calling: Keyless = partial(_called, source, described.model, described.contexts)
+        found = (described.name, described.text, described.schema, calling)
     else:
         raise _unfit(type(source).__name__, "it is neither a function nor a tool", "register one of these")
-    own_name, own_description, schema, run = found
+    own_name, own_description, schema, calling = found
     chosen = name or own_name
     if not NAME.fullmatch(chosen) or chosen in RESERVED:
         fix = 'use letters, digits, "_" and "-", at most 64; the event loop\'s own names are taken'
         raise HiveError.of("HIVE-113", f'"{chosen}" can\'t be the name of a tool', fix=fix)
-    wrong = defects(schema) or ([] if schema.get("type") == "object" else ["$ is no schema of an object"])
+    wrong = described.wrong if described is not None else _unusable(schema)
     if wrong:
         raise HiveError.of("HIVE-105", f'the schema of "{chosen}" cannot be used: {wrong[0]}', fix="mend the schema")
     if not all(is_reference(reference) for reference in (credentials or {}).values()):
         raise _unfit(chosen, "one of its credentials is no reference", "use credential:NAME or env:NAME")
     text = (description or own_description).strip()
-    function = source if found[3].func is _called else None  # type: ignore[attr-defined]
-    schema, run, keyed = with_key(schema, run)
-    given, keyed = dict(credentials or {}), keyed or _takes_context(source)
-    return Tool(chosen, text, schema, side_effect, run, policy, given, sub_agents_only, function, keyed)
-
-
-def _takes_context(source: Any) -> bool:
-    """Whether a function is told the key with everything else of its call."""
-    return inspect.isroutine(source) and ToolContext in get_type_hints(source).values()
+    function = source if described is not None else None
+    schema, calling, keyed = with_key(schema, calling)
+    # A function that takes the context is told the key with everything else of its call.
+    keyed = keyed or (described is not None and bool(described.contexts) and inspect.isroutine(source))
+    given = dict(credentials or {})
+    return Tool(chosen, text, schema, side_effect, calling, policy, given, sub_agents_only, function, keyed)
 
 
 def as_result(value: Any) -> ToolResult:
@@ -184,7 +184,31 @@ def as_result(value: Any) -> ToolResult:
     return ToolResult(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def _function(function: Callable[..., Any], credentials: Mapping[str, str]) -> tuple[str, str, dict[str, Any], Call]:
+@dataclass(frozen=True)
+class _Described:
+    """What a function's parameters and docstring say of it as a tool."""
+
+    name: str
+    text: str
+    schema: dict[str, Any]
+    model: type[BaseModel]
+    contexts: list[str]
+    wrong: list[str]
+    """Why its arguments can't be checked."""
+
+
+def _described(function: Callable[..., Any], credentials: Mapping[str, str]) -> _Described:
+    """Return the description of a function; that of a routine is made once a process, whatever object it is bound to.
+
+    A host asks for all tools with every run, and a schema takes milliseconds.
+    """
+    if inspect.ismethod(function):
+        return _kept_description(function.__func__, True, frozenset(credentials))
+    described = _kept_description if inspect.isroutine(function) else _described_anew
+    return described(function, False, frozenset(credentials))
+
+
+def _described_anew(function: Callable[..., Any], bound: bool, credentials: frozenset[str]) -> _Described:
     from pydantic import create_model
 
     name = str(getattr(function, "__name__", type(function).__name__))
@@ -192,7 +216,7 @@ def _function(function: Callable[..., Any], credentials: Mapping[str, str]) -> t
     described, lines = _docstring(function)
     fields: dict[str, Any] = {}
     contexts, secrets = [], []
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in list(inspect.signature(function).parameters.values())[bound:]:
         hint = hints.get(parameter.name, Any)
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise _unfit(name, f"its parameter {parameter.name} has no name of its own", "name every parameter")
@@ -202,7 +226,7 @@ def _function(function: Callable[..., Any], credentials: Mapping[str, str]) -> t
             secrets.append(parameter.name)
         else:
             fields[parameter.name] = (hint, ... if parameter.default is parameter.empty else parameter.default)
-    unfilled = [one for one in secrets if one not in credentials] + [one for one in credentials if one not in secrets]
+    unfilled = [one for one in secrets if one not in credentials] + sorted(credentials - set(secrets))
     if unfilled:
         raise _unfit(name, f'"{unfilled[0]}" has to be a parameter annotated Secret, and a reference', "give both")
     model = create_model(name, **fields)
@@ -212,7 +236,15 @@ def _function(function: Callable[..., Any], credentials: Mapping[str, str]) -> t
         if key in lines:
             shown.setdefault("description", lines[key])
     schema.pop("title", None)
-    return name, described, schema, partial(_called, function, model, contexts)
+    return _Described(name, described, schema, model, contexts, _unusable(schema))
+
+
+_kept_description = lru_cache(maxsize=1_000)(_described_anew)
+
+
+def _unusable(schema: Mapping[str, Any]) -> list[str]:
+    """Return why arguments can't be checked with a schema; nothing for a good one."""
+    return defects(schema) or ([] if schema.get("type") == "object" else ["$ is no schema of an object"])
 
 
 async def _called(

@@ -9,8 +9,8 @@ from typing import Any
 
 from hive_agents import credentials, llm
 from hive_agents.agents.guards.retries import RetryPolicy, retried
-from hive_agents.agents.tool import Tool, ToolContext, ToolDecision, as_result, make_tool
-from hive_agents.approvals import ToolPolicy, ToolRule
+from hive_agents.agents.tool import Tool, ToolContext, as_result, make_tool
+from hive_agents.approvals import STRICTER, ToolDecision, ToolPolicy, ToolRule
 from hive_agents.credentials import Secret, redacted
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.llm import faults
@@ -18,7 +18,6 @@ from hive_agents.memory import ToolResult
 from hive_agents.telemetry import span
 
 _log = logging.getLogger(__name__)
-_STRICT: Sequence[ToolDecision] = ("allow", "ask", "deny")
 
 
 class Tools:
@@ -189,7 +188,7 @@ def strictest(
 ) -> ToolDecision:
     """In each policy the first rule that matches decides, without one `own`; the strictest of them all holds."""
     said = (ToolPolicy(policy, otherwise=own).decide(name, arguments) for policy in policies)
-    return max(said, key=_STRICT.index, default=own)
+    return max(said, key=STRICTER.index, default=own)
 
 
 def _error(name: str, why: str) -> ToolResult:

@@ -10,6 +10,8 @@ from .permission import (
     refused as refused,
 )
 from .policy import (
+    STRICTER as STRICTER,
+    ToolDecision as ToolDecision,
     ToolPolicy as ToolPolicy,
     ToolRule as ToolRule,
 )

@@ -11,7 +11,7 @@ from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
 KIND = "approval"
-Entry = Mapping[str, Any]
+LogEntry = Mapping[str, Any]
 
 _BEGINS = {"status": "pending", "version": 1, "decisions": [], "delegations": [], "escalations": 0, "note": None}
 _FIELDS = {"step": int, "content_hash": str, "changes": dict}
@@ -41,15 +41,15 @@ def append_filed(workspace: Workspace, request: ApprovalRequest) -> None:
     append(workspace, "requested", request, {name: getattr(request, name) for name in _NAMED})
 
 
-def histories(workspace: Workspace) -> dict[str, list[Entry]]:
+def histories(workspace: Workspace) -> dict[str, list[LogEntry]]:
     """The entries of each request, by its id. Raises: HIVE-413 for a broken log, from which nothing follows."""
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[LogEntry]] = {}
     for entry in audit.vouched(workspace, KIND):
         found.setdefault(str(entry.get("approval")), []).append(entry)
     return found
 
 
-def standing(request: ApprovalRequest, entries: Sequence[Entry]) -> ApprovalRequest:
+def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalRequest:
     """The request as its `entries` say that it stands: with what a crash, or a writer just now, kept from its row.
 
     Raises: HIVE-413 where the row is not what the log says, so that nobody decides on a forgery, or carries it out.
@@ -75,7 +75,7 @@ def standing(request: ApprovalRequest, entries: Sequence[Entry]) -> ApprovalRequ
     return request
 
 
-def filed_hash(entries: Sequence[Entry]) -> Any:
+def filed_hash(entries: Sequence[LogEntry]) -> Any:
     """The hash of what was filed, before anybody edited or revised it."""
     return entries[0]["content_hash"]
 
@@ -97,5 +97,5 @@ def changed(request: ApprovalRequest, changes: Mapping[str, Any]) -> ApprovalReq
     return ApprovalRequest.model_validate(value)
 
 
-def _well_formed(entry: Entry, step: int) -> bool:
+def _well_formed(entry: LogEntry, step: int) -> bool:
     return entry.get("step") == step and all(isinstance(entry.get(name), kind) for name, kind in _FIELDS.items())

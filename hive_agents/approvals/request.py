@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import unicodedata
@@ -14,6 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from hive_agents.access import asked_by, person, same_person
 from hive_agents.files import AnyCase, Format
 from hive_agents.llm import json_schema
+from hive_agents.text import sha256
 
 _ANNOTATIONS = "title description default examples $schema $comment $defs definitions deprecated format readOnly"
 _CONSTRAINTS = (
@@ -244,7 +244,7 @@ def batch_hash(requests: Iterable[ApprovalRequest]) -> str:
 
 def _digest(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text)
 
 
 def _folded(text: Any) -> str:

@@ -115,4 +115,10 @@ def gate_parts(result: GateFinding) -> list[Any]:
         f"  p = {d.p_value:.4f} against {result.alpha:.4f}, n = {d.n} ({evidence})"
         + ("" if d.mde is None else f"; gains from {d.mde:.3f} on would show"),
     ]
+    if result.powered is not None:
+        more = result.powered
+        lines.append(
+            f"  with {more.n_cheap} cheap labels, of weight {more.weight:.2f}: {more.difference:+.3f}"
+            f" (95 %: {more.ci95[0]:+.3f} to {more.ci95[1]:+.3f}), p = {more.p_value:.4f}: this decides"
+        )
     return lines

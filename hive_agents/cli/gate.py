@@ -60,6 +60,10 @@ def command(
             "--budget", metavar="METRIC=PERCENT", help="How far a mean may fall; repeatable. recall=2 is two percent."
         ),
     ] = None,
+    cheap: Annotated[
+        Path | None,
+        typer.Option("--cheap", metavar="FILE", help="Labels by a model or clicks, of these queries and many more."),
+    ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.")] = None,
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
@@ -70,7 +74,7 @@ def command(
 
     try:
         finding = _finding(
-            surface, before, after, qrels, queries, k, holdout, ledger, relevant_from, accept_tag, reason, budget
+            surface, before, after, qrels, queries, k, holdout, ledger, relevant_from, accept_tag, reason, budget, cheap
         )
     except HiveError as error:
         # 1 says that the search isn't proved better, so whatever kept the gate from measuring is 2 or 3.
@@ -94,11 +98,12 @@ def _finding(
     accept_tag: list[str] | None,
     reason: str | None,
     budget: list[str] | None,
+    cheap: Path | None,
 ) -> RankingsFinding:
     from hive_agents.evaluation import load_asked, load_holdout, load_labels
     from hive_agents.rankings import ask_both, open_source
     from hive_agents.settings import load_settings
-    from hive_agents.verification import gate_rankings, record_acceptance
+    from hive_agents.verification import CheapLabels, gate_rankings, record_acceptance
 
     budgets = _budgets(budget or [])
     asked = load_asked(queries) if queries else {}
@@ -130,6 +135,10 @@ def _finding(
     place = _ledger(opened, measured, holdout or qrels, ledger)
     gate = opened[0].settings.gate if opened else load_settings(Path.cwd(), os.environ).gate
     old, new = ask_both(sources[0], sources[1], measured, gate)
+    cheap_labels = None
+    if cheap is not None:
+        many = load_labels(cheap, k=measured.k, asked=asked, relevant_from=relevant_from)
+        cheap_labels = CheapLabels(many, *ask_both(sources[0], sources[1], many, gate))
     finding = gate_rankings(
         (sources[0].name, old),
         (sources[1].name, new),
@@ -139,6 +148,8 @@ def _finding(
         ledger=place,
         accept_tags=accept_tag or (),
         budgets=budgets,
+        cheap=cheap_labels,
+        known={query.id for query in labels},
     )
     if accept_tag and finding.ledger:
         record_acceptance(place, finding, who, str(reason))

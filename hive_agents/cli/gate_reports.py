@@ -95,6 +95,12 @@ def _evidence(finding: RankingsFinding) -> str:
         f" {finding.alpha:.4f}; n = {difference.n}, {difference.wins} won, {difference.losses} lost,"
         f" {difference.ties} tied."
     )
+    if finding.powered is not None:
+        more = finding.powered
+        told += (
+            f" With {more.n_cheap} cheap labels of weight {more.weight:.2f}, which decides: {more.difference:+.3f}"
+            f" (95 %: {more.ci95[0]:+.3f} to {more.ci95[1]:+.3f}), p = {more.p_value:.4f}."
+        )
     if finding.use:
         left = count(finding.uses_left or 0, "look")
         return f"{told} Holdout, look {finding.use.j} at it, {left} left."

@@ -52,7 +52,8 @@ def _list(surface: Surface, status: str | None, tenant: str | None, limit: int) 
     place = surface.workspace
     scope = Scope(surface.asker.caller().principal)
     found = scope.runs(place, wanted, tenant, limit)
-    surface.show({"runs": [row.summary for row in found]}, _table(found) if found else "no runs yet")
+    rows = [row.summary | {"agent": row.agent} for row in found]
+    surface.show({"runs": rows}, _table(found) if found else "no runs yet")
 
 
 @app.command("show")

@@ -35,6 +35,10 @@ from .outside import (
     load_labels as load_labels,
     text_of as text_of,
 )
+from .powered import (
+    PoweredDifference as PoweredDifference,
+    powered_difference as powered_difference,
+)
 from .records import (
     record as record,
 )

@@ -125,7 +125,13 @@ class EventBus:
         publisher = handling()
         if self._state != "open":
             self._require_open(publisher)
-        if self._commit is not None and event.type in DURABLE:
+        # What comes with the number of its record is delivered at once, unless others are before it.
+        known = recorded and event.seq is not None and not (self._commit is not None and self._commit.busy)
+        if known:
+            places = self._deliver(event, publisher)
+            if self._breathe():
+                await asyncio.sleep(0)
+        elif self._commit is not None and event.type in DURABLE:
             event, places = await self._commit.publish(event, publisher, recorded=recorded)
         else:
             event = event.numbered(self._seq if self._commit is not None else self._seq + 1)

@@ -39,6 +39,7 @@ class GroupCommit:
         self._breathe = breathe
         self._pending: deque[_Pending] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._used = False
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="hive-events")
 
     async def publish(self, event: Event, publisher: Subscription | None, *, recorded: bool = False) -> Published:
@@ -68,7 +69,8 @@ class GroupCommit:
         return self._task is not None
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._log.close)
+        if self._used:  # else there is no thread that keeps a connection open
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._log.close)
         self._thread.shutdown()
 
     async def _work(self) -> None:
@@ -102,6 +104,7 @@ class GroupCommit:
 
     async def _append(self, events: list[Event]) -> list[tuple[Event, bool] | Exception]:
         loop = asyncio.get_running_loop()
+        self._used = True
         try:
             return [*await loop.run_in_executor(self._thread, self._log.append, events)]
         except ValueError as error:

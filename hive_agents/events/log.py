@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.events.types import Event, EventType
-from hive_agents.store import connected, disconnect, transaction
+from hive_agents.events.types import DURABLE, Event, EventType
+from hive_agents.store import briefly, connected, disconnect, transaction
 
 if TYPE_CHECKING:
+    from hive_agents.events.protocols import Bus
     from hive_agents.workspace import Workspace
 
 _COLUMNS = "id, type, time, tenant, run_id, thread_id, node_id, stream_id, payload"
@@ -45,13 +46,30 @@ class EventLog:
             return [_append(connection, event, row) for event, row in zip(events, rows, strict=True)]
 
     @staticmethod
-    def record(connection: Connection, events: Sequence[Event]) -> None:
-        """Append inside the caller's own transaction: what it does and that it is told of happen together.
+    def record(connection: Connection, events: Sequence[Event]) -> list[tuple[Event, bool]]:
+        """`append` inside the caller's own transaction: what it does and that it is told of happen together.
 
-        Whoever listens in this process hears of it by `Consumer`, which reads the log.
+        Whoever listens in this process hears of it by `Consumer`, which reads the log, or by `Bus.announce`.
         """
-        for event in events:
-            _append(connection, event, _row(event))
+        return [_append(connection, event, _row(event)) for event in events]
+
+    async def tell(self, bus: Bus, event: Event) -> None:
+        """Publish an event on a bus over this log, without a thread where nobody else writes to the database just then.
+
+        For those who tell of much and wait for each, such as the nodes of an agent. Raises: as `Bus.publish`.
+        """
+        if event.type not in DURABLE:
+            await bus.publish(event)
+            return
+        row = _row(event)
+
+        def work() -> tuple[Event, bool]:
+            with connected(self.workspace.database) as connection, transaction(connection):
+                return _append(connection, event, row)
+
+        recorded, new = await briefly(work)
+        if new:
+            await bus.announce(recorded)
 
     def replay(
         self,

@@ -149,7 +149,8 @@ def _place(path: Path) -> tuple[str, tuple[str, ...]] | None:
         if shorter == above:
             return None
         above = shorter
-    names = tuple(os.path.relpath(absolute, above).split(os.sep)) if above != absolute else ()
+    below = absolute[len(above) :].strip(os.sep)
+    names = tuple(below.split(os.sep)) if below else ()
     lent = _guarded[above]
     for end in range(1, len(names) + 1) if lent else ():
         there = lent.get("/".join(names[:end]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import sqlite3
 import zlib
@@ -11,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hive_agents.store import transaction
+from hive_agents.store import audit, transaction
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Records:
         self._connection.execute(
             "INSERT INTO import_sources (path, pattern, place, rev, metadata, at) VALUES (?, ?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET rev = excluded.rev, metadata = excluded.metadata",
-            (str(path), pattern, place, rev, json.dumps(dict(metadata), sort_keys=True), _now()),
+            (str(path), pattern, place, rev, json.dumps(dict(metadata), sort_keys=True), audit.now()),
         )
         return next(one for one in self.sources() if (one.path, one.pattern, one.place) == (path, pattern, place))
 
@@ -81,7 +80,7 @@ class Records:
             self._connection.execute("DELETE FROM import_sources WHERE source = ?", (source.number,))
 
     def synced(self, source: Source) -> None:
-        self._connection.execute("UPDATE import_sources SET at = ? WHERE source = ?", (_now(), source.number))
+        self._connection.execute("UPDATE import_sources SET at = ? WHERE source = ?", (audit.now(), source.number))
 
     def of(self, source: Source) -> dict[str, Record]:
         """Return the source's records by file."""
@@ -119,7 +118,7 @@ class Records:
                         _blob(one.pending),
                         one.moved_from,
                         one.refused,
-                        _now(),
+                        audit.now(),
                     )
                     for one in put
                 ],
@@ -132,7 +131,3 @@ def _blob(text: str | None) -> bytes | None:
 
 def _text(blob: bytes | None) -> str | None:
     return None if blob is None else zlib.decompress(blob).decode("utf-8", "surrogatepass")
-
-
-def _now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import hmac
 import json
@@ -17,7 +16,7 @@ from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import disk_errors, opened, read_bytes
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, JudgedCase, Label, decision_of, source_of
-from hive_agents.store import connected, transaction
+from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class DecisionLog:
         goal_type = goal_type_of(goal_type)
         value = judgment.model_dump(mode="json", exclude={"decision_id"}) | {"options": list(options)}
         entry = {
-            "at": now(),
+            "at": audit.now(),
             "tenant": tenant,
             "goal_type": goal_type,
             "goal_id": goal_id,
@@ -108,7 +107,7 @@ class DecisionLog:
                 )
             connection.execute(
                 "INSERT INTO human_labels (decision, action, by, at, blind, comment) VALUES (?, ?, ?, ?, ?, ?)",
-                (decision_id, action, by, now(), int(blind), comment),
+                (decision_id, action, by, audit.now(), int(blind), comment),
             )
 
     def outcome(self, decision_id: int, outcome: str) -> None:
@@ -209,10 +208,6 @@ class DecisionLog:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(secrets.token_bytes(32))
         return read_bytes(path)
-
-
-def now() -> str:
-    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
 
 
 def unknown_decision(decision_id: int) -> HiveError:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hive_agents.goals import goal_type_of
-from hive_agents.judging.decision_log import now
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
 
@@ -80,7 +79,7 @@ def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
             before, alarmed_at = row if row is not None else (1.0, None)
             value = e_value([not agrees], start=before)
             new = alarmed_at is None and value >= ALARM
-            alarmed_at = now() if new else alarmed_at
+            alarmed_at = audit.now() if new else alarmed_at
             connection.execute(
                 "INSERT INTO drift (goal_type, e_value, alarmed_at) VALUES (?, ?, ?)"
                 " ON CONFLICT (goal_type) DO UPDATE SET e_value = excluded.e_value, alarmed_at = excluded.alarmed_at",

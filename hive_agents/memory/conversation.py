@@ -199,9 +199,10 @@ class ConversationStore:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         path = self.workspace.database
         with self._lock, connected(path) as connection:
-            if self._cached_from != file_identity(path):
+            file = file_identity(path)
+            if self._cached_from != file:
                 self._cache.clear()
-                self._cached_from = file_identity(path)
+                self._cached_from = file
             yield connection
 
     def _fresh(self, connection: sqlite3.Connection, conversation_id: str) -> Timeline:

@@ -17,11 +17,12 @@ from hive_agents.copilot import (
     rows_of,
 )
 from hive_agents.errors import HiveError
-from hive_agents.receipts.statement import Check, Receipt, compared, sha256
+from hive_agents.receipts.statement import Check, Receipt, compared
 from hive_agents.retrieval import RetrievalConfig, ScopedIndex, StaleIndex, versions
 from hive_agents.runs import RunStore
 from hive_agents.runtime import Chat
 from hive_agents.store import audit
+from hive_agents.text import sha256
 
 
 def receipt_of(chat: Chat, run_id: str) -> Receipt:

@@ -7,9 +7,10 @@ from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import FILE, GoldenSet, evaluate_interleaved, load_golden
-from hive_agents.receipts.statement import Check, Receipt, compared, sha256
+from hive_agents.receipts.statement import Check, Receipt, compared
 from hive_agents.retrieval import SearchEngine, Version, versions
 from hive_agents.store import audit
+from hive_agents.text import sha256
 from hive_agents.verification import changed_since, distinct, log_verdict
 from hive_agents.workspace import Workspace
 

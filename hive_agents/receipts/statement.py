@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -104,12 +103,3 @@ def compared(receipt: Receipt, again: Receipt) -> Iterator[Check]:
     for name in sorted({*receipt.facts, *again.facts}):
         same = receipt.facts.get(name) == again.facts.get(name)
         yield Check.of(f"record: {name}", same, "the records say something else")
-
-
-def sha256(text: str) -> str:
-    """Return the SHA-256 of a text's UTF-8, in hex.
-
-    >>> sha256("")[:8]
-    'e3b0c442'
-    """
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

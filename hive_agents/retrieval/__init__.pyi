@@ -95,7 +95,6 @@ from .keyword_batch import (
 )
 from .lanes import (
     ChunkRow as ChunkRow,
-    Mask as Mask,
 )
 from .presentation import (
     present as present,
@@ -124,4 +123,7 @@ from .stages import (
     finish as finish,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
+)
+from .vectors import (
+    Mask as Mask,
 )

@@ -14,8 +14,9 @@ import numpy as np
 
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engine import SearchEngine
-from hive_agents.retrieval.lanes import Lane, LaneIndex, Mask
+from hive_agents.retrieval.lanes import Lane, LaneIndex
 from hive_agents.retrieval.stages import Search, admitted, bm25_params, fuse, require_words
+from hive_agents.retrieval.vectors import Mask
 
 Branch = Literal["filter_first", "rank_then_filter"]
 

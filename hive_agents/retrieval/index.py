@@ -25,10 +25,10 @@ from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.generation import State, find_generation, index_hash
 from hive_agents.retrieval.keyword_batch import KeywordBatch
-from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, Mask
+from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane
 from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
-from hive_agents.retrieval.vectors import VectorIndex, open_vectors, vectors_path
+from hive_agents.retrieval.vectors import Mask, VectorIndex, open_vectors, vectors_path
 from hive_agents.store import connect, database_errors, file_identity
 from hive_agents.workspace import Workspace
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.filters import Condition
+from hive_agents.retrieval.vectors import Mask
 
 ChunkNumbers = NDArray[np.intp]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Self
 
-from pydantic import Field
-
-from hive_agents.files import Format
+from hive_agents.files import Amount, Count, Format
 
 if TYPE_CHECKING:
     from hive_agents.settings import Runs
-
-Count = Annotated[int, Field(ge=0)]
-Amount = Annotated[float, Field(ge=0)]
 
 
 class Limits(Format):

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from hive_agents.access import Principal, Standing
 from hive_agents.agents import AgentSession, AgentSpec, Effects, ToolRegistry, results
 from hive_agents.agents.guards import Budget
 from hive_agents.errors import HiveError
+from hive_agents.events import EventLog
 from hive_agents.goals import Goal, load_goal
 from hive_agents.llm import Chain, Line, Role, Script, model_names, open_chain, require_prices
 from hive_agents.runs import AGENT_GRAPH, Lease, Limits, RunRow, RunStore, new_run_id, say
@@ -195,15 +197,15 @@ class AgentRun(Run):
             self.models,
             effects,
             court,
-            bus.publish,
+            partial(EventLog(self.workspace).tell, bus),
             value.principal,
             self.on_text,
             patience=self.workspace.settings.runs.patience_seconds if self.hosted else 0.0,
         )
 
     def compile(self, saver: BaseCheckpointSaver[str] | None) -> Any:
-        # No entry point: a graph for each agent is made of its spec.
-        return import_module(f"graphs.{self.GRAPH}").build(self.agent).compile(checkpointer=saver)
+        # No entry point: a graph for each shape of an agent is made of its spec.
+        return import_module(f"graphs.{self.GRAPH}").compiled(self.agent).copy({"checkpointer": saver})
 
     def begin(self, context: AgentSession) -> dict[str, Any]:
         for key, value in self.row.value["input"].items():

@@ -6,23 +6,25 @@ checkpoint, and what it leads to is refused by the ledger.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import Damaged, HiveError
 from hive_agents.files import unlinked
 from hive_agents.runs import Lease
-from hive_agents.store import BUSY_SECONDS, database_errors
+from hive_agents.store import BUSY_SECONDS, briefly, connected, database_errors
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
     from langgraph.checkpoint.sqlite import SqliteSaver
-    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 
 @contextmanager
@@ -32,43 +34,86 @@ def checkpointer(workspace: Workspace) -> Iterator[SqliteSaver]:
 
     path = unlinked(workspace.state / "checkpoints.db")
     with _set_aside_if_damaged(path):
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
+        connection = _opened(path)
         try:
-            path.chmod(0o600)
-            saver = SqliteSaver(connection, serde=_serializer())
-            saver.setup()
-            yield saver
+            yield SqliteSaver(connection, serde=_serializer())
         finally:
             connection.close()
 
 
 @asynccontextmanager
-async def async_checkpointer(workspace: Workspace, lease: Lease | None = None) -> AsyncIterator[AsyncSqliteSaver]:
+async def async_checkpointer(
+    workspace: Workspace, lease: Lease | None = None
+) -> AsyncIterator[BaseCheckpointSaver[str]]:
     """The same for a worker on a thread.
 
     With a lease its writes raise LeaseLost (HIVE-425) as soon as another worker has it.
     """
-    import aiosqlite
-    from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
-
-    class Fenced(AsyncSqliteSaver):
-        async def aput(self, *what: Any, **named: Any) -> Any:
-            _require(lease)
-            return await super().aput(*what, **named)
-
-        async def aput_writes(self, *what: Any, **named: Any) -> None:
-            _require(lease)
-            await super().aput_writes(*what, **named)
-
     path = unlinked(workspace.state / "checkpoints.db")
     with _set_aside_if_damaged(path):
-        async with aiosqlite.connect(path, timeout=BUSY_SECONDS) as connection:
+        yield _fenced()(path, lease)
+
+
+@cache
+def _fenced() -> Callable[[Path, Lease | None], BaseCheckpointSaver[str]]:
+    """Return the class, which is made when it is first needed: LangGraph takes long to import."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    class Fenced(SqliteSaver):
+        """LangGraph's saver for code that awaits: each operation takes the thread's connection for as long as it lasts.
+
+        LangGraph's own opens a connection and a thread for each run, and hands that one three jobs a write.
+        """
+
+        def __init__(self, path: Path, lease: Lease | None) -> None:
+            super().__init__(None, serde=_serializer())  # type: ignore[arg-type]
+            self._path, self._lease, self._turn = path, lease, asyncio.Lock()
+
+        async def aget_tuple(self, config: Any) -> Any:
+            return await self._do(partial(self.get_tuple, config))
+
+        async def alist(self, *what: Any, **named: Any) -> AsyncIterator[Any]:
+            for found in await self._do(lambda: [*self.list(*what, **named)]):
+                yield found
+
+        async def aput(self, *what: Any, **named: Any) -> Any:
+            return await self._do(partial(self.put, *what, **named), writes=True)
+
+        async def aput_writes(self, *what: Any, **named: Any) -> None:
+            await self._do(partial(self.put_writes, *what, **named), writes=True)
+
+        async def adelete_thread(self, thread_id: str) -> None:
+            await self._do(partial(self.delete_thread, thread_id), writes=True)
+
+        async def _do(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
+            def at_once() -> Any:
+                if writes and self._lease is not None:
+                    self._lease.check()
+                with connected(self._path, opened=_opened) as self.conn:
+                    self.is_setup = True
+                    return work()
+
+            async with self._turn:
+                return await briefly(at_once)
+
+    return Fenced
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Return a connection to a file of checkpoints that is ready to be used."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    with database_errors(path):
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
+        try:
             path.chmod(0o600)
             # As in hive.db: a killed process loses nothing, and a step needs no wait for the disk.
-            await connection.execute("PRAGMA synchronous = NORMAL")
-            saver = Fenced(connection, serde=_serializer())
-            await saver.setup()
-            yield saver
+            connection.execute("PRAGMA synchronous = NORMAL")
+            SqliteSaver(connection).setup()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
 
 @contextmanager
@@ -97,8 +142,3 @@ def _serializer() -> JsonPlusSerializer:
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
     return JsonPlusSerializer(pickle_fallback=False, allowed_json_modules=None, allowed_msgpack_modules=None)
-
-
-def _require(lease: Lease | None) -> None:
-    if lease is not None:
-        lease.check()

@@ -23,7 +23,7 @@ from hive_agents.events import Event, EventBus, EventLog, EventType, Source, der
 from hive_agents.llm import tracing, waited
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
 from hive_agents.runtime.checkpoints import async_checkpointer
-from hive_agents.store import audit
+from hive_agents.store import audit, briefly
 from hive_agents.telemetry import span
 from hive_agents.text import encodable
 from hive_agents.workspace import Workspace
@@ -370,7 +370,7 @@ class Attempt:
             if not await self._begun(again=bool(now.values)):
                 return None
             while True:
-                answer, pending = await asyncio.to_thread(self._answer, now)
+                answer, pending = await asyncio.to_thread(self._answer, now) if now.interrupts else (None, [])
                 if now.values and (not now.tasks or (now.interrupts and answer is None)):
                     return dict(now.values), pending
                 # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
@@ -472,7 +472,8 @@ class Attempt:
             done = self._store.update(row.run_id, status, **how, lease=self._lease, told=event)
             self._run.row = self._store.get(row.run_id)
 
-        await asyncio.to_thread(write)
+        # What a failed run asked is withdrawn with it, which may take a while.
+        await (asyncio.to_thread(write) if status == "failed" else briefly(write))
         if done and event is not None and self._bus is not None:
             with suppress(HiveError):  # it is in the log
                 await self._bus.announce(event)

@@ -3,6 +3,7 @@ from . import (
 )
 from .database import (
     BUSY_SECONDS as BUSY_SECONDS,
+    briefly as briefly,
     connect as connect,
     connected as connected,
     database_errors as database_errors,

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
 
-from hive_agents.errors import HiveError, NewerRelease
+from hive_agents.errors import Busy, HiveError, NewerRelease
 from hive_agents.files import locked, unlinked
 from hive_agents.store.schema import MIGRATIONS
 
 BUSY_SECONDS = 10.0
+T = TypeVar("T")
 KEPT = 4
 """Connections that a thread keeps open in between, each to another file: those used last."""
 
@@ -63,55 +67,98 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("COMMIT")
 
 
-@contextmanager
-def connected(path: Path, *, rows: bool = False) -> Iterator[sqlite3.Connection]:
-    """Yield this thread's connection, for short work.
+class connected:
+    """A `with` block that has this thread's connection, for short work.
 
-    It is kept open in between, and opened anew where the file was replaced.
+    It is kept open in between, and `opened`, by default by `connect`, anew where the file was replaced.
 
     With `rows`, selected rows are `sqlite3.Row`. A use inside another one gets a connection of its own.
 
     Raises: as `connect`; SQLite's errors in the body become diagnostics, too.
     """
-    kept = _kept()
-    found = kept.pop(str(path), None)
-    if found is not None and found.file != file_identity(path):
-        _close(found)
-        found = None
-    if found is None:
-        connection = connect(path)
-        found = _Kept(connection, file_identity(path))
-    found.connection.row_factory = sqlite3.Row if rows else None
-    try:
-        with database_errors(path):
-            yield found.connection
-    except BaseException:
-        found.connection.close()
-        raise
-    if str(path) in kept or found.connection.in_transaction:  # an inner use has its own; a transaction was left open
-        found.connection.close()
-    else:
-        kept[str(path)] = found
-        if len(kept) > KEPT:
-            _close(kept.pop(next(iter(kept))))
+
+    # No generator: a run enters hundreds of these.
+    __slots__ = ("_kept", "_opened", "_path", "_rows")
+
+    def __init__(
+        self, path: Path, *, rows: bool = False, opened: Callable[[Path], sqlite3.Connection] | None = None
+    ) -> None:
+        self._path, self._rows, self._opened = path, rows, opened
+
+    def __enter__(self) -> sqlite3.Connection:
+        path = self._path
+        found, file = _local.kept.pop(str(path), None), file_identity(path)
+        if found is not None and found.file != file:
+            _close(found)
+            found = None
+        if found is None:
+            connection = (self._opened or connect)(path)
+            found = _Kept(connection, file or file_identity(path))
+        self._kept = found
+        connection = found.connection
+        if found.waits is _local.at_once:
+            found.waits = not found.waits
+            connection.execute(f"PRAGMA busy_timeout = {int(found.waits * BUSY_SECONDS * 1_000)}")
+        connection.row_factory = sqlite3.Row if self._rows else None
+        return connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        key, connection, kept = str(self._path), self._kept.connection, _local.kept
+        if error is not None:
+            connection.close()
+            if isinstance(error, sqlite3.Error):
+                raise _explained(error, self._path) from error
+        elif key in kept or connection.in_transaction:  # an inner use has its own; a transaction was left open
+            connection.close()
+        else:
+            kept[key] = self._kept
+            if len(kept) > KEPT:
+                _close(kept.pop(next(iter(kept))))
 
 
 def disconnect(path: Path) -> None:
     """Close the connection that this thread keeps open; the next use opens it again."""
-    found = _kept().pop(str(path), None)
+    found = _local.kept.pop(str(path), None)
     if found is not None:
         _close(found)
 
 
-@dataclass(frozen=True)
+async def briefly(work: Callable[[], T]) -> T:
+    """Return what short work on databases gives, without letting the event loop wait for another writer.
+
+    It is done here, and once more in a thread where somebody else is writing at that moment. So it has to begin with
+    the transaction that may fail. A thread for each would cost more than the work, and writers in many threads wait
+    for each other.
+
+    Raises: HIVE-402 after as long a wait as ever, and what the work raises.
+    """
+    try:
+        _local.at_once = True
+        try:
+            return work()
+        finally:
+            _local.at_once = False
+    except Busy:
+        return await asyncio.to_thread(work)
+
+
+@dataclass
 class _Kept:
+    """`waits` says whether the connection waits for other writers."""
+
     connection: sqlite3.Connection
     file: tuple[int, int, int] | None
+    waits: bool = True
 
 
-def _kept() -> dict[str, _Kept]:
-    kept: dict[str, _Kept] = _local.__dict__.setdefault("kept", {})
-    return kept
+class _Local(threading.local):
+    """What a thread keeps; `at_once` while it may not wait for other writers."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, _Kept] = {}
+        self.at_once = False
 
 
 def _close(kept: _Kept) -> None:
@@ -121,7 +168,7 @@ def _close(kept: _Kept) -> None:
         kept.connection.close()
 
 
-_local = threading.local()
+_local = _Local()
 _inherited: list[_Kept] = []
 
 
@@ -131,19 +178,31 @@ def file_identity(path: Path) -> tuple[int, int, int] | None:
     A restored or rebuilt database is another file under the same name, and a process can't use its parent's connection.
     """
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_dev, status.st_ino, os.getpid()
 
 
-@contextmanager
-def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Commit the body as a whole or not at all; wait for other writers, then raise HIVE-402."""
-    connection.execute("BEGIN IMMEDIATE")
-    with _rolled_back(connection):
-        yield
-        connection.execute("COMMIT")
+class transaction:
+    """A `with` block that is committed as a whole or not at all; it waits for other writers, then raises HIVE-402."""
+
+    __slots__ = ("_connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            with _rolled_back(self._connection):
+                self._connection.execute("COMMIT")
+        elif self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
 
 @contextmanager

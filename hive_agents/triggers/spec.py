@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +14,7 @@ from pydantic import AfterValidator, Field, RootModel, model_validator
 from hive_agents.access import is_name
 from hive_agents.files import AnyCase, FileFormat, Name
 from hive_agents.runs import Limits
+from hive_agents.text import sha256
 from hive_agents.triggers.payload import parse_path
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Trigger(FileFormat):
     def digest(self) -> str:
         """SHA-256 of what the file says; its white space doesn't matter."""
         text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return sha256(text)
 
     def to_json(self) -> dict[str, Any]:
         """As in `triggers/<id>.json`."""

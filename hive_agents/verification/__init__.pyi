@@ -2,6 +2,7 @@ from .acceptance import (
     require_acceptable as require_acceptable,
 )
 from .anybody import (
+    CheapLabels as CheapLabels,
     RankingsFinding as RankingsFinding,
     gate_rankings as gate_rankings,
     home_of as home_of,

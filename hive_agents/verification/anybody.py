@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.evaluation import Found, GoldenSet, evaluate_found
+from hive_agents.evaluation import Found, GoldenSet, PoweredDifference, evaluate_found, powered_difference
 from hive_agents.settings import Gate
 from hive_agents.store import audit
+from hive_agents.text import sha256
 from hive_agents.verification.decision import GateFinding, decide, watch_warning
 from hive_agents.verification.ledger import MAX_USES, distinct, spend, was_held_out
 from hive_agents.workspace import Workspace
@@ -22,6 +22,21 @@ UNEVEN = 0.05
 
 Side = tuple[str, Sequence[Found]]
 """(name, what was found for each query of the labels, in their order)."""
+
+
+@dataclass(frozen=True)
+class CheapLabels:
+    """Labels by a model or by clicks, and what the two searches returned for each of their queries."""
+
+    labels: GoldenSet
+    before: Sequence[Found]
+    after: Sequence[Found]
+
+    def differences(self) -> dict[str, float]:
+        """Return after - before by query id, in nUDCG by these labels."""
+        old, new = (evaluate_found("", self.labels, found).scores() for found in (self.before, self.after))
+        ids = [query.id for query in self.labels]
+        return dict(zip(ids, (b - a for a, b in zip(old, new, strict=True)), strict=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +78,17 @@ def gate_rankings(
     ledger: audit.Place,
     accept_tags: Collection[str] = (),
     budgets: Mapping[str, float] | None = None,
+    cheap: CheapLabels | None = None,
+    known: Collection[str] = (),
 ) -> RankingsFinding:
     """Decide whether `after` may take the place of `before`; `labels` holds the queries to measure, and only them.
 
     With `held_out`, or where the ledger knows most of these queries as a holdout, the comparison is a use of it, and is
     recorded before anything is measured. The same comparison again is the same use; rankings that are alike are none.
-    Raises: HIVE-107 (exit code 2) where one of the two has none of the queries, HIVE-101 for a damaged ledger.
+    With `cheap` the proof rests on those labels, too; other cheap labels are another use. Their queries of the ids
+    `known`, which somebody may have tuned to, count only where `labels` has them.
+    Raises: HIVE-107 (exit code 2) where one of the two has none of the queries, or `cheap` lacks some of them;
+    HIVE-105 where it has nothing beside them; HIVE-101 for a damaged ledger.
     """
     for name, found in (before, after):
         _require_answers(name, found, labels)
@@ -77,20 +97,27 @@ def gate_rankings(
     old, new = (
         [one for query, one in zip(labels, found, strict=True) if query.id in kept] for _, found in (before, after)
     )
+    shifts = _cheap_shifts(cheap, measured, {*known, *(query.id for query in labels)}) if cheap else None
     held_out = held_out or was_held_out(ledger, measured)
     alike = all(a.documents[: labels.k] == b.documents[: labels.k] for a, b in zip(old, new, strict=True))
     use = None
     if held_out and not alike:
-        use = spend(ledger, measured, "gate", _identity(old, new, measured), alpha=gate.alpha)
+        use = spend(ledger, measured, "gate", _identity(old, new, measured, cheap), alpha=gate.alpha)
+    candidate, active = evaluate_found(after[0], measured, new), evaluate_found(before[0], measured, old)
+    powered: PoweredDifference | None = None
+    if shifts is not None:
+        differences = [b - a for a, b in zip(active.scores(), candidate.scores(), strict=True)]
+        powered = powered_difference(differences, *shifts)
     finding = decide(
-        evaluate_found(after[0], measured, new),
-        evaluate_found(before[0], measured, old),
+        candidate,
+        active,
         gate,
         split="holdout" if held_out else None,
         use=use,
         fault=_fault(ledger) if held_out else "",
         accept_tags=accept_tags,
         budgets=budgets,
+        powered=powered,
     )
     warnings += [watch_warning(change, measured) for change in finding.watch]
     warnings += [*_silences(before, after, labels), *_holes(finding, gate, measured)]
@@ -139,12 +166,28 @@ def _silences(before: Side, after: Side, labels: GoldenSet) -> Iterator[Diagnost
         yield Diagnostic("HIVE-107", message, labels.file, "$", fix, severity="warning")
 
 
-def _identity(old: Sequence[Found], new: Sequence[Found], measured: GoldenSet) -> str:
-    """What makes a comparison the same one: its rankings, its labels and their depth."""
+def _cheap_shifts(cheap: CheapLabels, measured: GoldenSet, known: Collection[str]) -> tuple[list[float], list[float]]:
+    """Return the differences by cheap labels of the measured queries, and of the queries that nobody else labelled."""
+    found = cheap.differences()
+    lacking = [query.id for query in measured if query.id not in found]
+    if lacking:
+        message = f"the cheap labels lack {len(lacking)} of the {len(measured)} measured queries, such as {lacking[0]}"
+        fix = "label these queries cheaply, too: only so it shows how often cheap labels are right"
+        raise HiveError.of("HIVE-107", message, file=cheap.labels.file, path="$", fix=fix, exit_code=2)
+    others = [shift for query_id, shift in found.items() if query_id not in known]
+    if len(measured) < 2 or len(others) < 2:
+        message = "two queries with people's labels, and two that have cheap labels alone, are needed at least"
+        raise HiveError.of("HIVE-105", message, file=cheap.labels.file, path="$", fix="label more", exit_code=2)
+    return [found[query.id] for query in measured], others
+
+
+def _identity(old: Sequence[Found], new: Sequence[Found], measured: GoldenSet, cheap: CheapLabels | None) -> str:
+    """What makes a comparison the same one: its rankings, its labels, cheap ones too, and their depth."""
     ids = [query.id for query in measured]
-    lists = [[list(one.documents[: measured.k]) for one in found] for found in (old, new)]
-    text = json.dumps([measured.hash, measured.k, ids, lists])
-    return "gate-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    sides = (old, new) if cheap is None else (old, new, cheap.before, cheap.after)
+    lists = [[list(one.documents[: measured.k]) for one in found] for found in sides]
+    text = json.dumps([measured.hash, measured.k, ids, lists, *([cheap.labels.hash] if cheap else [])])
+    return "gate-" + sha256(text)[:24]
 
 
 def _holes(finding: GateFinding, gate: Gate, measured: GoldenSet) -> list[Diagnostic]:

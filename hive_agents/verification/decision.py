@@ -15,6 +15,7 @@ from hive_agents.evaluation import (
     Evaluation,
     GoldenSet,
     PairedDifference,
+    PoweredDifference,
     is_measurable,
     needed_queries,
     paired_difference,
@@ -41,9 +42,9 @@ class GateFinding:
     """A decision and the figures it rests on; `active` is what served before.
 
     `split` names the part of the labels that was measured, None for all of them. `use` is None where no holdout was
-    used up; `difference` is None where there was nothing to compare with. Of the tags that fall, `lost_tags` block,
-    `accepted_tags` would and a person accepted it, and `watch` has those whose few queries don't show a loss: they
-    stop nobody. Each has the worst first.
+    used up; `difference` is None where there was nothing to compare with, `powered` where no cheap labels were given.
+    Of the tags that fall, `lost_tags` block, `accepted_tags` would and a person accepted it, and `watch` has those
+    whose few queries don't show a loss: they stop nobody. Each has the worst first.
     """
 
     decision: GateDecision
@@ -57,11 +58,14 @@ class GateFinding:
     lost_tags: tuple[TagChange, ...] = ()
     watch: tuple[TagChange, ...] = ()
     accepted_tags: tuple[TagChange, ...] = ()
+    powered: PoweredDifference | None = None
 
     @property
     def needed_queries(self) -> int | None:
         """About how many more queries would show the gain; None where it is shown, or where there is none."""
-        return needed_queries(self.difference, self.alpha) if self.difference else None
+        if self.difference is None or (self.powered is not None and self.powered.p_value <= self.alpha):
+            return None
+        return needed_queries(self.difference, self.alpha)
 
     @property
     def measurable(self) -> bool:
@@ -82,6 +86,7 @@ class GateFinding:
             "accepted_tags": [change.to_json() for change in self.accepted_tags],
             "needed_queries": self.needed_queries,
             "measurable": self.measurable,
+            **({"powered": self.powered.to_json()} if self.powered else {}),
         }
 
 
@@ -96,11 +101,12 @@ def decide(
     untrusted: GoldenSet | None = None,
     accept_tags: Collection[str] = (),
     budgets: Mapping[str, float] | None = None,
+    powered: PoweredDifference | None = None,
 ) -> GateFinding:
     """Decide about `new`, where `old` serves now, by the thresholds `gate`; the level is the use's, where there is one.
 
     `accept_tags` names tags whose shown loss a person accepts, `budgets` the share of its mean that a metric may lose;
-    the others are as in `doubt_of`.
+    the others are as in `doubt_of`. What blocks is measured by people's labels alone.
     """
     alpha = use.alpha if use else gate.alpha
     if old is None:
@@ -114,7 +120,7 @@ def decide(
     decision: GateDecision
     if blocked := [*regressions(new, old, gate, lost), *overdrawn(new, old, budgets or {})]:
         decision, reasons = "blocked", blocked
-    elif doubt := doubt_of(use, fault, difference, alpha, untrusted):
+    elif doubt := doubt_of(use, fault, difference, alpha, untrusted, powered):
         decision, reasons = "inconclusive", [doubt]
     else:
         decision, reasons = "passed", []
@@ -130,19 +136,31 @@ def decide(
         lost_tags=lost,
         watch=tuple(change for change in falling if not change.blocks),
         accepted_tags=tuple(change for change in falling if change.blocks and change.tag in accept_tags),
+        powered=powered,
     )
 
 
 def doubt_of(
-    use: HoldoutUse | None, fault: str, difference: PairedDifference, alpha: float, untrusted: GoldenSet | None = None
+    use: HoldoutUse | None,
+    fault: str,
+    difference: PairedDifference,
+    alpha: float,
+    untrusted: GoldenSet | None = None,
+    powered: PoweredDifference | None = None,
 ) -> Reason | None:
-    """Why a gain is not believed, None where it is proved; `fault` is the audit log's, `untrusted` the golden set."""
+    """Why a gain is not believed, None where it is proved; `fault` is the audit log's, `untrusted` the golden set.
+
+    With `powered`, which has cheap labels beside those of people, its test decides instead of theirs alone.
+    """
     if use and use.exhausted:
         message = f"this holdout was used {MAX_USES} times; it can't prove anything any more: write new queries"
         return Reason("HIVE-308", message)
     if fault:
         return Reason("HIVE-413", f"{fault}: how often this was measured before can't be known")
-    if difference.p_value > alpha:
+    if powered is not None and powered.p_value > alpha:
+        told = f"nUDCG {powered.difference:+.3f}, p = {powered.p_value:.3f}, more than {alpha:.3f}"
+        return Reason("HIVE-306", f"{told}, with {powered.n_cheap} cheap labels that count {powered.weight:.2f}")
+    if powered is None and difference.p_value > alpha:
         return Reason("HIVE-306", inconclusive_reason(difference, alpha))
     return Reason("HIVE-306", change_warning(untrusted).message) if untrusted else None
 

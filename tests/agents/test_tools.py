@@ -292,3 +292,30 @@ async def test_half_a_credential_is_not_told_either(context: ToolContext, monkey
     found = await registry(login, credentials={"token": "env:TOKEN"}).call("login", {}, context)
     assert found.is_error
     assert "hunt" not in found.content
+
+
+def test_two_registries_describe_a_method_once_and_call_it_on_their_own_object(context: ToolContext) -> None:
+    class Desk:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def greet(self, whom: str) -> str:
+            """Say good morning."""
+            return f"{self.name}: good morning, {whom}"
+
+    made = [ToolRegistry().register(Desk(name).greet, policy="allow") for name in ("one", "two")]
+    assert made[0].parameters == made[1].parameters == {
+        "properties": {"whom": {"type": "string"}}, "required": ["whom"], "type": "object"
+    }  # fmt: skip
+    assert [tool("Dana") for tool in made] == ["one: good morning, Dana", "two: good morning, Dana"]
+
+
+def test_a_description_kept_for_a_function_says_again_what_is_missing() -> None:
+    def pay(key: Secret) -> str:
+        return "paid"
+
+    for _ in range(2):
+        with pytest.raises(HiveError, match="annotated Secret"):
+            ToolRegistry().register(pay)
+    made = ToolRegistry().register(pay, credentials={"key": "credential:bank"})
+    assert made.parameters["properties"] == {}

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,16 +16,26 @@ from hive_agents import Workspace
 from hive_agents.agents import ToolContext, Tools
 from hive_agents.agents.addresses import destination, is_public
 from hive_agents.agents.bundled import NAMES, ONLY_SUB_AGENTS, bundled_tools
-from hive_agents.agents.web_tools import MAX_BYTES, page_text
+from hive_agents.agents.web_tools import MAX_BYTES, Web, page_text
 from hive_agents.errors import HiveError
 
 PAGE = "<html><head><title>Bees</title><style>p {}</style></head><body><p>Honey &amp; <b>wax</b></p></body></html>"
 
 
+INSIDE = {
+    "inside": "http://169.254.169.254/latest",
+    "loopback": "http://localhost/",
+    "figures": "//2130706433/",
+    "mapped": "http://[::ffff:10.0.0.1]/",
+    "named": "http://inside.example/",
+}
+"""Where pages send a reader who follows them."""
+
+
 class Pages(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         name = self.path.strip("/").partition("?")[0]
-        moved = {"moved": "/page", "inside": "http://169.254.169.254/latest", "round": "/round", "file": "file:///etc"}
+        moved = {"moved": "/page", "round": "/round", "file": "file:///etc", **INSIDE}
         if name in moved:
             self.answer(302, location=moved[name])
         elif name == "page":
@@ -98,7 +109,7 @@ async def test_a_page_is_read_as_text(context: ToolContext, host: str) -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("inside", "private address"),
+        *((path, "private address") for path in INSIDE),
         ("file", "no http or https"),
         ("round", "moved more than 5 times"),
         ("image", "image/png, no text"),
@@ -106,7 +117,12 @@ async def test_a_page_is_read_as_text(context: ToolContext, host: str) -> None:
         ("gone", "404"),
     ],
 )
-async def test_what_should_not_be_read_is_not(context: ToolContext, host: str, path: str, why: str) -> None:
+async def test_what_should_not_be_read_is_not(
+    context: ToolContext, host: str, path: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = socket.getaddrinfo
+    names = {"inside.example": "127.0.0.1"}
+    monkeypatch.setattr(socket, "getaddrinfo", lambda name, *rest, **more: asked(names.get(name, name), *rest, **more))
     content, is_error = await scraped(context, f"http://{host}/{path}", host)
     assert is_error
     assert why in content
@@ -201,6 +217,39 @@ async def test_search_needs_a_provider(context: ToolContext) -> None:
     assert found.content == (
         '{"query": "bees", "results": [{"title": "bees", "url": "https://example.org", "snippet": "5"}]}'
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "goes"),
+    [
+        ("GET", "http://93.184.216.34/style.css", True),
+        ("POST", "http://93.184.216.34/", False),
+        ("GET", "http://93.184.216.35/", False),
+        ("GET", "http://127.0.0.1/", False),
+        ("GET", "http://169.254.169.254/latest", False),
+        ("GET", "http://[::1]/", False),
+        ("GET", "http://2130706433/", False),
+        ("GET", "file:///etc/passwd", False),
+        ("GET", "http://93.184.216.34:8080/", False),
+        ("GET", "http://nothing.invalid/", False),
+    ],
+)
+async def test_a_page_in_the_browser_reads_from_its_own_host_alone(method: str, url: str, goes: bool) -> None:
+    """Whatever its scripts ask for; `Route` is what the browser hands over for each request."""
+    said: list[str] = []
+
+    class Route:
+        request = SimpleNamespace(url=url, method=method)
+
+        async def continue_(self) -> None:
+            said.append("goes")
+
+        async def abort(self) -> None:
+            said.append("stops")
+
+    place = await destination("http://93.184.216.34/")
+    await Web(frozenset(), None)._let_through(Route(), place)
+    assert said == (["goes"] if goes else ["stops"])
 
 
 async def test_the_browser_says_how_to_get_it(context: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,14 @@ def test_a_run_is_paused_resumed_stopped_and_deleted(place: Workspace) -> None:
     assert command(place, "runs", "--json").json == {"runs": []}
 
 
+def test_the_list_names_the_agent_of_each_run(place: Workspace) -> None:
+    queued(place)
+    RunStore(place).insert("worker", {})
+    rows = command(place, "runs", "list", "--json").json["runs"]
+    assert [set(row) for row in rows] == [FIELDS | {"agent"}] * 2
+    assert [(row["graph"], row["agent"]) for row in rows] == [("worker", None), ("event_loop", "digest")]
+
+
 @pytest.mark.parametrize(
     ("verb", "told"),
     [

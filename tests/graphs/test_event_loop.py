@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import Sequence
@@ -10,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from graphs.event_loop import build
+from graphs.event_loop import build, compiled
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
-from hive_agents.llm import Message, Tool
+from hive_agents.llm import Chain, Message, Tool
 from hive_agents.memory import ConversationStore
 from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import GOAL, edge, node, write_json
@@ -58,6 +59,38 @@ def test_the_graph_reads_like_the_diagram() -> None:
     for part in ("a\\3aenter", "a\\3athink", "a\\3aact", "a\\3ajudge", "GOAL", "PERSON"):
         assert part in drawn
     assert "helper" not in drawn
+
+
+def test_agents_of_one_shape_share_a_compiled_graph() -> None:
+    ways = [edge("a", "b")]
+    one, other = agent(node("a"), node("b"), edges=ways), agent(node("a", output_keys=["x"]), node("b"), edges=ways)
+    assert compiled(one) is compiled(other)
+    assert compiled(one) is not compiled(agent(node("a"), node("b"), edges=[*ways, edge("b", "a", on="failure")]))
+
+
+async def test_two_agents_of_one_shape_run_at_once_each_with_its_own_prompts(place: Workspace) -> None:
+    specs = [agent(node("a", system_prompt=f"Do {name}.", output_keys=["x"])) for name in ("this", "that")]
+    models = [said([sets("x", 1)]), said([sets("x", 2)])]
+    runs = [start(place, spec, model) for spec, model in zip(specs, models, strict=True)]
+    results = await asyncio.gather(*(run.work() for run in runs))
+    assert [result["outputs"] for result in results] == [{"x": 1}, {"x": 2}]
+    prompts = [model.prompts[0][0].content for model in models]
+    assert ["Do this." in prompts[0], "Do that." in prompts[1]] == [True, True]
+
+
+async def test_a_run_rests_after_its_present_step_and_goes_on_with_the_next_one(place: Workspace) -> None:
+    def answer(messages: Sequence[Message], tools: Sequence[Tool]) -> Answer:
+        run.drain()
+        return say([sets("x", 1)])
+
+    model = Told(answer)
+    spec = agent(node("a", output_keys=["x"]))
+    run = start(place, spec, model)
+    assert (await run.work())["status"] == "queued"
+    assert not events(place, run, "tool.started"), "the turn's calls are the next step"
+    again = AgentRun.resume(place, run.run_id, tools=ToolRegistry(), models=lambda role: Chain([model]))
+    assert (await again.work())["outputs"] == {"x": 1}
+    assert len(model.prompts) == 1
 
 
 @pytest.mark.parametrize(("value", "way"), [(1, ["a", "b"]), (0, ["a", "c"])])

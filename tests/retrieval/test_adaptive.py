@@ -15,8 +15,8 @@ from hive_agents.retrieval import RetrievalConfig, SearchEngine, build_index, lo
 from hive_agents.retrieval.adaptive import adaptive
 from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.index import SqliteIndex
-from hive_agents.retrieval.lanes import Mask
 from hive_agents.retrieval.stages import Search
+from hive_agents.retrieval.vectors import Mask
 from tests.conftest import config_json, make_workspace
 
 WORDS = "assay balance beaker buffer column dilute filter flask heater lamp mixer pump rotor sample valve".split()

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from hive_agents.retrieval.bm25 import BM25, BM25Params
 from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths
@@ -113,6 +113,7 @@ def exact(collection):
 
 @settings(max_examples=50, deadline=None)
 @given(DOCUMENTS, QUERY, PARAMS, st.integers(0, 70))
+@example([([], ["w0"]), (["w1"], [])], ["w0"], BM25Params(title_boost=1e-60), 5)
 def test_top_is_that_of_a_brute_force(documents, query, params, k):
     assert_is_top(BM25(Memory(documents), params).top(query, k), brute_force(documents, query, params), k)
 

@@ -202,6 +202,15 @@ def test_the_chunks_of_a_document_are_counted_in_the_order_of_the_reranker_and_b
     assert (found.returned.tolist(), found.cut) == ([1, 2], Cut("floor", 2))
 
 
+def test_what_is_just_as_relevant_as_the_floor_stays() -> None:
+    fused = Fused(np.arange(3), np.array([0.3, 0.2, 0.1]), (np.arange(1, 4), np.arange(1, 4)))
+    lane = Lane(fused.chunks, fused.scores.astype(np.float32))
+    documents, relevance = np.array([7, 8, 9], np.int64), {0: 0.75, 1: 0.7499}
+    search = Search("q", {"keyword": lane}, fused, documents, np.arange(3, dtype=np.intp), relevance, Cut("none", 3))
+    found = finish(search, parsed(rerank={"enabled": True, "floor": 0.75}))
+    assert found.returned.tolist() == [0, 2], "what no reranker looked at has no relevance to be too little"
+
+
 def test_a_gap_of_just_the_factor_ends_no_list() -> None:
     """More than the factor does."""
     scores = [10.0, 8.0, 6.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -201,8 +202,9 @@ async def test_who_lost_the_lease_writes_no_checkpoint(place: Workspace) -> None
         assert thief.acquire("t", "r1")
         with pytest.raises(LeaseLost):
             await saver.aput_writes(config, [("x", 1)], "after")
-        found = await (await saver.conn.execute("SELECT task_id FROM writes")).fetchall()
-    assert [tuple(row) for row in found] == [("before",)]
+    with sqlite3.connect(place.state / "checkpoints.db") as connection:
+        found = connection.execute("SELECT task_id FROM writes").fetchall()
+    assert found == [("before",)]
 
 
 async def test_a_run_that_cannot_be_read_is_stopped_and_hinders_no_other(place: Workspace) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import stat
 import subprocess
@@ -11,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from hive_agents.errors import HiveError
-from hive_agents.store import connect, connected, database, database_errors, disconnect, file_identity, transaction
+from hive_agents.store import (
+    briefly,
+    connect,
+    connected,
+    database,
+    database_errors,
+    disconnect,
+    file_identity,
+    transaction,
+)
 from hive_agents.store.schema import MIGRATIONS
 
 ROOT = Path(__file__).parents[2]
@@ -153,7 +163,7 @@ OPENER = """
 import sys
 from pathlib import Path
 from hive_agents.store.schema import MIGRATIONS
-from hive_agents.store import connect, connected, database_errors, transaction
+from hive_agents.store import briefly, connect, connected, database_errors, transaction
 print("ready", flush=True)
 sys.stdin.readline()
 connection = connect(Path(sys.argv[1]))
@@ -278,3 +288,33 @@ def test_every_earlier_schema_moves_forward_to_that_of_a_new_database(
     assert moved.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),)
     assert tables(moved) == tables(connection)
     moved.close()
+
+
+async def test_short_work_is_done_by_the_event_loop_and_by_a_thread_where_somebody_else_writes(path: Path) -> None:
+    def work() -> str:
+        with connected(path) as own, transaction(own):
+            own.execute(TERM, (f"term{len(threads)}",))
+        threads.append(threading.current_thread())
+        return "done"
+
+    threads: list[threading.Thread] = []
+    assert await briefly(work) == "done"
+    other = connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.create_task(briefly(work))
+    await asyncio.sleep(0.05)  # the event loop goes on
+    assert len(threads) == 1
+    assert not waiting.done()
+    other.execute("COMMIT")
+    assert await waiting == "done"
+    assert [thread is threading.current_thread() for thread in threads] == [True, False]
+    assert terms(other) == ["term0", "term1"]
+    other.close()
+
+
+async def test_a_connection_that_did_not_wait_for_another_writer_waits_the_next_time(path: Path) -> None:
+    def patience() -> int:
+        with connected(path) as own:
+            return int(own.execute("PRAGMA busy_timeout").fetchone()[0])
+
+    assert [await briefly(patience), patience(), await briefly(patience)] == [0, 10_000, 0]

@@ -103,6 +103,14 @@ def test_a_day_that_a_zone_left_out_runs_when_the_next_one_begins() -> None:
     assert found == [at("2011-12-29 12:30"), at("2011-12-30 10:00"), at("2011-12-30 12:30")]
 
 
+def test_a_time_of_a_day_that_was_left_out_is_not_counted_beside_the_same_one_of_the_next() -> None:
+    """Midnight of the 30th moves to midnight of the 31st, which is there anyway."""
+    spec, after, until = cron("0 0 * * *", "Pacific/Apia"), at("2011-12-29 12:00"), at("2011-12-31")
+    assert ticks(spec, after, until) == [at("2011-12-30 10:00")]
+    counted = ticks_between(spec, after, until, since=SINCE)
+    assert (counted.count, counted.first, counted.last) == (1, at("2011-12-30 10:00"), at("2011-12-30 10:00"))
+
+
 def test_a_long_outage_is_counted_without_walking_through_it() -> None:
     began = time.process_time()
     found = ticks_between(cron("* * * * *", "Europe/Berlin"), at("2025-01-01"), at("2026-01-01"), since=SINCE)

@@ -12,7 +12,7 @@ from hive_agents.evaluation import Found, GoldenSet
 from hive_agents.evaluation.outside import PooledQuery, UnaskedQuery
 from hive_agents.settings import Gate
 from hive_agents.store import audit
-from hive_agents.verification import RankingsFinding, gate_rankings, ledger_beside, run_gate
+from hive_agents.verification import CheapLabels, RankingsFinding, gate_rankings, ledger_beside, run_gate
 from hive_agents.verification.anybody import home_of
 from hive_agents.verification.ledger import KIND, MAX_USES, uses
 from tests.runs_of import exact_p_value
@@ -229,3 +229,62 @@ def test_ten_looks_at_one_holdout_together_stay_within_alpha(tmp_path: Path) -> 
         assert len(uses(place, of)) == len(list(audit.entries(place, KIND))) == MAX_USES
         fooled += "passed" in looks
     assert fooled <= series * 0.05 + 2.33 * math.sqrt(series * 0.05 * 0.95)
+
+
+def cheap(n: int, better: set[int], digest: str = "") -> CheapLabels:
+    """Labels of `n` queries; the second search moves what is relevant up for those in `better`, else nothing."""
+    after = [GOOD if number in better else LATE for number in range(n)]
+    return CheapLabels(labels(n, digest=digest), [LATE] * n, after)
+
+
+def gain_of_some(folder: Path, **options: Any) -> RankingsFinding:
+    """24 queries by people, of which the first three get better; with cheap labels of 300 more, a fifth of them."""
+    after = [GOOD if number < 3 else LATE for number in range(24)]
+    return judge(folder, [LATE] * 24, after, labels(24), **options)
+
+
+def test_cheap_labels_prove_what_a_few_of_people_can_not(tmp_path: Path) -> None:
+    alone = gain_of_some(tmp_path / "alone")
+    assert (alone.decision, alone.reasons[0].code) == ("inconclusive", "HIVE-306")
+    many = cheap(324, {0, 1, 2, *range(24, 324, 5)})
+    found = gain_of_some(tmp_path / "both", cheap=many)
+    assert found.decision == "passed"
+    assert found.powered is not None
+    assert (found.powered.n, found.powered.n_cheap) == (24, 300)
+    assert alone.difference is not None
+    assert found.powered.p_value <= found.alpha < alone.difference.p_value
+    assert found.to_json()["powered"]["weight"] > 0.5
+    assert found.needed_queries is None
+
+
+def test_other_cheap_labels_are_another_look_and_the_same_again_are_not(tmp_path: Path) -> None:
+    many = cheap(324, {0, 1, 2, *range(24, 324, 5)})
+    looks = [
+        gain_of_some(tmp_path, cheap=one).use
+        for one in (many, many, cheap(324, {0, 1, 2, *range(24, 324, 4)}), cheap(324, {0}, digest="edited"))
+    ]
+    assert [use and use.j for use in looks] == [1, 1, 2, 3]
+
+
+def test_queries_that_somebody_may_have_tuned_to_are_no_cheap_evidence(tmp_path: Path) -> None:
+    many = cheap(324, set(range(324)))
+    found = gain_of_some(tmp_path, cheap=many, known={f"q{number}" for number in range(224)})
+    assert found.powered is not None
+    assert found.powered.n_cheap == 100
+
+
+def test_cheap_labels_must_have_the_measured_queries_too(tmp_path: Path) -> None:
+    with pytest.raises(HiveError) as caught:
+        gain_of_some(tmp_path, cheap=cheap(20, set()))
+    assert caught.value.diagnostics[0].code == "HIVE-107"
+    assert "lack 4 of the 24" in caught.value.diagnostics[0].message
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(HiveError) as caught:
+        gain_of_some(tmp_path, cheap=cheap(24, set()))
+    assert caught.value.diagnostics[0].code == "HIVE-105"
+
+
+def test_what_blocks_is_measured_by_people_alone(tmp_path: Path) -> None:
+    after = [TRAP if number < 3 else LATE for number in range(24)]
+    found = judge(tmp_path, [LATE] * 24, after, labels(24), cheap=cheap(324, set(range(324))))
+    assert found.decision == "blocked"

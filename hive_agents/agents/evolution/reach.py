@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from hive_agents.agents.spec import AgentSpec, NodeSpec
 from hive_agents.agents.synthetic import WRITING
-from hive_agents.agents.tool import Tool, ToolDecision
+from hive_agents.agents.tool import Tool
 from hive_agents.agents.tools import strictest
 from hive_agents.agents.verify import FILE_TOOLS
+from hive_agents.approvals import ToolDecision
 from hive_agents.runs import Limits
 
 _RANK: Mapping[ToolDecision, int] = {"deny": 0, "ask": 1, "allow": 2}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
@@ -11,6 +10,7 @@ from hive_agents.agents.prompt_texts import file_of
 from hive_agents.agents.spec import AgentSpec
 from hive_agents.approvals import json_patch
 from hive_agents.files import Format
+from hive_agents.text import sha256
 from hive_agents.workspace import Workspace
 
 _LATER = frozenset({"memory", "budget", "loop_repeats"})
@@ -85,4 +85,4 @@ def _pairs(one: AgentSpec, other: AgentSpec) -> Any:
 
 def _digest(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text)

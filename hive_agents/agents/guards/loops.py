@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
 
 from hive_agents.llm import ToolCall
+from hive_agents.text import sha256
 
 REPEATS = 3
 PERIODS = (1, 2, 3)
@@ -24,7 +24,7 @@ def fingerprint(calls: Sequence[ToolCall]) -> str:
     if not calls:
         return ""
     text = json.dumps([[call.name, _with_whole_numbers(call.args)] for call in calls], sort_keys=True, default=repr)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text)
 
 
 def kept(repeats: int = REPEATS) -> int:

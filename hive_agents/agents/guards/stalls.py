@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -11,6 +10,7 @@ from typing import Self
 
 from hive_agents.files import Format
 from hive_agents.memory import ToolResult
+from hive_agents.text import sha256
 
 WINDOW = 3
 SIMILARITY = 0.9
@@ -96,4 +96,4 @@ def _counts(texts: Sequence[str]) -> bool:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return sha256(text)[:16]

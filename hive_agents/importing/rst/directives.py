@@ -104,7 +104,7 @@ class Code(_Generic):
         return [*([self.paragraph(caption)] if caption else []), block]
 
 
-class Version(_Generic):
+class VersionChange(_Generic):
     """`versionadded:: 5.2` and its kin as a sentence."""
 
     def run(self) -> list[nodes.Node]:
@@ -154,7 +154,7 @@ _GROUPS: dict[type[_Generic], str] = {
     "role default-role title tabularcolumns target-notes header footer sectionauthor codeauthor testsetup testcleanup",
     SeeAlso: "seealso",
     TocTree: "toctree",
-    Version: " ".join(_VERSIONS),
+    VersionChange: " ".join(_VERSIONS),
     Code: " ".join(_CODE),
 }
 OURS: dict[str, type[Directive]] = {name: kind for kind, names in _GROUPS.items() for name in names.split()}

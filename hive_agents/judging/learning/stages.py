@@ -12,7 +12,6 @@ from typing import Any
 from hive_agents.access import same_person
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.goals import goal_type_of
-from hive_agents.judging.decision_log import now
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.learning.proposals import RuleProposal
 from hive_agents.judging.learning.sequential import Evidence
@@ -176,7 +175,7 @@ def _moved(rule: LearnedRule) -> LearnedRule:
 
 
 def _stepped(rule: LearnedRule, stage: str, *, by: str, reason: str = "") -> LearnedRule:
-    step = {"at": now(), "stage": stage, "by": by, "reason": reason}
+    step = {"at": audit.now(), "stage": stage, "by": by, "reason": reason}
     return replace(rule, stage=stage, steps=(*rule.steps, step))
 
 
@@ -228,6 +227,6 @@ def _save(connection: Connection, rule: LearnedRule) -> None:
             rule.stage,
             json.dumps(rule.rule, ensure_ascii=False),
             json.dumps(history, ensure_ascii=False),
-            now(),
+            audit.now(),
         ),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from hive_agents import prompts
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.files import NAME_PATTERN, FileFormat, Format, atomic_write_text, jsontext, load, read_bytes
 from hive_agents.goals import load_goal
+from hive_agents.text import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,14 +75,14 @@ def derive(workspace: Workspace, agent: str, deployed: Deployed = lambda *_: Non
     spec, text = _agent(workspace, agent, deployed)
     goal = load_goal(workspace, spec["goal"])
     goal_file = f"goals/{goal.id}.json"
-    sources = {file: _hash(text), goal_file: _hash(read_bytes(workspace.root / goal_file).decode())}
+    sources = {file: sha256(text), goal_file: sha256(read_bytes(workspace.root / goal_file).decode())}
     phases = []
     for node in spec["nodes"]:
         prompt = _text(workspace, str(node["system_prompt"]), sources)
         phases.append(NodeCriteria(node=str(node["id"]), prompt=prompt, success_criteria=node.get("success_criteria")))
     _text(workspace, str(spec.get("identity") or ""), sources)
     principles = _principles(workspace)
-    sources[PRINCIPLES] = _hash("\n".join(principles))
+    sources[PRINCIPLES] = sha256("\n".join(principles))
     return Criteria(
         agent=agent,
         goal=Criterion(id=goal.id, description=goal.description or goal.name),
@@ -169,7 +169,7 @@ def _text(workspace: Workspace, prompt: str, sources: dict[str, str]) -> str:
     if found is None:
         return prompt
     text = prompts.template(found["name"], workspace)
-    sources[prompt] = _hash(text)
+    sources[prompt] = sha256(text)
     return text
 
 
@@ -179,7 +179,3 @@ def _principles(workspace: Workspace) -> list[str]:
     found = re.search(r"^## Principles[ \t]*\n(?P<body>.*?)(?=^#{1,2} |\Z)", text, re.MULTILINE | re.DOTALL)
     points = re.split(r"^(?:[-*]|\d+\.)[ \t]+", found["body"] if found else "", flags=re.MULTILINE)
     return [" ".join(point.split()) for point in points if point.strip()]
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

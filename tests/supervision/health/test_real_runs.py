@@ -61,7 +61,7 @@ async def test_a_defect_breaks_a_run_off_and_is_a_crash(place: Workspace, monkey
     def broken(*_: Any) -> Any:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("graphs.event_loop.build", broken)
+    monkeypatch.setattr("graphs.event_loop.compiled", broken)
     with pytest.raises(RuntimeError):
         await run.work()
     assert await judged(place) == [("crash", "critical", "open")]
