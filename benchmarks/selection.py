@@ -19,7 +19,14 @@ from benchmarks.worlds import copied
 from hive_agents import RetrievalConfig
 from hive_agents.evaluation import load_golden
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.selection import Candidate, ConfigChange, ablated, by_mean_rank, standard_error
+from hive_agents.optimizer.selection import (
+    Candidate,
+    ConfigChange,
+    ablated,
+    by_mean_rank,
+    fewest_distractors,
+    standard_error,
+)
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit
 from hive_agents.optimizer.splits import split
@@ -150,20 +157,31 @@ def cross_validated(view: View) -> int:
 
 
 def mean_rank(view: View) -> int:
-    """The optimizer's own, before ablation."""
-    rows = zip(view.candidates, view.gains, strict=True)
-    return view.archive.row_of(
-        by_mean_rank([Candidate(view.archive.changes[row], gain) for row, gain in rows])[0].changes
+    return view.archive.row_of(_ranked(view)[0].changes)
+
+
+def fewest_distractors_near(view: View) -> int:
+    """The optimizer's own, before ablation, but for the single steps that it tries from the highest."""
+    leader, *others = _ranked(view)
+    return view.archive.row_of(fewest_distractors(leader, others)[0].changes)
+
+
+def _ranked(view: View) -> list[Candidate]:
+    rows = zip(view.candidates.tolist(), view.gains, strict=True)
+    archive = view.archive
+    return by_mean_rank(
+        [Candidate(archive.changes[row], gain, archive.distractors(row, view.open)) for row, gain in rows]
     )
 
 
 def ablated_by_mean(view: View, row: int) -> int:
-    """Without the changes whose removal doesn't lower the mean, as the optimizer does it."""
-    archive = view.archive
+    """Without the changes whose removal neither lowers the mean nor brings distractors, as the optimizer does it."""
+    archive, most = view.archive, view.archive.distractors(row, view.open) + EQUAL
 
     def mean_of(changes: Sequence[ConfigChange]) -> float | None:
         left = archive.row_of(changes)
-        return float(archive.gains([left], view.open).mean()) if view.allowed(left) else None
+        allowed = view.allowed(left) and archive.distractors(left, view.open) <= most
+        return float(archive.gains([left], view.open).mean()) if allowed else None
 
     return archive.row_of(ablated(archive.changes[row], mean_of))
 
@@ -179,7 +197,8 @@ RULES: dict[str, Callable[[View], int]] = {
     "cross-validated size": cross_validated,
     "best mean, ablated": lambda view: ablated_by_mean(view, best_mean(view)),
     "lower bound, ablated": lambda view: ablated_by_mean(view, lower_bound(view)),
-    "mean rank, ablated (ours)": lambda view: ablated_by_mean(view, mean_rank(view)),
+    "mean rank, ablated": lambda view: ablated_by_mean(view, mean_rank(view)),
+    "fewest distractors near (ours)": lambda view: ablated_by_mean(view, fewest_distractors_near(view)),
 }
 
 

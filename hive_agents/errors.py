@@ -140,6 +140,10 @@ class NotFound(WrongUsage):
     """There is nothing of that id or name."""
 
 
+class Taken(WrongUsage):
+    """A key or a name that stands for something else already."""
+
+
 class RefusedInput(HiveError):
     """An agent doesn't take this input, and wouldn't take it later."""
 
@@ -158,6 +162,12 @@ class NoSecret(HiveError, code="HIVE-421"):
 
 class WorkerFault(HiveError, code="HIVE-422"):
     """A run, or a node of it, broke off."""
+
+
+class TooMany(HiveError, code="HIVE-433"):
+    """More than one caller may ask for; the same may work after `retry_after` seconds."""
+
+    retry_after: int = 1
 
 
 class Outage(HiveError):

@@ -10,6 +10,15 @@ from .keys import (
     local_key as local_key,
     uses_local_key as uses_local_key,
 )
+from .logins import (
+    LINK_SECONDS as LINK_SECONDS,
+    SESSION_SECONDS as SESSION_SECONDS,
+    asker_of as asker_of,
+    begin_session as begin_session,
+    end_session as end_session,
+    is_session as is_session,
+    login_code as login_code,
+)
 from .principal import (
     LOCAL_TENANT as LOCAL_TENANT,
     ROLES as ROLES,
@@ -36,10 +45,8 @@ from .service import (
     ViewGate as ViewGate,
     permissions_of as permissions_of,
 )
-from .standing import (
-    Standing as Standing,
-)
 from .tokens import (
+    Standing as Standing,
     Token as Token,
     mint as mint,
     revoke as revoke,

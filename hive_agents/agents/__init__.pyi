@@ -48,6 +48,9 @@ from .node_work import (
 from .own_tools import (
     workspace_tools as workspace_tools,
 )
+from .run_log import (
+    RunLog as RunLog,
+)
 from .searching import (
     scoped_search as scoped_search,
 )

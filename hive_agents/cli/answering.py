@@ -73,20 +73,11 @@ def _reviewed(place: Workspace, batch: str) -> list[str]:
 
 
 def _decided(place: Workspace, request: str, verb: Verb, answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    from hive_agents.runtime import decide
+    from hive_agents.runtime import decide, decision_json
 
     found, run = decide(place, request, verb, **answer)
-    mine, missing = found.answer_of(answer["by"]), found.remaining_approvals
-    value = {
-        "id": found.id,
-        "status": found.status,
-        "decision": verb,
-        "by": mine.by,
-        "authn": mine.authn,
-        "decided_at": mine.at,
-        "remaining_approvals": missing,
-        "run": run,
-    }
+    missing = found.remaining_approvals
+    value = decision_json(found, verb, answer["by"], run)
     line = f"{found.id} is {found.status}" + (f": {missing} more approval(s) needed" if missing else "")
     if found.outcome:
         line += f" ({_told(found.outcome)})"

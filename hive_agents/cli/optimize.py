@@ -160,7 +160,9 @@ def parts(result: dict[str, Any]) -> list[Any]:
         told = f"nothing that was measured beats {result['baseline']['config']} on the open queries and does no harm"
         return [*lines, told, *_refused(result), *(f"  {line}" for line in room_left(result)), report]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
-    lines.append("  (highest on most resamples of the open queries, training and validation; every change in it pays)")
+    lines.append(
+        "  (highest on most resamples of the open queries, or as good with fewer distractors; no change in it is idle)"
+    )
     if certificate:
         (low, high), mde = certificate["ci95"] or (None, None), certificate["mde"]
         lines += [
@@ -209,6 +211,7 @@ def _what_next(result: dict[str, Any]) -> str:
     if by == "too_few_queries":
         return (
             f"nothing was deployed; {best} stays in configs/; add queries with `hive label QUERY`, then: hive optimize"
+            f" (`hive deploy {best}` would judge it by the very queries that chose it: evidence `tuning_set`)"
         )
     if by == "interrupted":
         return f"go on from here: hive optimize --resume {result['run_id']}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -11,18 +10,9 @@ from hive_agents.cli.surface import Surface, with_surface
 from hive_agents.cli.terminal import write
 from hive_agents.text import cut, safe_line
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from hive_agents.access import Principal
-    from hive_agents.memory import Entry
-    from hive_agents.runs import RunRow
-    from hive_agents.workspace import Workspace
-
 POLL = 0.5
 AT_WORK = ("queued", "running")
 SHORT = 200
-_NODE = re.compile(r"([^/#]+)#\d+(?:/|$)")
 
 
 @with_surface()
@@ -35,12 +25,13 @@ def logs(
     import time
     from json import dumps
 
+    from hive_agents.agents import RunLog
     from hive_agents.runs import RunStore, Scope
     from hive_agents.runtime import leases_of
 
     place = surface.workspace
     row = Scope(surface.asker.caller().principal).run(place, run)
-    log = Log(place, row, lambda: surface.asker.caller().principal)
+    log = RunLog(place, row, lambda: surface.asker.caller().principal)
     if not follow:
         found = log.new()
         if surface.as_json:
@@ -62,72 +53,6 @@ def logs(
         write(dumps({"runs": [row.summary]}))
     elif not surface.quiet:
         write(f"{run} is {row.status}")
-
-
-class Log:
-    """The messages of a run's conversations, each once, whoever writes them."""
-
-    def __init__(self, place: Workspace, row: RunRow, reader: Callable[[], Principal | None] = lambda: None) -> None:
-        """`reader` says who reads, each time something is shown; None is the workspace's owner."""
-        from hive_agents.memory import ConversationStore
-
-        self._place, self._reader = place, reader
-        self._store, self._row = ConversationStore(place, tenant=row.tenant), row
-        self._cursors: dict[str, int] = {}
-        self._heard: set[str] = set()
-        self._tools: dict[tuple[str, str], str] = {}
-
-    def new(self) -> list[dict[str, Any]]:
-        """What was said since, in order: {conversation_id, n, at, node, speaker, text, calls, tool, is_error, pointer}.
-
-        The speaker is agent, tool, person, judge, or task for what a phase begins with.
-        """
-        from hive_agents.agents import RunView
-
-        found: list[dict[str, Any]] = []
-        view = RunView(self._place, self._row.run_id, self._row.tenant, self._reader())
-        for conversation in self._store.of_run(self._row.run_id):
-            for entry in self._store.messages(conversation, self._cursors.get(conversation, 0)):
-                self._cursors[conversation] = entry.n
-                if not self._is_copy(entry):
-                    message = self._message(conversation, entry)
-                    found.append(_withheld(message) if view.withholds(conversation, entry) else message)
-        rank = {place: n for n, place in enumerate(self._store.order(self._row.run_id))} if found else {}
-        return sorted(found, key=lambda one: rank.get((one["conversation_id"], one["n"]), 0))
-
-    def _is_copy(self, entry: Entry) -> bool:
-        """A phase with its own conversation mirrors its words into the agent's, and copies what people say there."""
-        if entry.key in self._heard:
-            return True
-        if entry.key.startswith("person:"):
-            self._heard.add(entry.key)
-        return entry.key.startswith("mirror:")
-
-    def _message(self, conversation: str, entry: Entry) -> dict[str, Any]:
-        message = entry.message
-        for call in message.tool_calls:
-            self._tools[conversation, call.id] = call.name
-        nodes = _NODE.findall(entry.key)  # a sub-agent's key begins with that of the call that it answers
-        return {
-            "conversation_id": conversation,
-            "n": entry.n,
-            "at": entry.at,
-            "node": nodes[-1] if nodes else None,
-            "speaker": _speaker(entry),
-            "text": message.content,
-            "calls": [call.model_dump() for call in message.tool_calls],
-            "tool": self._tools.get((conversation, message.tool_call_id)),
-            "is_error": entry.is_error,
-            "pointer": entry.pointer,
-        }
-
-
-def _withheld(message: dict[str, Any]) -> dict[str, Any]:
-    """Who spoke and which tools were called, for a reader who may not view what the run has read."""
-    from hive_agents.approvals import WITHHELD
-
-    calls = [call | {"args": {}} for call in message["calls"]]
-    return message | {"text": WITHHELD, "calls": calls, "pointer": None}
 
 
 def lines_of(message: dict[str, Any]) -> list[str]:
@@ -154,14 +79,6 @@ def lines_of(message: dict[str, Any]) -> list[str]:
         for call in message["calls"]
     ]
     return said + [safe_line(line) for line in made]
-
-
-def _speaker(entry: Entry) -> str:
-    if entry.message.role != "user":
-        return "agent" if entry.message.role == "assistant" else "tool"
-    if entry.key.startswith("person:"):
-        return "person"
-    return "judge" if entry.key.endswith("/feedback") else "task"
 
 
 def _short(text: str) -> str:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from hive_agents.server import Listener
 
 
-@with_surface()
+@with_surface(as_user="Whom the sign-in link names (default: you, the workspace's owner).", before="roles")
 def command(
     surface: Surface,
-    headless: Annotated[bool, typer.Option("--headless", help="Without pages.")] = False,
+    headless: Annotated[bool, typer.Option("--headless", help="Without pages and sign-in link.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the sign-in link in a browser.")] = False,
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen at.")] = None,
     roles: Annotated[
@@ -30,30 +31,45 @@ def command(
     import asyncio
 
     from hive_agents.errors import HiveError
-
-    if not headless:
-        raise HiveError.of("HIVE-409", "there are no pages yet", fix="add --headless")
-    place = surface.workspace
     from hive_agents.runtime import ROLES, Host
 
+    place = surface.workspace
     chosen = [name.strip() for name in roles.split(",")] if roles is not None else list(ROLES)
+    if "http" not in chosen and (open_ or surface.as_user is not None):
+        raise HiveError.of(
+            "HIVE-409", "without the role http there is nothing to sign in to", fix="add http to --roles"
+        )
     listener: Listener | None = None
+    link: str | None = None
     if "http" in chosen:
+        from hive_agents.access import login_code
         from hive_agents.server import Listener
 
         listener = Listener(place, host, port)
+        if not headless:
+            link = f"{listener.url}/login?code={login_code(place, surface.as_user)}"
     hosted = Host(place, roles=chosen, serve=listener.serve if listener is not None else None)
-    asyncio.run(_serve(hosted, listener, surface.as_json, surface.quiet))
+    asyncio.run(_serve(hosted, listener, link if not open_ else _opened(link), surface.as_json, surface.quiet))
 
 
-async def _serve(host: Host, listener: Listener | None, json: bool, quiet: bool) -> None:
+def _opened(link: str | None) -> str | None:
+    """Open the link as soon as there is somebody to answer; the address is listened at already."""
+    import threading
+    import webbrowser
+
+    if link is not None:
+        threading.Timer(1.0, webbrowser.open, [link]).start()
+    return link
+
+
+async def _serve(host: Host, listener: Listener | None, link: str | None, json: bool, quiet: bool) -> None:
     import asyncio
     import os
 
     from hive_agents.events import EventLog
     from hive_agents.runtime import tail
 
-    _announce(host, listener, json, quiet)
+    _announce(host, listener, link, json, quiet)
     log = EventLog(host.workspace)
 
     async def show() -> None:
@@ -75,16 +91,18 @@ async def _serve(host: Host, listener: Listener | None, json: bool, quiet: bool)
         os._exit(0)
 
 
-def _announce(host: Host, listener: Listener | None, json: bool, quiet: bool) -> None:
+def _announce(host: Host, listener: Listener | None, link: str | None, json: bool, quiet: bool) -> None:
     from json import dumps
 
     url = f"{listener.url}/webhooks/TRIGGER" if listener is not None else None
     if json:
-        told = {"serving": str(host.workspace.root), "roles": list(host.roles), "webhooks": url}
+        told = {"serving": str(host.workspace.root), "roles": list(host.roles), "webhooks": url, "login": link}
         write(dumps(told))
     elif not quiet:
         line = f"hosting {', '.join(host.roles)} of {host.workspace.root}"
         console().print(line + (f"; webhooks at {url}" if url is not None else ""), soft_wrap=True)
+    if link is not None and not json:
+        write(f"sign in within a minute, once: {link}")
     sys.stdout.flush()
 
 

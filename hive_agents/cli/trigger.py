@@ -49,7 +49,7 @@ def add(
     disabled: Annotated[bool, typer.Option("--disabled", help="Write it down, and start nothing yet.")] = False,
 ) -> None:
     """Add a trigger: a schedule, an interval, a webhook or an event stream."""
-    from hive_agents.triggers import TriggerStore, write_trigger
+    from hive_agents.triggers import TriggerStore, trigger_row, write_trigger
 
     place = surface.workspace
     surface.asker.operator("add triggers")
@@ -72,7 +72,7 @@ def add(
     spec = _from_file(Path(id), bool(given) or any(kinds.values())) if id.endswith(".json") else _made(id, kinds, given)
     file = write_trigger(place, spec)
     TriggerStore(place).begin(spec, _now())
-    row = _row(place, spec)
+    row = trigger_row(place, spec)
     told = f"wrote {file}" + (f"; it ticks next at {row['next_at']}" if row["next_at"] else "")
     surface.warn(_input_faults(place, spec))
     surface.show({"file": file, "trigger": row}, told)
@@ -99,12 +99,12 @@ def _input_faults(place: Workspace, spec: TriggerSpec) -> list[Diagnostic]:
 @with_surface()
 def list_(surface: Surface) -> None:
     """The triggers, and what is wrong with those that aren't sound."""
-    from hive_agents.triggers import all_triggers
+    from hive_agents.triggers import all_triggers, trigger_row
 
     place = surface.workspace
     surface.asker.operator("list triggers")
     sound, faulty = all_triggers(place)
-    rows = [_row(place, spec) for spec in sound]
+    rows = [trigger_row(place, spec) for spec in sound]
     found = [diagnostic for error in faulty.values() for diagnostic in error.diagnostics]
     value: dict[str, Any] = {"triggers": rows}
     if found:
@@ -190,27 +190,6 @@ def _from_file(path: Path, options: bool) -> TriggerSpec:
         why = f"{path} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-107", why, file=str(path), path="$", fix="name a file", exit_code=2) from None
     return parse_trigger(jsontext.decode(data, str(path)), str(path))
-
-
-def _row(place: Workspace, spec: TriggerSpec) -> dict[str, Any]:
-    from hive_agents.triggers import TriggerStore, is_scheduled, next_tick
-
-    state, now, next_at = TriggerStore(place).get(spec.id), _now(), None
-    known = state is not None and state.digest == spec.digest
-    if spec.enabled and is_scheduled(spec):
-        since = state.since if state is not None and known else now
-        seen = state.seen_until if state is not None and known else now
-        next_at = next_tick(spec, max(seen, now), since=since)
-    return {
-        "id": spec.id,
-        "type": spec.type,
-        "agent": spec.agent,
-        "enabled": spec.enabled,
-        "next_at": next_at.isoformat() if next_at else None,
-        "last_at": state.last_at.isoformat() if state is not None and state.last_at else None,
-        "missed": state.missed if state is not None else 0,
-        "last_run_id": state.last_run_id if state is not None else None,
-    }
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:

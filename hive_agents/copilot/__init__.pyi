@@ -20,6 +20,9 @@ from .plan import (
     RouterDecision as RouterDecision,
     SearchStrategy as SearchStrategy,
 )
+from .query import (
+    search as search,
+)
 from .reply import (
     LIMITED as LIMITED,
     finalize as finalize,

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from hive_agents.copilot.language import LANGUAGES, language
+from hive_agents.copilot.asking import Weights, content_terms, equal_weights, stemmed_words
+from hive_agents.copilot.passages import BESIDE, weights_within, window
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import sentences, without_marks
-from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, ChunkRow, excerpt, terms
+from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, ChunkRow, excerpt
 from hive_agents.text import one_line
 
 OPEN, CLOSE = "<mark>", "</mark>"
 MAX_LABEL = 80
 MAX_PHRASES = 2
-_CONSIDERED = 200
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
-
-
-def content_terms(text: str, language: str) -> list[str]:
-    """Return stemmed words in order, each once, without function words; all of them where there are no others.
-
-    >>> content_terms("How do I rotate the keys?", "english"), content_terms("Who is who?", "english")
-    (['rotat', 'key'], ['who', 'is'])
-    """
-    found = list(dict.fromkeys(terms(text, language)))
-    function_terms = _function_terms(language)
-    return [term for term in found if term not in function_terms] or found
 
 
 def spans(text: str, wanted: frozenset[str], language: str) -> list[tuple[int, int, str]]:
@@ -45,72 +31,49 @@ def spans(text: str, wanted: frozenset[str], language: str) -> list[tuple[int, i
     return found
 
 
-@lru_cache(maxsize=4096)
-def stemmed_words(text: str, language: str) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
-    """Return (start, end, stems) of each word; a turn looks at the same sentences for answer, excerpts and reasons."""
-    return tuple((word.start(), word.end(), tuple(terms(word[0], language))) for word in _WORD.finditer(text))
-
-
-@lru_cache(maxsize=32)
-def _function_terms(index_language: str) -> frozenset[str]:
-    """Return those of the index's language; of English where the index stems none, or one without a file."""
-    words = language(LANGUAGES.get(index_language, "en"))["function_words"]
-    return frozenset(terms(words, index_language))
-
-
-def marked_excerpt(text: str, query: str, language: str = DEFAULT_LANGUAGE, length: int = LENGTH) -> str:
+def marked_excerpt(
+    text: str,
+    query: str,
+    language: str = DEFAULT_LANGUAGE,
+    length: int = LENGTH,
+    *,
+    weights: Weights | None = None,
+) -> str:
     """Return at most `length` characters of `text` without the marks, whole sentences where they fit; "" for no text.
 
-    `<mark>` and `</mark>` are the only markup, in pairs, around words of the query in any of their forms; a text's
-    own are gone. All else is text that a page has to escape.
+    `weights` are those of the query's words; without them each counts the same. `<mark>` and `</mark>` are the only
+    markup, in pairs, around words of the query in any of their forms; a text's own are gone. All else is text that a
+    page has to escape.
 
     >>> marked_excerpt("Keys expire. **Rotating** a key takes a minute.", "rotate keys")
     '<mark>Keys</mark> expire. <mark>Rotating</mark> a <mark>key</mark> takes a minute.'
     """
-    wanted = frozenset(content_terms(query, language))
-    lines = [_window(line, wanted, language, length) for line in sentences(text)]
-    shown = _run(lines, wanted, language, length) if lines else excerpt(text, query, length, language=language)
-    return _marked(without_marks(shown), wanted, language)
+    known = equal_weights(query, language) if weights is None else weights
+    shown = window(text, query, known, language, length).text or excerpt(text, query, length, language=language)
+    return _marked(shown, query, language)
 
 
-def _marked(text: str, wanted: frozenset[str], language: str) -> str:
+def marked_passages(row: ChunkRow, beside: ChunkRow | None, query: str, weights: Weights, language: str) -> str:
+    """Return the best passage of a chunk, marked, and behind "…" the next best, in `beside`."""
+    inside = weights_within(weights, row.title, language)
+    best = window(row.text, query, inside, language, heading=row.heading)
+    if not best.text:
+        return marked_excerpt(row.text, query, language, weights=inside)
+    shown = [best.text]
+    if beside is not None:
+        apart = best.lines if beside.chunk_id == row.chunk_id else range(0)
+        other = window(beside.text, query, inside, language, BESIDE, heading=beside.heading, apart_from=apart)
+        shown += filter(None, [other.text])
+    return " … ".join(_marked(each, query, language) for each in shown)
+
+
+def _marked(text: str, query: str, language: str) -> str:
+    text, wanted = without_marks(text), frozenset(content_terms(query, language))
     shown, done = "", 0
     for start, end, _ in spans(text, wanted, language):
         shown += f"{text[done:start]}{OPEN}{text[start:end]}{CLOSE}"
         done = end
     return shown + text[done:]
-
-
-def _run(lines: list[str], wanted: frozenset[str], language: str, length: int) -> str:
-    """Return the sentences in a row that hold most of the wanted words; the first of equals."""
-    found = [{term for _, _, term in spans(line, wanted, language)} for line in lines]
-    best, most = "", (-1, False)
-    for first in range(len(lines)):
-        shown, words = lines[first], set(found[first])
-        for line, more in zip(lines[first + 1 :], found[first + 1 :], strict=True):
-            if len(shown) + 1 + len(line) > length:
-                break
-            shown, words = f"{shown} {line}", words | more
-        # A run that begins with a match shows at once why it was found.
-        if (len(words), bool(found[first])) > most:
-            best, most = shown, (len(words), bool(found[first]))
-    return best
-
-
-def _window(line: str, wanted: frozenset[str], language: str, length: int) -> str:
-    """Return the piece of a sentence too long to show that holds most of the wanted words, cut between words."""
-    if len(line) <= length:
-        return line
-    found, room = spans(line, wanted, language)[:_CONSIDERED], length - 2
-
-    def words(begin: int) -> int:
-        return len({term for start, end, term in found if begin <= start and end <= begin + room})
-
-    begin = max((0, *(start for start, _, _ in found)), key=words)
-    piece = line[begin : begin + room]
-    if begin + room < len(line):
-        piece = piece.rsplit(" ", 1)[0] + "…"
-    return ("…" if begin else "") + piece
 
 
 def reason(

@@ -1,92 +1,102 @@
-"""Answers without a model: whole sentences of passages, by their words, their place, and what they tell of."""
+"""Answers without a model: a sentence of a passage, word for word, where the evidence is strong; else none.
+
+A wrong answer with a citation is worse than a list of passages, so that nearly every doubt ends in None. The bounds
+were chosen on one half of the questions in benchmarks/answers.jsonl; `python benchmarks/answers.py` measures the other.
+"""
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from hive_agents.copilot.answer import Answer, Passage, inert
-from hive_agents.copilot.excerpts import content_terms, stemmed_words
+from hive_agents.copilot.asking import Weights, asks_plainly, content_terms, equal_weights, stemmed_words, tells
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
 from hive_agents.copilot.prose import ProseSentence, read
 from hive_agents.retrieval import DEFAULT_LANGUAGE, terms
 
-MAX_SENTENCES = 3
-MAX_SENTENCE = 400
-ENOUGH = 0.28
-"""The share of a question's content words, rare ones counting more, that a sentence of the first passage must hold."""
-BESIDE_SAME, BESIDE_OTHER = 0.7, 0.9
-"""How near another sentence must come to the best one, in its passage and in another one."""
-MIN_WORDS = 2
-"""The question's words that a sentence must hold itself, where the question has as many."""
-BY_HEADING, BY_PASSAGE = 0.5, 0.4
-"""What a word of the question counts that stands only in the title or heading, or elsewhere in the passage."""
+PASSAGES = 3
+"""An answer is looked for in the first passages alone."""
+LONGEST = 250
+"""Characters of a sentence; a longer one holds any words, and is more than an answer."""
+OWN, OWN_OF_PLAIN = 0.9, 0.55
+"""The share of the question, by the weight of its words, that a sentence must hold itself: nearly all of it, unless
+the question asks for a person, a time or a number, which the sentence then has to name."""
+COVERED = 0.95
+"""The share that it must hold together with its title, its headings and the sentence that it goes on from."""
+DENSE = 0.2
+"""The share of a sentence's own words that the question must have, unless it asks for a person, a time or a number."""
+RANK_DECAY = 0.9
+"""The search has read more than words: a passage further down needs more of them."""
+BESIDE = 0.85
+"""How near a sentence of another passage must come to the best one to be quoted for the other figures that it names."""
 SAME_FORM, OTHER_FORM = 0.6, 0.5
 """How much of the longer form a word must share to count as the same, and what it counts otherwise."""
-FRAGMENT, WRONG_KIND, UNHELPFUL = 0.8, 0.25, 0.4
-RANK_DECAY = 0.7
-"""The search has read more than words: a passage further down needs more of them."""
+BY_LINK = 0.5
+"""What a word of the question counts that stands in a link alone, which is another page's title."""
 
 Question = Mapping[str, str]
 """The question's content words by their terms."""
 
 _NAME = re.compile(r"\b(?:[A-Z]+-\d+|\d+(?:\.\d+)+)(?![\w-])")
-_TELLS = {
-    "who": ("person",),
-    "how_long": ("span", "rhythm"),
-    "when": ("span", "rhythm", "date"),
-    "how_many": ("boundless", "counted"),
-    "how_much": ("boundless",),
-    "what": ("meaning",),
-}
-"""What a question asks for, the first counts, and what a sentence holds that tells it; figures tell how many."""
+_FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A sentence with the question's words that it holds itself; `score` is a share of the question, from 0 to 1.
+    """A sentence that may answer; `score` is a share of the question, from 0 to 1.
 
-    `before` is the sentence that it goes on from, as "It is …" does; "" where it stands on its own.
+    `before` is the sentence that it goes on from, as "It is …" does; "" where it stands on its own. `in_force` is false
+    where its document says of itself that it isn't, and wasn't asked for as such.
     """
 
     passage: Passage
     place: int
     text: str
-    words: frozenset[str]
     score: float
-    before: str = ""
+    before: str
+    in_force: bool
+
+    @property
+    def figures(self) -> frozenset[str]:
+        return frozenset(_FIGURE.findall(self.text))
 
 
-def extractive(query: str, passages: Sequence[Passage], language: str = DEFAULT_LANGUAGE) -> Answer | None:
-    """Return one to three whole sentences in the order of the passages, each with its citation.
+def extractive(
+    query: str, passages: Sequence[Passage], language: str = DEFAULT_LANGUAGE, *, weights: Weights | None = None
+) -> Answer | None:
+    """Return a sentence that answers, with its citation, and what it goes on from; None where none surely does.
 
-    None where no sentence scores `ENOUGH`: a wrong answer is worse than none. Another document is quoted beside the
-    best sentence's only where it is nearly as good. The same input gives the same answer.
+    `weights` are those of the question's words in the reader's documents; without them each counts the same. Where a
+    sentence of another passage is nearly as good and names other figures, both are quoted. The same input gives the
+    same answer.
 
     >>> passages = [Passage(1, "k.md#0", "k.md", "Keys", "", "Keys never expire. A lost key is revoked at once.")]
     >>> extractive("what about a lost key", passages).text
     'A lost key is revoked at once. [1]'
     """
-    found = _candidates(query, passages, language)
-    if not found or found[0].score < ENOUGH:
+    known = equal_weights(query, language) if weights is None else weights
+    if not known or not all(known.values()):
+        return None  # a word that no document has: whatever was found answers another question
+    found = sorted(_candidates(query, passages, language, known), key=lambda each: (-each.score, each.place))
+    if not found:
         return None
     best = found[0]
-    chosen = [best]
-    for candidate in found[1:]:
-        seen = frozenset().union(*(each.words for each in chosen))
-        beside = BESIDE_SAME if candidate.passage == best.passage else BESIDE_OTHER
-        # A second sentence has to tell of something that the first one doesn't.
-        enough = candidate.score >= max(ENOUGH, best.score * beside) and candidate.words - seen
-        if enough and len(chosen) < MAX_SENTENCES:
-            chosen.append(candidate)
-    lines = {(each.passage.n, each.place): each.text for each in chosen}
-    for each in chosen:
-        if each.before and len(lines) < MAX_SENTENCES:
+    others = (
+        each
+        for each in found[1:]
+        if each.passage != best.passage
+        and each.score >= BESIDE * best.score
+        and each.figures != best.figures
+        and (each.in_force or not best.in_force)
+    )
+    lines: dict[tuple[int, int], str] = {}
+    for each in (best, *([other] if (other := next(others, None)) is not None else [])):
+        lines[each.passage.n, each.place] = each.text
+        if each.before:
             lines[each.passage.n, each.place - 1] = each.before
     text = " ".join(f"{lines[at]} [{at[0]}]" for at in sorted(lines))
     return Answer(text, "extractive", tuple(sorted({n for n, _ in lines})))
@@ -100,43 +110,51 @@ def quotable(passage: Passage) -> list[str]:
 @lru_cache(maxsize=1024)
 def _quotes(text: str) -> tuple[ProseSentence, ...]:
     """Return a passage's sentences as an answer shows them: a document's own numbers in brackets cite nothing."""
-    return tuple(ProseSentence(inert(each.text), each.above, each.linked, each.whole) for each in read(text))
+    return tuple(replace(each, text=inert(each.text)) for each in read(text))
 
 
-def _candidates(question: str, passages: Sequence[Passage], language: str) -> list[_Candidate]:
-    """Return the sentences that may answer, best first; a rare word of the question counts more than a common one."""
+def _candidates(question: str, passages: Sequence[Passage], language: str, weights: Weights) -> Iterator[_Candidate]:
+    """Yield the sentences that hold what is asked, and enough of the question's words."""
     forms = _forms(question, language)
-    asked = {term: min(forms.get(term, {term})) for term in content_terms(question, language)}
-    pool = [(passage, _quotes(passage.text)) for passage in passages]
-    held = {sentence: _held(sentence, asked, language) for _, quoted in pool for sentence in quoted}
-    n = sum(len(quoted) for _, quoted in pool)
-    frequency = Counter(term for _, quoted in pool for sentence in quoted for term in held[sentence])
-    weight = {term: math.log(1 + (n + 1) / (frequency[term] + 1)) for term in asked}
-    total = sum(weight.values())
-    standings = _standings(passages, asked, language)
+    asked = {term: min(forms.get(term, {term})) for term in weights}
+    total = sum(weights.values())
     names = _NAME.findall(question)
-    found: list[_Candidate] = []
-    for passage, quoted in pool:
+    plain = asks_plainly(question)
+    own_share = OWN_OF_PLAIN if plain else OWN
+
+    def share(held: Mapping[str, float]) -> float:
+        return sum(weights[term] * part for term, part in held.items()) / total
+
+    stale = {passage.n for passage in passages if _is_stale(passage, asked, language)}
+    ordered = sorted(passages, key=lambda passage: passage.n in stale)
+    for rank, passage in enumerate(ordered[:PASSAGES]):
         if not all(name in f"{passage.title} {passage.heading} {passage.text}" for name in names):
             continue  # what tells of another version or code doesn't answer
-        title = _shared(asked, f"{passage.title} {passage.heading}", language)
-        inside = title.keys() | {term for sentence in quoted for term in held[sentence]}
+        if _aside(passage.heading.rsplit(" > ", 1)[-1]):
+            continue
+        quoted = _quotes(passage.text)
+        status = " ".join(_not_current(passage.metadata))
+        around = _shared(asked, f"{passage.title} {passage.heading} {status}", language)
         for place, sentence in enumerate(quoted):
-            own = held[sentence]
-            if len(sentence.text) > MAX_SENTENCE or len(own) < max(1, min(MIN_WORDS, len(asked))):
+            if not _states(sentence) or tells(question, sentence.text) is False:
                 continue
             # One word is a topic: only a text that is about it answers, or a sentence of the kind that was asked for.
-            if len(asked) == 1 and not _tells_of_one(question, asked, sentence.text, about=bool(title)):
+            if len(asked) == 1 and not _tells_of_one(question, asked, sentence.text, about=bool(around)):
                 continue
-            above = title | _shared(asked, sentence.above, language)
-            share = sum(
-                weight[term] * max(own.get(term, 0.0), BY_HEADING * above.get(term, 0.0), BY_PASSAGE * (term in inside))
-                for term in asked
-            )
-            score = share / total * standings[passage.n] * _fitness(question, sentence)
+            own = _held(sentence, asked, language)
+            if not plain and len(own) < DENSE * len(content_terms(sentence.text, language)):
+                continue
             before = _before(quoted, place)
-            found.append(_Candidate(passage, place, sentence.text, frozenset(own), score, before))
-    return sorted(found, key=lambda each: (-each.score, each.passage.n, each.place))
+            beside = _shared(asked, f"{sentence.above} {before}", language)
+            covered = {term: max(each.get(term, 0.0) for each in (own, around, beside)) for term in asked}
+            if share(own) >= own_share and share(covered) >= COVERED:
+                score = (share(own) + share(covered)) / 2 * RANK_DECAY**rank
+                yield _Candidate(passage, place, sentence.text, score, before, passage.n not in stale)
+
+
+def _states(sentence: ProseSentence) -> bool:
+    """Whether it is something that a text says: no code, no log, nothing that points elsewhere, announces or asks."""
+    return sentence.is_written and len(sentence.text) <= LONGEST and not _points(sentence.text)
 
 
 @lru_cache(maxsize=4096)
@@ -158,7 +176,7 @@ def _held(sentence: ProseSentence, asked: Question, language: str) -> Mapping[st
     for link in sentence.linked:
         rest = rest.replace(link, " ")
     outside = _shared(asked, rest, language)
-    return {term: outside.get(term, BY_HEADING * share) for term, share in held.items()}
+    return {term: outside.get(term, BY_LINK * share) for term, share in held.items()}
 
 
 def _shared(asked: Question, text: str, language: str) -> dict[str, float]:
@@ -171,31 +189,10 @@ def _likeness(form: str, word: str) -> float:
     return 1.0 if min(len(form), len(word)) >= SAME_FORM * max(len(form), len(word)) else OTHER_FORM
 
 
-def _fitness(question: str, sentence: ProseSentence) -> float:
-    """Return 1 for a sentence that says something on its own; less for pieces, pointers, the wrong kind of thing."""
-    fitness = 1.0 if sentence.whole else FRAGMENT
-    if _points(sentence.text):
-        fitness *= UNHELPFUL
-    if _tells(question, sentence.text) is False:
-        fitness *= WRONG_KIND
-    return fitness
-
-
-def _standings(passages: Sequence[Passage], asked: Question, language: str) -> dict[int, float]:
-    """Return how far each passage's word is taken, by its number: by its rank and its section.
-
-    A document that isn't in force ranks behind all that are, unless the question asks for such.
-    """
-
-    def dead(passage: Passage) -> bool:
-        status = _not_current(passage.metadata)
-        return bool(status) and asked.keys().isdisjoint(terms(" ".join(status), language))
-
-    standings = {}
-    for rank, passage in enumerate(sorted(passages, key=dead)):
-        about_itself = _aside(passage.heading.rsplit(" > ", 1)[-1])
-        standings[passage.n] = RANK_DECAY**rank * (UNHELPFUL if about_itself else 1)
-    return standings
+def _is_stale(passage: Passage, asked: Question, language: str) -> bool:
+    """Whether the passage's document isn't in force, and the question doesn't ask for such."""
+    status = _not_current(passage.metadata)
+    return bool(status) and asked.keys().isdisjoint(terms(" ".join(status), language))
 
 
 def _before(quoted: Sequence[ProseSentence], place: int) -> str:
@@ -203,37 +200,14 @@ def _before(quoted: Sequence[ProseSentence], place: int) -> str:
     if place == 0 or not answer_pattern("leans", r"^(?:{})\b").match(quoted[place].text):
         return ""
     before = quoted[place - 1]
-    usable = before.whole and before.above == quoted[place].above and not _points(before.text)
-    return before.text if usable and len(before.text) <= MAX_SENTENCE else ""
+    usable = before.whole and before.is_written and before.above == quoted[place].above and not _points(before.text)
+    return before.text if usable and len(before.text) <= LONGEST else ""
 
 
 def _tells_of_one(question: str, asked: Question, sentence: str, *, about: bool) -> bool:
     if answer_pattern("asks.what").search(question):
         return any(_defines(word, sentence) for word in asked.values())
-    return about or bool(_tells(question, sentence))
-
-
-def _tells(question: str, sentence: str) -> bool | None:
-    """Whether the sentence holds what a who, when, how long or how many asks for; None where it asks for no such.
-
-    >>> _tells("How long is a link valid?", "A link works for 24 hours."), _tells("Who signs?", "It is signed in ink.")
-    (True, False)
-    """
-    tells = _asked_for(question)
-    return None if tells is None else bool(tells.search(sentence))
-
-
-@lru_cache(maxsize=256)
-def _asked_for(question: str) -> re.Pattern[str] | None:
-    kind = next((kind for kind in _TELLS if answer_pattern(f"asks.{kind}").search(question)), None)
-    if kind is None:
-        return None
-    tells = [answer_alternatives(f"tells.{name}") for name in _TELLS[kind]]
-    if kind in ("how_many", "how_much"):
-        # The digits of "F-101" are a name, and those of "step 2" a place.
-        numbered = [word for code in LANGUAGES.values() for word in word_list("answers", "numbered", code)]
-        tells.append("".join(rf"(?<!\b{word}\ )" for word in numbered) + r"(?<![\w-])[~≤≥<>±€$£−-]?\d")
-    return re.compile("|".join(tells), re.I | re.X)
+    return about or bool(tells(question, sentence))
 
 
 def _defines(word: str, sentence: str) -> bool:

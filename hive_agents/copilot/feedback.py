@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from hive_agents.access import Principal, ViewGate, same_person
 from hive_agents.copilot.threads import ThreadStore, Turn
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.evaluation import FILE, load_golden, question_key, save_label
 from hive_agents.files import locked
 from hive_agents.retrieval import active_config
@@ -76,7 +76,7 @@ class FeedbackQueue:
             doc_id = shown[result - 1]
         # One answer for what is forbidden, unknown and out of range.
         if doc_id not in shown or doc_id not in self._gate.allowed([doc_id]):
-            raise HiveError.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
+            raise NotFound.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
         at = self._now()
         hour_ago = (dt.datetime.fromisoformat(at) - dt.timedelta(hours=1)).isoformat(timespec="seconds")
         with connected(self.workspace.database) as connection, transaction(connection):
@@ -135,7 +135,7 @@ class FeedbackQueue:
         """
         item = next((one for one in self.items() if one.id == item_id), None)
         if item is None:
-            raise HiveError.of("HIVE-409", f"there is no feedback {item_id}", fix="see `hive feedback list`")
+            raise NotFound.of("HIVE-409", f"there is no feedback {item_id}", fix="see `hive feedback list`")
         if not self._reviews:
             fix = "somebody with the role approver, operator or admin does"
             raise HiveError.of("HIVE-415", f"{self.person.user} reviews no feedback", fix=fix, exit_code=1)

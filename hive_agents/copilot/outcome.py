@@ -17,10 +17,14 @@ AnswerSource = Literal["model", "extractive"]
 
 
 class Result(Format):
-    """One result. `relevance` is null where it was matched by filter, or where nothing measures it."""
+    """One result. `relevance` is null where it was matched by filter, or where nothing measures it.
+
+    `beside` is the chunk of the document's next best passage, which is shown behind the best.
+    """
 
     doc_id: str
     chunk_id: str | None = None
+    beside: str | None = None
     relevance: float | None = None
     relevance_source: RelevanceSource = "none"
 

@@ -74,8 +74,13 @@ class RouterDecision(Format):
 
     @property
     def query(self) -> str:
-        """The words that are searched for, and that an answer is about."""
+        """The words that are searched for."""
         return self.search_value or self.rewritten_query
+
+    @property
+    def asked(self) -> str:
+        """What an answer is about: the whole question, unless part of it became filters."""
+        return self.query if self.filters else self.rewritten_query
 
 
 class Plan(Format):

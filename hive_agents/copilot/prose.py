@@ -1,4 +1,4 @@
-"""The sentences of a Markdown text as a reader sees them: no marks, no code, a table's row as a line."""
+"""The lines of a Markdown text as a reader sees them: no marks, a table's row and a line of code as one each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -18,6 +18,11 @@ _ABBREVIATED = re.compile(
     re.I,
 )
 _STOPS = (".", "!", "?", "…", "。", "！", "？", '."', ".)")
+_LOG = re.compile(
+    r"^\W{0,3}(?:\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d)"
+    r"|^\W{0,3}(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b[\]:|]"
+)
+Kind = Literal["prose", "list", "table", "code", "log", "heading"]
 _MARK = re.compile(r"</?\s*mark\b[^<>]*>", re.I)
 
 
@@ -25,17 +30,24 @@ _MARK = re.compile(r"</?\s*mark\b[^<>]*>", re.I)
 class ProseSentence:
     """`above` is the heading, the table's head or the line with a colon that it stands under; `linked` are its links.
 
-    `whole` is false for a row of a table and for an item of a list that doesn't end like a sentence.
+    `whole` is false for a row of a table, for an item of a list that doesn't end like a sentence, for a heading, and
+    for a line of code or of a log.
     """
 
     text: str
     above: str = ""
     linked: tuple[str, ...] = ()
     whole: bool = True
+    kind: Kind = "prose"
+
+    @property
+    def is_written(self) -> bool:
+        """Whether somebody wrote it to be read as a statement."""
+        return self.kind not in ("code", "log", "heading")
 
 
 def sentences(markdown: str) -> tuple[str, ...]:
-    """Return whole sentences in order, each on one line; headings, code and HTML are none.
+    """Return whole sentences in order, each on one line; headings, code, logs and HTML are none.
 
     A row of a table is its cells; of three and more, each behind the name of its column, as in
     "limit: default 500; since 4.1".
@@ -43,15 +55,15 @@ def sentences(markdown: str) -> tuple[str, ...]:
     >>> sentences("# Keys\\n\\nOpen **Settings**, e.g. by `F2`. See\\n[Roles](roles.md).\\n\\n```\\ncode\\n```")
     ('Open Settings, e.g. by F2.', 'See Roles.')
     """
-    return tuple(sentence.text for sentence in read(markdown))
+    return tuple(sentence.text for sentence in read(markdown) if sentence.is_written)
 
 
 @lru_cache(maxsize=1024)
 def read(markdown: str) -> tuple[ProseSentence, ...]:
-    """Return the same sentences with what a reader sees around them.
+    """Return the same sentences, headings, and lines of code and logs, with what a reader sees around them.
 
     >>> read("# Keys\\n\\nBring:\\n\\n- a [form](f.md)")[-1]
-    ProseSentence(text='a form', above='Keys Bring:', linked=('form',), whole=False)
+    ProseSentence(text='a form', above='Keys Bring:', linked=('form',), whole=False, kind='list')
     """
     return tuple(_blocks(markdown))
 
@@ -103,7 +115,9 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
         elif token.type == "tr_open":
             cells, links = [], []
         elif token.type == "tr_close" and (row := _row(columns, cells)):
-            yield ProseSentence(row, f"{heading} {' '.join(columns)}".strip(), tuple(links), whole=False)
+            yield ProseSentence(row, f"{heading} {' '.join(columns)}".strip(), tuple(links), whole=False, kind="table")
+        if token.type in ("fence", "code_block"):
+            yield from _code(token.content, heading)
         if token.type != "inline":
             continue
         text, opened = " ".join(without_marks(_text(token)).split()), tokens[place - 1].type
@@ -114,13 +128,23 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
             links += _links(token)
         elif opened == "heading_open":
             heading, lead = text, ""
+            if text:
+                yield ProseSentence(text, whole=False, kind="heading")
         else:
             under = f"{heading} {lead}".strip() if in_list else heading
             for sentence in split(text):
                 linked = tuple(link for link in _links(token) if link in sentence)
-                yield ProseSentence(sentence, under, linked, not in_list or sentence.endswith(_STOPS))
+                kind: Kind = "log" if _LOG.match(sentence) else "list" if in_list else "prose"
+                yield ProseSentence(sentence, under, linked, not in_list or sentence.endswith(_STOPS), kind)
             if not in_list:
                 lead = text if text.endswith((":", "：")) else ""
+
+
+def _code(content: str, heading: str) -> Iterator[ProseSentence]:
+    for line in content.splitlines():
+        text = " ".join(without_marks(line).split())
+        if text:
+            yield ProseSentence(text, heading, whole=False, kind="log" if _LOG.match(text) else "code")
 
 
 def _row(columns: list[str], cells: list[str]) -> str:

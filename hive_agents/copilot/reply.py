@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hive_agents.access import ViewGate
-from hive_agents.copilot.answer import Answer, grounded, numbered
+from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
+from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import RESERVED
 from hive_agents.copilot.evidence import judge_answer
-from hive_agents.copilot.excerpts import marked_excerpt, reason
+from hive_agents.copilot.excerpts import marked_passages, reason
 from hive_agents.copilot.extract import extractive
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage, named_values
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
+from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.vocabulary import Vocabulary
@@ -45,7 +47,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     rows = rows_of(session.index, results)
     removed = 0
     if results and decision.strategy is not SearchStrategy.METADATA_ONLY:
-        session.conclusion, removed = await _answered(session, decision.query, rows)
+        session.conclusion, removed = await _answered(session, decision, rows)
     else:
         session.conclusion = Conclusion(rows, outage=session.outage)
     if session.gate.fault is not None:
@@ -84,12 +86,12 @@ def _found(session: TurnSession, results: Sequence[Result]) -> TurnStatus:
     return "results" if results else "not_found"
 
 
-async def _answered(session: TurnSession, query: str, rows: list[ChunkRow]) -> tuple[Conclusion, int]:
+async def _answered(session: TurnSession, decision: RouterDecision, rows: list[ChunkRow]) -> tuple[Conclusion, int]:
     """Return the answer with its judgment, and how many citations of a model were removed.
 
     A turn asks a model for one answer: what it doesn't give, or the judge sends back, are the documents' own words.
     """
-    passages, build, removed = numbered(rows), session.build_judge, 0
+    query, passages, build, removed = decision.query, numbered(rows), session.build_judge, 0
     if session.outage:  # what was found by less than the config's search is no ground for an answer
         return Conclusion(rows, outage=True), 0
     try:
@@ -107,7 +109,7 @@ async def _answered(session: TurnSession, query: str, rows: list[ChunkRow]) -> t
         if judged.judgment.action not in (JudgmentAction.RETRY, JudgmentAction.REPLAN):
             return Conclusion(rows, written, judged), removed
         session.trace.notes.append(f"answer: the judge says {judged.judgment.action.value}")
-    quoted = extractive(query, passages, session.index.language)
+    quoted = _quoted(session.index, decision, passages)
     if quoted is None:
         return Conclusion(rows), removed
     judge = None if written else session.model("judge")
@@ -116,6 +118,12 @@ async def _answered(session: TurnSession, query: str, rows: list[ChunkRow]) -> t
         session.trace.notes.append("answer: no model could judge it")
         return Conclusion(rows, outage=True), removed
     return Conclusion(rows, quoted, judged), removed
+
+
+def _quoted(index: ScopedIndex, decision: RouterDecision, passages: Sequence[Passage]) -> Answer | None:
+    """Return what the passages themselves answer; the same whenever the turn is read."""
+    asked = without_politeness(decision.asked)
+    return extractive(asked, passages, index.language, weights=weights_in(index, asked))
 
 
 async def _by_model(session: TurnSession, query: str, rows: list[ChunkRow]) -> Answer | None:
@@ -151,7 +159,7 @@ def render_reply(
     if outcome.answer_source == "model" and answer is not None:
         text = answer.text
     elif outcome.answer_source is not None:
-        quoted = extractive(outcome.decision.query, numbered(rows), index.language)
+        quoted = _quoted(index, outcome.decision, numbered(rows))
         text = quoted.text if quoted is not None else None
     return fresh_reply(index, turn, text, rows)
 
@@ -165,7 +173,7 @@ def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequen
     elif outcome.status == "no_match":
         answer = HELP if decision.route == "general.help" else NO_MATCH
     ranked = enumerate(zip(outcome.results, rows, strict=True), start=1)
-    return _reply(turn, outcome, answer, [_result(index, decision, rank, *shown) for rank, shown in ranked])
+    return _reply(turn, outcome, answer, [result_row(index, decision, rank, *shown) for rank, shown in ranked])
 
 
 def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
@@ -179,24 +187,35 @@ def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabular
 
 def rows_of(index: ScopedIndex, results: Sequence[Result]) -> list[ChunkRow]:
     """Return the chunk behind each result that is still there; a row matched by filter shows its first."""
-    numbers = []
-    for result in results:
-        chunks = index.chunks_of(result.doc_id)
-        n = int(result.chunk_id.rpartition("#")[2]) if result.chunk_id is not None else 0
-        if n < len(chunks):
-            numbers.append(int(chunks[n]))
-    return index.rows(numbers)
+    found = (_number(index, result.doc_id, result.chunk_id) for result in results)
+    return index.rows([number for number in found if number is not None])
 
 
-def _result(index: ScopedIndex, decision: RouterDecision, rank: int, result: Result, row: ChunkRow) -> dict[str, Any]:
+def _number(index: ScopedIndex, doc_id: str, chunk_id: str | None) -> int | None:
+    chunks = index.chunks_of(doc_id)
+    n = int(chunk_id.rpartition("#")[2]) if chunk_id is not None else 0
+    return int(chunks[n]) if n < len(chunks) else None
+
+
+def _chunk(index: ScopedIndex, doc_id: str, chunk_id: str) -> ChunkRow | None:
+    number = _number(index, doc_id, chunk_id)
+    return index.rows([number])[0] if number is not None else None
+
+
+def result_row(
+    index: ScopedIndex, decision: RouterDecision, rank: int, result: Result, row: ChunkRow
+) -> dict[str, Any]:
+    """Return the JSON of one result that has passed the gate."""
     by_filter = decision.strategy is SearchStrategy.METADATA_ONLY
     query, compared = "" if by_filter else decision.query, result.relevance_source in ("cosine", "reranker")
+    beside = _chunk(index, result.doc_id, result.beside) if result.beside is not None else None
+    excerpt = marked_passages(row, beside, query, weights_in(index, query) if query else {}, index.language)
     return {
         "rank": rank,
         "doc_id": row.doc_id,
         "chunk_id": result.chunk_id,
         "title": row.title,
-        "excerpt": marked_excerpt(row.text, query, index.language) or row.title,
+        "excerpt": excerpt or row.title,
         "reason": reason(row, query, decision.filters, index.language, by_meaning=compared),
         "relevance": result.relevance,
         "relevance_source": result.relevance_source,

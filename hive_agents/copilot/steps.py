@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
 from hive_agents.copilot.language import answer_pattern
 from hive_agents.copilot.outcome import RelevanceSource, Result
+from hive_agents.copilot.passages import best_chunks
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
 from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
@@ -21,6 +23,8 @@ from hive_agents.retrieval import Mask, adaptive
 TurnState = Mapping[str, Any]
 TurnUpdate = dict[str, Any]
 GATE_BATCH = 50
+PASSAGES = 5
+"""Documents, the first, whose best passage is looked for among all of their chunks."""
 
 
 async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
@@ -223,7 +227,8 @@ def _may_look_deeper(session: TurnSession, state: TurnState) -> bool:
 
 
 def _results(session: TurnSession, state: TurnState) -> list[Result]:
-    """Return each document once, by its best passage, unless the question is about one document.
+    """Return each document once, by its best passage, unless the question is about one document; its relevance is that
+    of the chunk that was found.
 
     After the cut, not before: what was measured and deployed is the list with its repeats.
     """
@@ -258,7 +263,22 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
                 relevance_source=source if relevance is not None else "none",
             )
         )
-    return results[: session.settings.top_k]
+    results = results[: session.settings.top_k]
+    if state["decision"]["route"] == "documents.search":
+        return [*_by_best_passage(session, search.query, results[:PASSAGES]), *results[PASSAGES:]]
+    return results
+
+
+def _by_best_passage(session: TurnSession, query: str, results: Sequence[Result]) -> list[Result]:
+    """Return the documents, each by the chunk in which a reader finds most of what is asked."""
+    index = session.index
+    weights = weights_in(index, query)
+    shown = []
+    for each in results:
+        best, beside = best_chunks(index, each.doc_id, query, weights, by_meaning=not session.outage)
+        chunk_id, *others = index.chunk_ids(np.array([best] if beside is None else [best, beside], np.intp))
+        shown.append(each.model_copy(update={"chunk_id": chunk_id, "beside": others[0] if others else None}))
+    return shown
 
 
 def _gated_rows(session: TurnSession, state: TurnState) -> TurnUpdate:

@@ -12,7 +12,7 @@ from hive_agents.access import Principal, ViewGate
 from hive_agents.copilot.outcome import Trace, TurnOutcome
 from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.errors import HiveError
+from hive_agents.errors import NotFound
 from hive_agents.judging import DecisionLog
 from hive_agents.store import audit, connected, transaction
 from hive_agents.workspace import Workspace
@@ -67,8 +67,11 @@ class ThreadStore:
         with connected(self.workspace.database) as connection:
             self._require(connection, thread_id)
 
-    def threads(self) -> list[dict[str, Any]]:
-        """Return {thread_id, title, turns, created_at, updated_at} of each thread, the one used last first."""
+    def threads(self, search: str | None = None) -> list[dict[str, Any]]:
+        """Return {thread_id, title, turns, created_at, updated_at} of each thread, the one used last first.
+
+        `search` keeps those whose title or questions have the words in them, whatever their case.
+        """
         with connected(self.workspace.database) as connection:
             rows = connection.execute(
                 "SELECT t.thread_id, t.title, count(u.run_id), t.created_at, t.updated_at FROM threads t"
@@ -76,6 +79,13 @@ class ThreadStore:
                 " WHERE t.tenant = ? AND t.user = ? GROUP BY t.thread_id ORDER BY t.updated_at DESC, t.thread_id",
                 self._owner,
             ).fetchall()
+            if search is not None:
+                wanted = search.casefold()
+                asked = connection.execute(
+                    "SELECT thread_id, text FROM turns WHERE tenant = ? AND user = ?", self._owner
+                ).fetchall()
+                found = {thread_id for thread_id, text in asked if wanted in text.casefold()}
+                rows = [row for row in rows if row[0] in found or wanted in row[1].casefold()]
         return [
             dict(zip(("thread_id", "title", "turns", "created_at", "updated_at"), row, strict=True)) for row in rows
         ]
@@ -97,7 +107,7 @@ class ThreadStore:
                 f"{_TURN} WHERE tenant = ? AND user = ? AND run_id = ?", (*self._owner, run_id)
             ).fetchone()
         if row is None:
-            raise HiveError.of("HIVE-409", f"there is no run {run_id}", fix="`hive chat --threads` lists yours")
+            raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix="`hive chat --threads` lists yours")
         return _turn(row)
 
     def add(
@@ -166,7 +176,7 @@ class ThreadStore:
     def _require(self, connection: sqlite3.Connection, thread_id: str) -> None:
         if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, thread_id)).fetchone() is None:
             fix = "`hive chat --threads` lists yours; without --thread a new one begins"
-            raise HiveError.of("HIVE-409", f"there is no thread {thread_id}", fix=fix, exit_code=2)
+            raise NotFound.of("HIVE-409", f"there is no thread {thread_id}", fix=fix, exit_code=2)
 
 
 def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: Vocabulary) -> list[PastTurn]:
@@ -188,7 +198,7 @@ def trace_of(workspace: Workspace, tenant: str, run_id: str) -> dict[str, Any]:
     with connected(workspace.database) as connection:
         row = connection.execute("SELECT trace FROM turns WHERE tenant = ? AND run_id = ?", (tenant, run_id)).fetchone()
     if row is None:
-        raise HiveError.of("HIVE-409", f"there is no run {run_id}", fix="a reply names its run_id", exit_code=2)
+        raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix="a reply names its run_id", exit_code=2)
     trace: dict[str, Any] = json.loads(row[0])
     return trace
 

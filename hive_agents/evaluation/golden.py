@@ -139,7 +139,7 @@ def load_golden(workspace: Workspace, path: Path | None = None) -> GoldenSet:
         source = workspace.root / path
     file = workspace.relative(source)
     if not source.is_file():
-        raise HiveError.of(
+        raise NotFound.of(
             "HIVE-107",
             f"there is no golden set {file}",
             file=file,

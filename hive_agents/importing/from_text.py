@@ -1,5 +1,7 @@
 """Plain text: paragraphs as they are, a heading only where it is underlined or numbered, aligned text as code.
 
+Pages of a manual (`man`, `pydoc`) have the sections that they are known for.
+
 Nothing of it is taken for Markdown: `# name:` is a line of a configuration, not a heading.
 """
 
@@ -10,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from hive_agents.importing.decoding import decode
 from hive_agents.importing.imported import Imported
+from hive_agents.importing.manual_text import plainer
 from hive_agents.importing.markdown import escape, fence, plain_lines
 
 _RULE = re.compile(r"^\s*([=\-~^*_#+\"'.:])\1{2,}\s*$")
@@ -37,7 +40,7 @@ def text_as_markdown(text: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    return [line.expandtabs(8).rstrip() for line in text.split("\n")]
+    return plainer([line.expandtabs(8).rstrip() for line in text.split("\n")])
 
 
 def _short_rule(line: str) -> str:

@@ -19,6 +19,15 @@ _MADE = {
     "vendor": ("go.mod", "composer.json", "Gemfile"),
 }
 """Folders that are build output only beside one of these files: a guide may have a chapter called "build"."""
+_OF_A_WORKSPACE = frozenset(
+    """access agents AGENTS.md audit collections configs documents embeddings evals goals hive.toml prompts rules
+    scripts triggers""".split()
+)
+
+
+def is_workspaces_own(path: Path, workspace: Path | None) -> bool:
+    """Whether a path is one of a workspace's own files or folders, which are no source of its documents."""
+    return workspace is not None and path.parent == workspace and path.name in _OF_A_WORKSPACE
 
 
 def folder_is_ignored(folder: Path) -> str | None:

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from hive_agents.importing.conversion import MAX_BYTES, read
-from hive_agents.importing.ignoring import GitIgnore, folder_is_ignored
+from hive_agents.importing.ignoring import GitIgnore, folder_is_ignored, is_workspaces_own
 from hive_agents.importing.imported import ImportFailure
 
 _GIT_SECONDS = 120
+_OWN = "the workspace's own"
 _LINK, _SUBMODULE = "120000", "160000"
 
 
@@ -42,10 +43,11 @@ class Listing:
         self.ignored[why] = self.ignored.get(why, 0) + 1
 
 
-def list_files(path: Path, pattern: str = "", rev: str | None = None) -> Listing:
+def list_files(path: Path, pattern: str = "", rev: str | None = None, *, workspace: Path | None = None) -> Listing:
     """Return what a source holds, in order of names.
 
-    `pattern` is a glob below `path`; `rev` names a revision of the git repository that `path` is in.
+    `pattern` is a glob below `path`; `rev` names a revision of the git repository that `path` is in. What a source
+    that surrounds `workspace` holds of its own files is left out.
     Raises: ImportFailure where the source itself can't be listed.
     """
     if rev is not None:
@@ -56,10 +58,10 @@ def list_files(path: Path, pattern: str = "", rev: str | None = None) -> Listing
         if not path.is_file():
             raise ImportFailure("neither a file nor a folder")
         return Listing([_on_disk(path, Path(path.name))])
-    return _folder(path, _matching(path, pattern) if pattern else None)
+    return _folder(path, _matching(path, pattern) if pattern else None, workspace)
 
 
-def _folder(root: Path, wanted: set[Path] | None) -> Listing:
+def _folder(root: Path, wanted: set[Path] | None, workspace: Path | None) -> Listing:
     listing = Listing()
     rules = GitIgnore(root.resolve())
     inside = root.resolve()
@@ -77,6 +79,8 @@ def _folder(root: Path, wanted: set[Path] | None) -> Listing:
         for below in sorted(subfolders):
             path = folder / below
             why = folder_is_ignored(path) or (".gitignore" if rules.ignores(path, is_folder=True) else None)
+            if is_workspaces_own(path, workspace):
+                why = _OWN
             if why is not None:
                 listing.ignore(why)
             elif path.is_symlink():
@@ -90,6 +94,8 @@ def _folder(root: Path, wanted: set[Path] | None) -> Listing:
                 continue
             if below.startswith("."):
                 listing.ignore("hidden")
+            elif is_workspaces_own(path, workspace):
+                listing.ignore(_OWN)
             elif rules.ignores(path):
                 listing.ignore(".gitignore")
             elif not path.resolve().is_relative_to(inside):

@@ -101,7 +101,8 @@ class Sync:
         """
         self._clear_half_written()
         self._finish_moves()
-        listing = list_files(self._source.path, self._source.pattern, self._source.rev)
+        source = self._source
+        listing = list_files(source.path, source.pattern, source.rev, workspace=self._workspace.root)
         if only is not None:
             listing = _limited(listing, only)
         for why, number in listing.ignored.items():

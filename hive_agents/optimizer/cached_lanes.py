@@ -123,10 +123,14 @@ class CachedLanes:
         return self._vector.get(key, lambda: self._ranked_vector(key))
 
     def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: Ints) -> Floats:
-        """Return the boosts' factor of each chunk in the scope of its row's query, in the shape of `chunks`."""
+        """Return the boosts' factor of each chunk in the scope of its row's query, in the shape of `chunks`.
+
+        The rows are those of the first queries.
+        """
         found = np.ones(chunks.shape)
         for group in self._groups:
-            found[group.rows] = group.factors_of(boosts, self.index.n_chunks)[chunks[group.rows]]
+            rows = [row for row in group.rows if row < len(chunks)]
+            found[rows] = group.factors_of(boosts, self.index.n_chunks)[chunks[rows]]
         return found
 
     def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> Ints:

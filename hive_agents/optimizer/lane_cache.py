@@ -162,11 +162,19 @@ class LaneCache:
     Every config measured is one evaluation of `budget`.
     """
 
-    def __init__(self, engine: SearchEngine, golden: GoldenSet, *, budget: SearchBudget | None = None) -> None:
+    def __init__(
+        self,
+        engine: SearchEngine,
+        golden: GoldenSet,
+        *,
+        budget: SearchBudget | None = None,
+        lanes: CachedLanes | None = None,
+    ) -> None:
+        """`lanes` are those of a golden set that begins with the queries of this one."""
         self.golden = golden
         self.budget = budget
-        self._lanes = CachedLanes(engine, golden)
-        self._index = self._lanes.index
+        self.lanes = lanes or CachedLanes(engine, golden)
+        self._index = self.lanes.index
         self._relevance = RelevanceTable(engine, self._index, golden.texts)
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
         self._pools: Recent[_PoolKey, _Pool] = Recent(_POOLS)
@@ -279,7 +287,8 @@ class LaneCache:
     @property
     def best_cosines(self) -> Floats:
         """The best cosine of each query over all documents."""
-        return self._lanes.vector(())[1]
+        best: Floats = self.lanes.vector(())[1][: len(self.golden)]
+        return best
 
     def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[_Fused, Ints]:
         """The fused lists, `wanted` columns or more where there are as many, and how many of each are returned."""
@@ -322,7 +331,7 @@ class LaneCache:
         plain = self._plain.get((pool_key, _fusion(config)), lambda: _plain_scores(pool, config))
         scores, available = plain.scores, plain.available
         if config.boosts:
-            scores = np.where(scores >= 0, scores * self._lanes.factors(config.boosts, pool.chunks), scores)
+            scores = np.where(scores >= 0, scores * self.lanes.factors(config.boosts, pool.chunks), scores)
         order = _best_columns(scores, width)
         documents = self._index.document_numbers(np.take_along_axis(pool.chunks, order, axis=1))
         best = np.take_along_axis(scores, order, axis=1)
@@ -357,9 +366,10 @@ class LaneCache:
 
     def _join(self, key: _PoolKey) -> _Pool:
         filters, params, keyword_depth, vector_depth = key
-        keyword = self._lanes.keyword(filters, params)[:, :keyword_depth]
-        vector, best = self._lanes.vector(filters)
-        return _joined(keyword, vector[:, :vector_depth], best)
+        n = len(self.golden)
+        keyword = self.lanes.keyword(filters, params)[:n, :keyword_depth]
+        vector, best = self.lanes.vector(filters)
+        return _joined(keyword, vector[:n, :vector_depth], best[:n])
 
 
 def _fusion(config: RetrievalConfig) -> tuple[object, ...]:

@@ -1,7 +1,8 @@
 """Which of the measured configs goes to the gate: by all open queries, and without changes that don't pay.
 
 The rule was settled by `benchmarks/optimizer.py --rules`: regret on unseen queries over many splits of worlds that
-differ. The best of many noisy means is too good to be true; what stands high in most resamples is less so.
+differ. The best of many noisy means is too good to be true; what stands high in most resamples is less so. Of what the
+open queries can't tell apart from that, the config with the fewest distractors costs nothing on unseen queries.
 """
 
 from __future__ import annotations
@@ -18,16 +19,22 @@ from hive_agents.optimizer.cached_lanes import Floats
 ConfigChange = dict[str, Any]
 EQUAL = 1e-12
 """Means that differ by less are equal: they differ by the order of additions."""
+NEAR = 0.25
+"""A shortfall of so many standard errors is none: larger ones cost on unseen queries, by repeated splits."""
 RESAMPLES = 300
 _SEED = 11
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """`gain` is the paired gain over the baseline, a value an open query; `changes` are from the baseline."""
+    """`gain` is the paired gain over the baseline, a value an open query; `changes` are from the baseline.
+
+    `distractors` is the mean over the open queries.
+    """
 
     changes: Sequence[ConfigChange]
     gain: Floats
+    distractors: float = 0.0
 
 
 def standard_error(gain: Floats) -> float:
@@ -56,6 +63,19 @@ def by_mean_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
     ranks = means.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable").mean(axis=1)[places.ravel()]
     order = sorted(range(len(gaining)), key=lambda place: (-ranks[place], len(gaining[place].changes)))
     return [gaining[place] for place in order]
+
+
+def fewest_distractors(leader: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return those of `leader` and `candidates` that fall short of `leader` by `NEAR` standard errors at most.
+
+    The fewest distractors come first, the leader before others with as many; else the order stays.
+    """
+    near = [leader]
+    for candidate in candidates:
+        short = leader.gain - candidate.gain
+        if float(short.mean()) <= NEAR * standard_error(short) + EQUAL and float(candidate.gain.mean()) > EQUAL:
+            near.append(candidate)
+    return sorted(near, key=lambda candidate: round(candidate.distractors, 12))
 
 
 def ablated(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,8 +25,8 @@ from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.model_proposer import ModelProposer
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation, Sweep
-from hive_agents.optimizer.selection import Candidate, ConfigChange, ablated, by_mean_rank
-from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed
+from hive_agents.optimizer.selection import EQUAL, Candidate, ConfigChange, ablated, by_mean_rank, fewest_distractors
+from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed, sweep
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
 from hive_agents.optimizer.trial import Measured, Refusal, refusal
@@ -201,7 +201,8 @@ class OptimizerSession:
 
     def headroom(self, chosen: RetrievalConfig) -> Headroom | None:
         """Return how far `chosen` is from the best that thousands of trials find on the training queries."""
-        cache, index = LaneCache(self.engine, self.tuning.train), self.engine.index(self.baseline.collection)
+        cache = LaneCache(self.engine, self.tuning.train, lanes=self.open.lanes)
+        index = self.engine.index(self.baseline.collection)
         return headroom(cache, index, self.baseline, chosen, seed=self.settings.seed)
 
     def faults(self, data: ConfigData) -> list[str]:
@@ -252,13 +253,42 @@ class OptimizerSession:
         return self.choose(self.measured(rows))
 
     def choose(self, measured: Sequence[tuple[ConfigData, Measured]]) -> ConfigData | None:
-        """What ranks highest on the open queries, without what doesn't pay; None where nothing gains without harm."""
-        base = self.baseline_measured.nudcg
-        candidates = [Candidate(self.changes(data), found.nudcg - base) for data, found in measured]
-        for candidate in by_mean_rank(candidates):
+        """What ranks highest on the open queries, or what is as good and has fewer distractors; nothing idle in it.
+
+        Single steps from the highest count as measured. None where nothing gains without harm.
+        """
+        candidates = [self._candidate(self.changes(data), found) for data, found in measured]
+        ranked = by_mean_rank(candidates)
+        leader = next((one for one in ranked if self._mean_with(one.changes) is not None), None)
+        if leader is None:
+            return None
+        leader = self._without_idle(leader)
+        for candidate in fewest_distractors(leader, [*ranked, *self._beside(leader)]):
             if self._mean_with(candidate.changes) is not None:
-                return self.restored(ablated(candidate.changes, self._mean_with))
+                return self.restored(self._without_idle(candidate).changes)
         return None
+
+    def _candidate(self, changes: Sequence[ConfigChange], found: Measured) -> Candidate:
+        return Candidate(changes, found.nudcg - self.baseline_measured.nudcg, found.distractors)
+
+    def _beside(self, leader: Candidate) -> Iterator[Candidate]:
+        """The configs one step from it; none where each would ask a reranker once more."""
+        config = parsed(self.restored(leader.changes))
+        if config.rerank.enabled:
+            return
+        for step in sweep(config, self.engine.index(config.collection)):
+            changed = parsed(next_data(config, step))
+            yield self._candidate(changes_from(self.baseline, changed), self.remeasure(changed))
+
+    def _without_idle(self, candidate: Candidate) -> Candidate:
+        """The candidate without changes that neither raise its mean nor keep distractors out."""
+
+        def mean_of(changes: Sequence[ConfigChange]) -> float | None:
+            found = self.remeasure(parsed(self.restored(changes)))
+            return None if found.distractors > candidate.distractors + EQUAL else self._mean_with(changes)
+
+        left = ablated(candidate.changes, mean_of)
+        return self._candidate(left, self.remeasure(parsed(self.restored(left))))
 
     def _mean_with(self, changes: Sequence[ConfigChange]) -> float | None:
         """The mean over the open queries with these changes; None for a config that is faulty, can't be measured now

@@ -23,7 +23,7 @@ from hive_agents.runs import RunStore
 from hive_agents.store import connected, transaction
 from hive_agents.workspace import Workspace
 
-ABLATED = "what was measured best on the open queries, without the changes that don't pay"
+ABLATED = "as good as the best on the open queries, with the fewest distractors and without changes that don't pay"
 SearchState = Mapping[str, Any]
 SearchUpdate = dict[str, Any]
 

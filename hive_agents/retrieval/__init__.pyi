@@ -19,6 +19,7 @@ from .config import (
     RetrievalConfig as RetrievalConfig,
     StoredConfig as StoredConfig,
     canonical_hash as canonical_hash,
+    config_files as config_files,
     find_config as find_config,
     find_config_file as find_config_file,
     is_inside as is_inside,

@@ -127,6 +127,10 @@ class BM25:
             total += impacts if times == 1 else impacts * self._dtype.type(times)
         return total
 
+    def frequencies(self, terms: Sequence[str]) -> list[int]:
+        """How many documents of the scope have each term."""
+        return [(self.cache.get(word) or self._load(word)).df for word in terms]
+
     def _read(self, terms: Sequence[str]) -> _Query:
         """The known terms, rarest first: one fixed order, so that scores do not depend on the order of the words."""
         times: dict[str, int] = {}

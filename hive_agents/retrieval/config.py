@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents.errors import HiveError, closest
+from hive_agents.errors import HiveError, NotFound, closest
 from hive_agents.files import (
     AnyCase,
     ConfigName,
@@ -164,6 +164,11 @@ def find_config(workspace: Workspace, reference: str) -> StoredConfig:
     return read_config(workspace, path)
 
 
+def config_files(workspace: Workspace) -> list[Path]:
+    """The files of configs/, in order, without the link to the active one."""
+    return [path for path in _files(workspace) if path.stem != "active"]
+
+
 def find_config_file(workspace: Workspace, reference: str) -> Path:
     if "/" in reference or reference.endswith(".json"):
         for path in (Path(reference), workspace.root / reference):
@@ -186,7 +191,7 @@ def find_config_file(workspace: Workspace, reference: str) -> Path:
         return named[0]
     known = sorted({*files, *(name for path in files.values() if (name := _name_in(path)))})
     guess = closest(reference, known)
-    raise HiveError.of(
+    raise NotFound.of(
         "HIVE-107",
         f'no config is named "{reference}"',
         file="configs",

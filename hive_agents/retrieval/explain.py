@@ -46,12 +46,14 @@ def _explained(
             lanes["keyword"] = _best(index.keyword(query, index.n_chunks, params, mask), mine)
         if config.retrieval.vector:
             lanes["vector"] = _best(index.vector([query], index.n_chunks, mask)[0], mine)
-    fused = next((place for place, chunk in enumerate(search.fused.chunks.tolist(), start=1) if chunk in mine), None)
+    candidates = search.fused.chunks
+    fused = next((place for place, chunk in enumerate(candidates.tolist(), start=1) if chunk in mine), None)
     return {
         "doc_id": doc_id,
         "returned": rank is not None,
         "rank": rank,
         "fused_rank": fused,
+        "fused_documents": fused and len(np.unique(index.document_numbers(candidates[:fused]))),
         "filtered_by": refused,
         "boost": float(index.factors(config.boosts, chunks[:1])[0]),
         "per_document": config.retrieval.per_document,
@@ -80,8 +82,8 @@ def explain_text(found: dict[str, Any]) -> str:
     if found["fused_rank"] is None:
         return f"{name} is no candidate of any lane. {where}"
     return (
-        f"{name} is at rank {found['fused_rank']} after fusion; the list ended at {found['cut']['at']}"
-        f" ({found['cut']['reason']}). {where}"
+        f"{name} is document {found['fused_documents']} after fusion, its best chunk at rank {found['fused_rank']} of"
+        f" all chunks; the list ended at {found['cut']['at']} ({found['cut']['reason']}). {where}"
     )
 
 

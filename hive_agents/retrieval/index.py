@@ -334,6 +334,10 @@ class ScopedIndex:
         scores: NDArray[np.float32] = self._scorer(params).scores(terms(query, self.language), whole)
         return scores
 
+    def frequencies(self, words: Sequence[str]) -> list[int]:
+        """In how many chunks each term stands; 0 for one that no visible document has."""
+        return self._scorer(BM25Params()).frequencies(words)
+
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
         vectors = self._index.embed(queries, self._query_vectors)
         return [

@@ -42,6 +42,7 @@ class RunStoreProtocol(Protocol):
         tenant: str | None = None,
         user: str | None = None,
         limit: int = 100,
+        before: str | None = None,
     ) -> list[RunRow]: ...
 
     def update(

@@ -63,8 +63,12 @@ class Scope:
         status: str | Sequence[str] | None = None,
         tenant: str | None = None,
         limit: int = 100,
+        before: str | None = None,
     ) -> list[RunRow]:
-        """Return their runs, newest first, each as it stands: one whose worker died isn't running."""
+        """Return their runs, newest first, each as it stands: one whose worker died isn't running.
+
+        With `before` those that began before that run.
+        """
         wanted = {status} if isinstance(status, str) else set(status or STATUSES)
         more = 0 if wanted >= set(STATUSES) else MOST_RUNNING  # some of which don't run any more
         rows = RunStore(workspace).list(
@@ -72,6 +76,7 @@ class Scope:
             tenant=tenant or self.tenant,
             user=self.user,
             limit=limit + more,
+            before=before,
         )
         found = [row for row in _standing(workspace, rows) if row.status in wanted and self.sees(row)]
         return found[:limit]

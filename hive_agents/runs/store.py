@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.approvals import ApprovalStore
-from hive_agents.errors import HiveError, NotFound, closest
+from hive_agents.errors import HiveError, NotFound, Taken, closest
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.store import audit, connected, transaction
 
@@ -192,8 +192,9 @@ class RunStore:
         tenant: str | None = None,
         user: str | None = None,
         limit: int = 100,
+        before: str | None = None,
     ) -> list[RunRow]:
-        """Newest first."""
+        """Newest first; with `before` those that began before that run."""
         wanted = [status] if isinstance(status, str) else status
         clauses: list[str] = ["1"]
         values: list[Any] = []
@@ -204,6 +205,9 @@ class RunStore:
             if value is not None:
                 clauses.append(f"{column} = ?")
                 values.append(value)
+        if before is not None:
+            clauses.append("(started_at, rowid) < (SELECT started_at, rowid FROM runs WHERE run_id = ?)")
+            values.append(before)
         query = f"SELECT * FROM runs WHERE {' AND '.join(clauses)} ORDER BY started_at DESC, rowid DESC LIMIT ?"
         with connected(self.workspace.database, rows=True) as connection:
             return [RunRow.of(found) for found in connection.execute(query, (*values, limit))]
@@ -311,9 +315,9 @@ class RunStore:
                         store.supersede(request.id, why)
 
     def _same(self, row: RunRow, graph: str, agent: str | None, value: dict[str, Any], key: str) -> RunRow:
-        if (row.graph, row.agent) != (graph, agent) or row.value.get("input", row.value) != value.get("input", value):
+        if (row.graph, row.agent) != (graph, agent) or _asked(row.value) != _asked(value):
             fix = "use another key for another run"
-            raise HiveError.of("HIVE-409", f'the key "{key}" belongs to run {row.run_id}', fix=fix, exit_code=2)
+            raise Taken.of("HIVE-409", f'the key "{key}" belongs to run {row.run_id}', fix=fix, exit_code=2)
         return row
 
 
@@ -322,6 +326,11 @@ def _moved(row: RunRow, to: str, by: str, at: str) -> Event:
     id = derived_id("run_moved", row.run_id, to, at, by)
     told = {"agent": row.agent, "by": by}
     return Event(kind, row.run_id, row.thread_id, stream_id=row.thread_id, tenant=row.tenant, payload=told, id=id)
+
+
+def _asked(value: dict[str, Any]) -> Any:
+    """What a run was asked to do, without who asked by which token."""
+    return next((value[name] for name in ("input", "request") if name in value), value)
 
 
 def _json(value: Any) -> str | None:

@@ -26,6 +26,7 @@ from .context import (
 from .decisions import (
     ask_for_override as ask_for_override,
     decide as decide,
+    decision_json as decision_json,
     finish as finish,
 )
 from .driver import (
@@ -51,6 +52,9 @@ from .optimize import (
 )
 from .queen import (
     Queen as Queen,
+)
+from .question import (
+    QuestionRun as QuestionRun,
 )
 from .retry import (
     retry as retry,

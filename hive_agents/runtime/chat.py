@@ -26,10 +26,10 @@ from hive_agents.copilot import (
     trace_of,
     vocabulary_of,
 )
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.llm import Script
 from hive_agents.retrieval import ScopedIndex, SearchEngine, StoredConfig, active_config, parse_filters
-from hive_agents.runtime.question import QuestionRun
+from hive_agents.runtime.question import QuestionRun, require_question
 from hive_agents.workspace import Workspace
 
 OnNode = Callable[[str], None]
@@ -95,10 +95,7 @@ class Chat:
         Raises: HIVE-409 for nothing asked, HIVE-408 without an active config, HIVE-401 for a model that can't be had.
         """
         self._recognise()
-        if not request.text.strip():
-            raise HiveError.of("HIVE-409", "there is no question", fix="ask in your own words", exit_code=2)
-        if request.doc_id is not None and not request.doc_id.strip():
-            raise HiveError.of("HIVE-409", "the document has no name", fix="name it, or leave it out", exit_code=2)
+        require_question(request)
         if self.thread_id is None:
             self.thread_id = self._threads.create(request.text)
         run = QuestionRun.start(
@@ -149,7 +146,7 @@ class Chat:
         may = may_open(self.workspace, index, self.gate, doc_id)
         rows = index.rows(index.chunks_of(doc_id).tolist()) if may else []
         if not rows:
-            raise HiveError.of("HIVE-409", f"{doc_id} is not found", fix="open a result by its number", exit_code=2)
+            raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="open a result by its number", exit_code=2)
         metadata = {name: value for name, value in rows[0].metadata.items() if name not in RESERVED}
         text = "\n\n".join(row.text for row in rows)
         return {"doc_id": doc_id, "title": rows[0].title, "metadata": metadata, "text": text}
@@ -185,7 +182,7 @@ class Chat:
         turn = self.threads.turn(run_id)
         decision, index = turn.outcome.decision, self._scope()
         if doc_id not in turn.outcome.documents or doc_id not in self.gate.allowed([doc_id]):
-            raise HiveError.of("HIVE-409", "that result is not found", fix="name a result of the turn", exit_code=2)
+            raise NotFound.of("HIVE-409", "that result is not found", fix="name a result of the turn", exit_code=2)
         if decision.strategy is SearchStrategy.METADATA_ONLY:
             return {"matched by": "filter, not ranked"}
         config = self.active.config

@@ -129,6 +129,22 @@ def decide(
     return store.get(request.id), run
 
 
+def decision_json(request: ApprovalRequest, verb: Verb, by: str, run: dict[str, str] | None) -> dict[str, Any]:
+    """Return what `by` is told of their answer: {id, status, decision, by, authn, decided_at, remaining_approvals,
+    run}."""
+    mine = request.answer_of(by)
+    return {
+        "id": request.id,
+        "status": request.status,
+        "decision": verb,
+        "by": mine.by,
+        "authn": mine.authn,
+        "decided_at": mine.at,
+        "remaining_approvals": request.remaining_approvals,
+        "run": run,
+    }
+
+
 def carry_out(workspace: Workspace, request: ApprovalRequest, *, wait: float = 30.0) -> dict[str, str] | None:
     """Do what a decided request asks for, unless it was done; returns its run's id and status.
 

@@ -21,6 +21,7 @@ from hive_agents.workspace import Workspace
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from hive_agents.access import Principal
     from hive_agents.events import Bus
 
 
@@ -41,8 +42,20 @@ class OptimizeRun(Run):
     on_update: Callable[[dict[str, Any]], None] | None = None
 
     @classmethod
-    def start(cls, workspace: Workspace, *, golden: Path | None, deploy: bool, settings: dict[str, Any]) -> OptimizeRun:
-        """Raises: HIVE-408 without an active config, HIVE-409 for a limit of dollars that can't be kept, level 1 for
+    def start(
+        cls,
+        workspace: Workspace,
+        *,
+        golden: Path | None,
+        deploy: bool,
+        settings: dict[str, Any],
+        hold: bool = True,
+        owner: Principal | None = None,
+        key: str | None = None,
+    ) -> OptimizeRun:
+        """A run of this process's; without `hold` a host takes it. With a `key` it is started once.
+
+        Raises: HIVE-408 without an active config, HIVE-409 for a limit of dollars that can't be kept, level 1 for
         the golden set or a bad setting.
         """
         from hive_agents.evaluation import load_golden
@@ -52,7 +65,8 @@ class OptimizeRun(Run):
         require_sound(workspace, active.stored, golden=load_golden(workspace, golden))
         require_priced(workspace, workspace.settings.optimizer.model_copy(update=settings))
         value = {"golden": str(golden.resolve()) if golden else None, "deploy": deploy, "settings": settings}
-        return cls(workspace, RunStore(workspace).insert(cls.GRAPH, value, status="running")[0])
+        status = "running" if hold else "queued"
+        return cls(workspace, RunStore(workspace).insert(cls.GRAPH, value, owner=owner, key=key, status=status)[0])
 
     @classmethod
     def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> OptimizeRun:

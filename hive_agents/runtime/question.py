@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.access import Principal, Standing
 from hive_agents.copilot import Request, SearchStrategy, ThreadStore, Turn, TurnOutcome, TurnSession
 from hive_agents.errors import HiveError
+from hive_agents.events import Event, EventType
 from hive_agents.llm import Script
-from hive_agents.retrieval import SearchEngine, StaleIndex
+from hive_agents.retrieval import SearchEngine, StaleIndex, active_config
 from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
 from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome, leases_of
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 TRIES = 5
+
+
+def require_question(request: Request) -> None:
+    """Raises: HIVE-409 where nothing is asked, or about a document without a name."""
+    if not request.text.strip():
+        raise HiveError.of("HIVE-409", "there is no question", fix="ask in your own words", exit_code=2)
+    if request.doc_id is not None and not request.doc_id.strip():
+        raise HiveError.of("HIVE-409", "the document has no name", fix="name it, or leave it out", exit_code=2)
 
 
 @dataclass
@@ -58,6 +67,33 @@ class QuestionRun(Run):
             cls.GRAPH, value, owner=reader, thread_id=thread_id, run_id=run_id, status="running"
         )
         return cls(workspace, row, reader, request, engine, **how, _lease=lease)
+
+    @classmethod
+    def queue(
+        cls, workspace: Workspace, reader: Principal, request: Request, thread_id: str | None, *, key: str | None = None
+    ) -> tuple[RunRow, bool]:
+        """Leave a question for a host, in a thread of the reader's or a new one; its row, and whether it is new.
+
+        With a `key` it is asked once, whoever sends it twice.
+
+        Raises: HIVE-409 for nothing asked, a thread that isn't theirs, or a key of something else; HIVE-408 without an
+        active config.
+        """
+        require_question(request)
+        active_config(workspace)
+        threads = ThreadStore(workspace, reader)
+        if thread_id is not None:
+            threads.require(thread_id)
+        place = thread_id or threads.create(request.text)
+        value = {"request": request.model_dump(mode="json")}
+        value["reader"] = Standing.of(workspace, reader).model_dump(mode="json")
+        new = False
+        try:
+            row, new = RunStore(workspace).insert(cls.GRAPH, value, owner=reader, thread_id=place, key=key)
+        finally:
+            if not new and thread_id is None:  # the one that is there has a thread of its own
+                threads.delete(place)
+        return row, new
 
     @classmethod
     def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> QuestionRun:
@@ -112,12 +148,22 @@ class QuestionRun(Run):
                 async for task in graph.astream(value, stream_mode="tasks", **how):
                     if "result" in task:
                         state |= task["result"]
-                    elif self.on_node is not None:
-                        self.on_node(task["name"])
+                    else:
+                        await self._begins(task["name"])
                 self.session = turns[self.run_id]
                 return state
             turns.clear()
         raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")
+
+    async def _begins(self, node: str) -> None:
+        if self.on_node is not None:
+            self.on_node(node)
+        if self.tells and self.bus is not None:
+            row = self.row
+            stream, told = row.thread_id, {"node": node}
+            await self.bus.publish(
+                Event(EventType.NODE_STARTED, row.run_id, row.thread_id, node, stream, row.tenant, told)
+            )
 
     def outcome(self, context: HiveContext, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:
         """Raises: HIVE-409 for a cursor of a question that has no pages."""

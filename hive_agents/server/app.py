@@ -7,22 +7,41 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from hive_agents.errors import HiveError
+from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime import Host
-from hive_agents.server import health, webhooks
+from hive_agents.server import account, health, webhooks
+from hive_agents.server.access_log import AccessLog
+from hive_agents.server.api import routes_of
+from hive_agents.server.feed import Feed
+from hive_agents.server.freshness import Freshness
 from hive_agents.server.limits import BodyLimit
+from hive_agents.server.meta import OPERATIONS
+from hive_agents.server.metrics import Measured, Metrics
 from hive_agents.server.problems import Faults, of_hive, of_http
+from hive_agents.server.rates import Rates
 
-ROUTES = [*health.routes, *webhooks.routes]
+ROUTES = [*health.routes, *webhooks.routes, *account.routes, *routes_of(OPERATIONS)]
 
 
 def create_app(host: Host) -> Starlette:
-    """The HTTP side of a host; `app.state.host` is what its routes speak to."""
+    """The HTTP side of a host; `app.state` holds what its routes share: the host, the feed of events, the limits."""
     limits = host.workspace.settings.server
+    metrics = Metrics()
     app = Starlette(
         routes=ROUTES,
-        middleware=[Middleware(Faults), Middleware(BodyLimit, limits=limits)],
+        middleware=[
+            Middleware(AccessLog),
+            Middleware(Measured, metrics=metrics),
+            Middleware(Faults),
+            Middleware(BodyLimit, limits=limits),
+        ],
         exception_handlers={HTTPException: of_http, HiveError: of_hive},
     )
     app.router.redirect_slashes = False  # to where the Host header says
     app.state.host = host
+    app.state.metrics = metrics
+    app.state.feed = Feed(host)
+    app.state.rates = Rates(limits)
+    app.state.freshness = Freshness(host.workspace)
+    app.state.engine = SearchEngine(host.workspace)
     return app

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from hive_agents.access import is_open
 from hive_agents.errors import HiveError
 from hive_agents.server.app import create_app
 
@@ -34,6 +35,9 @@ class Listener:
         if not _is_loopback(name) and not settings.access.keys:
             told = f"{name} can be reached from outside, and nobody has to say who they are"
             raise HiveError.of("HIVE-409", told, fix="configure access.keys in hive.toml, or use 127.0.0.1")
+        if not _is_loopback(name) and is_open(workspace):
+            told = f"{name} can be reached from outside, and access.mode is open: the owner sees all documents"
+            raise HiveError.of("HIVE-409", told, fix='set access.mode = "enforced" in hive.toml, or use 127.0.0.1')
         self._socket = _bound(name, port if port is not None else settings.server.port)
         self.host = name
         self.port: int = self._socket.getsockname()[1]
@@ -61,8 +65,9 @@ class Listener:
                     one.listen(BACKLOG)
 
         connections = Connections(host.workspace.settings.server)
+        app = create_app(host)
         config = uvicorn.Config(
-            create_app(host), http=protocol(connections), h11_max_incomplete_event_size=HEAD_BYTES, log_config=None,
+            app, http=protocol(connections), h11_max_incomplete_event_size=HEAD_BYTES, log_config=None,
             access_log=False, lifespan="off", ws="none", server_header=False, timeout_graceful_shutdown=GRACE,
             backlog=connections.accepted_at_once,
         )  # fmt: skip
@@ -75,6 +80,7 @@ class Listener:
                 await asyncio.shield(serving)
             except asyncio.CancelledError:
                 server.should_exit = True
+                app.state.feed.close()
                 connections.end_waiting()
                 await serving
                 raise

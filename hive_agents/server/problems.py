@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.errors import Diagnostic, HiveError, NotFound, RightsWithdrawn, Taken, TooMany
+from hive_agents.server.shapes import Problem
 from hive_agents.triggers import kind_of
 
 if TYPE_CHECKING:
@@ -19,8 +20,21 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _log = logging.getLogger("hive_agents.server")
-_STATUS = {2: 400, 3: 503}
-"""By exit code: wrong usage is the caller's, the environment is ours; the rest can't be done as it was asked."""
+_BY_CODE = {
+    "HIVE-101": 400,
+    "HIVE-307": 409,
+    "HIVE-408": 409,
+    "HIVE-413": 409,
+    "HIVE-414": 409,
+    "HIVE-415": 403,
+    "HIVE-416": 409,
+    "HIVE-417": 401,
+    "HIVE-433": 429,
+}
+_BY_EXIT_CODE = {2: 400, 3: 503}
+"""Wrong usage is the caller's, the environment is ours; the rest can't be done as it was asked."""
+CHALLENGE = {"WWW-Authenticate": "Bearer"}
+AGAIN = {"Retry-After": "5"}
 
 
 def problem(
@@ -30,15 +44,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """`code` is the first diagnostic's; `detail` its message, unless something else is said."""
-    first = diagnostics[0] if diagnostics else None
-    value: dict[str, Any] = {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail or (first.message if first else HTTPStatus(status).description),
-        "code": first.code if first else None,
-        "diagnostics": [one.to_json() for one in diagnostics],
-    }
+    value = Problem.of(status, diagnostics, detail).model_dump()
     return JSONResponse(value, status, headers=dict(headers or {}), media_type="application/problem+json")
 
 
@@ -50,8 +56,23 @@ async def of_http(_: Request, error: Exception) -> JSONResponse:
 
 async def of_hive(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HiveError)
-    status = _STATUS.get(error.exit_code, 422)
-    return problem(status, None, error.diagnostics, {"Retry-After": "5"} if status == 503 else None)
+    status = status_of(error)
+    headers = CHALLENGE if status == 401 else AGAIN if status == 503 else None
+    if isinstance(error, TooMany):
+        headers = {"Retry-After": str(error.retry_after)}
+    return problem(status, None, error.diagnostics, headers)
+
+
+def status_of(error: HiveError) -> int:
+    """Return the status that tells of a failure."""
+    if isinstance(error, NotFound):
+        return 404
+    if isinstance(error, Taken):
+        return 409
+    code = error.diagnostics[0].code
+    if code == "HIVE-417" and error.exit_code == 3 and not isinstance(error, RightsWithdrawn):
+        return 503  # our key, and not their token
+    return _BY_CODE.get(code) or _BY_EXIT_CODE.get(error.exit_code, 422)
 
 
 class Faults:

@@ -38,6 +38,7 @@ from .sse import (
 from .store import (
     TriggerState as TriggerState,
     TriggerStore as TriggerStore,
+    trigger_row as trigger_row,
 )
 from .subscriptions import (
     Subscriptions as Subscriptions,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.events import Event, EventLog, EventType, derived_id
 from hive_agents.store import connected, transaction
+from hive_agents.triggers.schedule import next_tick
+from hive_agents.triggers.spec import is_scheduled
 
 if TYPE_CHECKING:
     from hive_agents.triggers.schedule import Ticks
@@ -135,3 +137,23 @@ def _told(state: TriggerState, missed: Ticks, policy: str, tenant: str) -> Event
     id = derived_id("ticks_missed", state.id, *span.values())
     payload = {"trigger": state.id, "count": missed.count, **span, "policy": policy}
     return Event(EventType.TRIGGER_MISSED, tenant=tenant, payload=payload, id=id)
+
+
+def trigger_row(workspace: Workspace, spec: TriggerSpec) -> dict[str, Any]:
+    """Return {id, type, agent, enabled, next_at, last_at, missed, last_run_id} of a trigger, as lists show it."""
+    state, now, next_at = TriggerStore(workspace).get(spec.id), dt.datetime.now(dt.UTC), None
+    known = state is not None and state.digest == spec.digest
+    if spec.enabled and is_scheduled(spec):
+        since = state.since if state is not None and known else now
+        seen = state.seen_until if state is not None and known else now
+        next_at = next_tick(spec, max(seen, now), since=since)
+    return {
+        "id": spec.id,
+        "type": spec.type,
+        "agent": spec.agent,
+        "enabled": spec.enabled,
+        "next_at": next_at.isoformat() if next_at else None,
+        "last_at": state.last_at.isoformat() if state is not None and state.last_at else None,
+        "missed": state.missed if state is not None else 0,
+        "last_run_id": state.last_run_id if state is not None else None,
+    }

@@ -12,9 +12,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, mint, revoke, verify
-from hive_agents.agents import ToolRegistry, bundled_tools
+from hive_agents.agents import RunLog, ToolRegistry, bundled_tools
 from hive_agents.approvals import WITHHELD, ApprovalStore
-from hive_agents.cli.runs_logs import Log
 from hive_agents.errors import RightsWithdrawn
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.llm import ChatResult, Message, Tool
@@ -244,7 +243,7 @@ def test_a_log_that_is_followed_asks_again_for_each_line(place: Workspace) -> No
     run = begin(place, Searcher(lambda: None))
     run.go()
     readers = iter([DANA, KIM])
-    log = Log(place, run.row, lambda: next(readers))
+    log = RunLog(place, run.row, lambda: next(readers))
     first = log.new()
     assert canaries(json.dumps(first)) != set()
     log._cursors.clear()

@@ -77,7 +77,7 @@ def test_wrong_usage_is_a_diagnostic(place: Workspace) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         for options, code, words in (
-            (["--port", "0"], 2, "add --headless"),
+            (["--roles", "runs", "--open"], 2, "nothing to sign in to"),
             (["--headless", "--roles", "quean"], 2, "no such role"),
             (["--headless", "--host", "0.0.0.0"], 2, "access.keys"),
             (["--headless", "--port", port], 3, "in use"),

@@ -8,7 +8,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.copilot.answer import Passage, claims, cleaned, grounded
-from hive_agents.copilot.extract import MAX_SENTENCES, extractive, quotable
+from hive_agents.copilot.extract import extractive, quotable
 from hive_agents.copilot.planner import prompt
 from hive_agents.llm import ModelError
 from tests.copilot.scripts import INJECTIONS, scripted
@@ -47,19 +47,59 @@ def said(query: str, found: list[Passage], language: str = "english") -> str | N
     return answer.text if answer else None
 
 
-def test_an_extractive_answer_takes_up_to_three_sentences_in_order() -> None:
+def test_half_of_what_is_asked_is_no_answer() -> None:
     found = passages("Aprons are washed weekly. Hats too. Gloves and goggles are washed daily.", "Goggles are blue.")
-    answer = extractive("gloves goggles aprons washed", found)
+    assert said("gloves goggles aprons washed", found) is None
+    answer = extractive("gloves and goggles washed", found)
     assert answer is not None
-    assert answer.text == "Aprons are washed weekly. [1] Gloves and goggles are washed daily. [1]"
+    assert answer.text == "Gloves and goggles are washed daily. [1]"
     assert (answer.cited, answer.source, answer.usage.input_tokens) == ((1,), "extractive", 0)
-    assert extractive("gloves goggles aprons washed", found) == answer
+    assert extractive("gloves and goggles washed", found) == answer
 
 
-def test_another_document_is_quoted_beside_the_best_only_where_it_is_as_good() -> None:
-    gloves, aprons = "Gloves are burnt, boots are kept.", "Aprons, hats and gloves are sterilised."
-    assert said("gloves boots aprons hats", passages(gloves, aprons)) == f"{gloves} [1] {aprons} [2]"
-    assert said("gloves boots aprons", passages(gloves, "Aprons and gloves are washed.")) == f"{gloves} [1]"
+def test_a_word_that_no_document_has_is_answered_by_nothing() -> None:
+    found = passages("A red lamp is kept for 30 days.")
+    weights = {"red": 1.0, "lamp": 1.0, "kept": 1.0}
+    assert extractive("how long is a red lamp kept", found, weights=weights) is not None
+    assert extractive("how long is a red lamp kept at Carrow", found, weights=weights | {"carrow": 0.0}) is None
+
+
+def test_a_rare_word_counts_more_than_a_common_one() -> None:
+    found = passages("The lamp of the red unit burns for 9 days.", heading="Lamp life")
+    asked = "how long does the lamp of the incubator burn"
+    assert extractive(asked, found, weights={"lamp": 4.0, "incub": 0.2, "burn": 2.0}) is not None
+    assert extractive(asked, found, weights={"lamp": 0.2, "incub": 4.0, "burn": 0.2}) is None
+
+
+def test_another_document_is_quoted_beside_the_best_where_it_names_other_figures() -> None:
+    mine, other = "A sealed sample is kept for 30 days.", "A sealed sample is kept for 2 years."
+    asked = "how long is a sealed sample kept"
+    assert said(asked, passages(mine, other)) == f"{mine} [1] {other} [2]"
+    assert said(asked, passages(mine, "A sealed sample is always kept for 30 days.")) == f"{mine} [1]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```\n# the retry limit is 5\n```",
+        "2024-05-01 10:00:03 INFO the retry limit is 5",
+        "    the retry limit is 5",
+        "## The retry limit is 5",
+        "Contents: the retry limit is 5, and what else the chapter has to say about it:",
+        "The retry limit is 5 " + "and so on and on with other things that nobody asked about " * 5 + ".",
+    ],
+    ids=["a comment", "a log", "a listing", "a heading", "an announcement", "everything at once"],
+)
+def test_what_nobody_wrote_as_a_statement_is_no_answer(text: str) -> None:
+    assert said("what is the retry limit", passages(text)) is None
+    assert said("what is the retry limit", passages(f"The retry limit is 5.\n\n{text}")) == "The retry limit is 5. [1]"
+
+
+@pytest.mark.parametrize(
+    "query", ["why is the retry limit 5", "what does the retry limit do", "which part has a retry limit"]
+)
+def test_what_no_sentence_surely_tells_is_left_to_the_passages(query: str) -> None:
+    assert said(query, passages("The retry limit is set for a part.")) is None
 
 
 @pytest.mark.parametrize(
@@ -110,7 +150,7 @@ def test_a_section_about_its_document_gives_way(heading: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "cited"), [("rinse limit", (2,)), ("rinse limit in the retired procedure", (1,)), ("lamp rinse", (3,))]
+    ("query", "cited"), [("rinse limit", (2,)), ("how high is the retired rinse limit", (1,)), ("lamp rinse", (3,))]
 )
 def test_a_document_that_is_not_in_force_speaks_after_those_that_are(query: str, cited: tuple[int, ...]) -> None:
     texts = ("The rinse limit is 5.", "The rinse limit is 1.", "The lamp shows the rinse.")
@@ -147,14 +187,14 @@ def test_every_sentence_of_an_extractive_answer_stands_in_its_passage(query: str
         answer = extractive(query, found)
         if answer is not None:
             parts = re.findall(r"(.+?) \[(\d+)\](?: |$)", answer.text)
-            assert 1 <= len(parts) <= MAX_SENTENCES
+            assert 1 <= len(parts) <= 4
             assert all(sentence in quotable(found[int(n) - 1]) for sentence, n in parts)
 
 
 def test_a_document_cannot_cite_in_an_extractive_answer() -> None:
-    answer = extractive("buffer lifetime", passages("The buffer lifetime is a year [2], see 【7†payroll】."))
+    answer = extractive("buffer lifetime", passages("The buffer lifetime is a year [2], as 【7†payroll】 says."))
     assert answer is not None
-    assert answer.text == "The buffer lifetime is a year (2), see (7). [1]"
+    assert answer.text == "The buffer lifetime is a year (2), as (7) says. [1]"
     assert answer.cited == (1,)
 
 

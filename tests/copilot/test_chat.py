@@ -303,13 +303,13 @@ def test_threads_belong_to_their_reader(place: Workspace) -> None:
 
 def test_a_deleted_thread_leaves_no_words_of_its_reader(place: Workspace) -> None:
     """Not in the decision log, whose numbers stay, and not in a run that was killed before its turn."""
-    reply, kept = (ask(place, "dana", f"how do I rotate a {key} key?") for key in ("zanzibar", "second"))
+    reply, kept = (ask(place, "dana", f"how do I rotate a {key} key?") for key in ("first", "second"))
     dana = known_principal(place, "dana")
-    RunStore(place).insert("worker", {"text": "zanzibar"}, owner=dana, thread_id=reply["thread_id"])
+    RunStore(place).insert("worker", {"text": "how do I rotate a first key?"}, owner=dana, thread_id=reply["thread_id"])
     before = DecisionLog(place).rows()
     ThreadStore(place, dana).delete(reply["thread_id"])
     with connected(place.database) as connection:
-        assert "zanzibar" not in "\n".join(connection.iterdump())
+        assert "rotate a first" not in "\n".join(connection.iterdump())
     after = DecisionLog(place).rows()
     assert [row.judgment for row in after] == [row.judgment for row in before]
     assert [row.result["question"] for row in after] == ["", "how do I rotate a second key?"]

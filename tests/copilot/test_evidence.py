@@ -28,7 +28,7 @@ def quoted(text: str) -> Answer:
 
 
 async def test_a_literal_extract_is_accepted_as_evidence(text_workspace: Workspace) -> None:
-    answer = extractive("cloudy buffers, how many days kept", PASSAGES)
+    answer = extractive("how many days are buffers kept", PASSAGES)
     assert answer is not None
     judgment = (await judge_answer(text_workspace, "how long?", answer, PASSAGES)).judgment
     assert (judgment.action, judgment.confidence) == (ACCEPT, 1.0)

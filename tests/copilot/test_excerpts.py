@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents.copilot.excerpts import marked_excerpt, reason
+from hive_agents.copilot.excerpts import marked_excerpt, marked_passages, reason
 from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.prose import read, sentences, split
 from hive_agents.retrieval.lanes import ChunkRow
@@ -109,13 +109,55 @@ def test_a_row_of_several_values_names_their_columns() -> None:
 
 def test_a_sentence_knows_what_stands_above_it_and_its_links() -> None:
     found = read("# Vessels\n\nBring:\n\n- a [form](f.md).\n- a cup\n\n## Then\n\nRead [SOP-7](s.md). Wait.\n")
-    assert [(each.text, each.above, each.linked, each.whole) for each in found] == [
+    assert [each.text for each in found if each.kind == "heading"] == ["Vessels", "Then"]
+    assert [(each.text, each.above, each.linked, each.whole) for each in found if each.kind != "heading"] == [
         ("Bring:", "Vessels", (), True),
         ("a form.", "Vessels Bring:", ("form",), True),
         ("a cup", "Vessels Bring:", (), False),
         ("Read SOP-7.", "Then", ("SOP-7",), True),
         ("Wait.", "Then", (), True),
     ]
+
+
+LISTING = """# Options
+
+A box holds things.
+
+```
+-l    lids only
+```
+
+## Limits
+
+The lid is heavy.
+"""
+
+
+def test_lines_of_code_and_headings_inside_are_part_of_a_passage() -> None:
+    assert marked_excerpt(LISTING, "print lids only", length=18) == "-l <mark>lids</mark> <mark>only</mark>"
+    assert marked_excerpt(LISTING, "heavy limits", length=24) == "<mark>Limits</mark> The lid is <mark>heavy</mark>."
+    kinds = [
+        (each.text, each.kind) for each in read("```\n2024-01-02 10:00 ERROR x\n```\n\n- a\n\n| b |\n|---|\n| c |\n")
+    ]
+    assert kinds == [("2024-01-02 10:00 ERROR x", "log"), ("a", "list"), ("c", "table")]
+
+
+def test_the_next_best_passage_of_the_document_stands_behind_the_best() -> None:
+    long = "Nothing of note. " * 40
+    first = ChunkRow("a.md#0", "a.md", "Boxes", "Lids", f"A lid is red. {long} The lid of a red box is oiled.", {})
+    other = ChunkRow("a.md#1", "a.md", "Boxes", "Oil", "Oil is bought in May.", {})
+    weights = {"lid": 1.0, "oil": 1.0}
+    shown = marked_passages(first, other, "lid oil", weights, "english")
+    assert shown == "The <mark>lid</mark> of a red box is <mark>oiled</mark>. … <mark>Oil</mark> is bought in May."
+    same = marked_passages(first, first, "lid oil", weights, "english")
+    assert same.split(" … ")[1].startswith("A <mark>lid</mark> is red.")
+    assert "…" not in marked_passages(other, None, "lid oil", weights, "english")
+
+
+def test_a_rare_word_decides_between_passages() -> None:
+    text = "The red lid of the red box. " + "Nothing here. " * 40 + "A hinge is oiled."
+    assert "hinge" in marked_excerpt(text, "red box hinge", weights={"red": 0.1, "box": 0.1, "hing": 5.0})
+    assert "red" in marked_excerpt(text, "red box hinge", weights={"red": 5.0, "box": 5.0, "hing": 0.1})
 
 
 EFFECTIVE = DocumentFilter(field="status", value="effective")

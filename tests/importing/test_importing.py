@@ -163,6 +163,20 @@ def test_documents_are_not_imported_into_themselves(place: Workspace) -> None:
     assert messages(run(place, place.documents / "a.md", to="copy")) == {"a.md": "is in the documents folder already"}
 
 
+@pytest.mark.parametrize("pattern", ["", "**/*.md"])
+def test_a_folder_around_the_workspace_gives_none_of_the_workspaces_own_files(place: Workspace, pattern: str) -> None:
+    for own in ("AGENTS.md", "prompts/judge.md", "documents/old.md", "agents/a/notes.md"):
+        (place.root / own).parent.mkdir(parents=True, exist_ok=True)
+        (place.root / own).write_text("own")
+    for mine in ("readme.md", "papers/prompts/a.md"):
+        (place.root / mine).parent.mkdir(parents=True, exist_ok=True)
+        (place.root / mine).write_text("mine")
+    report = run(place, place.root / pattern if pattern else place.root)
+    assert sorted(report.imported) == ["papers/prompts/a.md", "readme.md"]
+    assert report.skipped == []
+    assert report.ignored["the workspace's own"] >= 3
+
+
 def test_a_file_named_twice_is_imported_once(place: Workspace, folder: Path) -> None:
     report = run(place, folder / "guide.md", folder / "guide.md")
     assert (report.imported, report.skipped) == (["guide.md"], [])

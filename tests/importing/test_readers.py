@@ -53,6 +53,28 @@ def test_a_line_of_plain_text_is_a_heading_only_where_it_is_underlined_or_number
     )
 
 
+def test_a_page_of_a_manual_has_its_sections() -> None:
+    page = (
+        "LS(1)                 User Commands                 LS(1)\n\nNAME\n       ls - list a direc\u2010\n"
+        "       tory\n\nEXIT STATUS\n       0  if OK\n\n   Minor problems\n       1  a file is missing\n\nBUGS none\n"
+    )
+    shown = read("ls.txt", page).markdown
+    assert [line for line in shown.splitlines() if line[:1] == "#"] == ["# NAME", "# EXIT STATUS", "## Minor problems"]
+    assert "list a directory" in shown
+    assert "BUGS none" in shown
+
+
+def test_capitals_are_a_section_only_on_a_page_of_a_manual() -> None:
+    assert "#" not in read("a.txt", "WARNING\n    the floor is wet\n\nNOTE\n    mind the step\n").markdown
+
+
+def test_the_bar_beside_a_class_s_text_is_left_out() -> None:
+    shown = read("box.txt", "class Box\n |  A box.\n |  \n |  open(self)\n |      Open it.\n\na | b\n").markdown
+    assert "|  " not in shown
+    assert "Open it." in shown
+    assert "a | b" in shown.replace("\\", "")
+
+
 def test_columns_and_code_of_plain_text_keep_their_lines() -> None:
     text = "Options:\n\n  -a        all of them\n  -v        more words\n\n    if (x) {\n        y();\n    }\n"
     shown = read("README", text).markdown

@@ -77,6 +77,13 @@ def found(tmp_path: Path) -> dict[str, set[str]]:
     }
 
 
+async def ask_about_each(visit: Visit) -> None:
+    """Ask what the first sentence of each document answers: those that the reader may view are quoted."""
+    for document in visit.documents:
+        first, second, *_ = document.words
+        await visit.ask(Request(text=f"how is the {first} kept near the {second}?"))
+
+
 def test_every_way_out_is_a_channel(tmp_path: Path) -> None:
     assert found(tmp_path) == {name: set(ways) for name, ways in SURFACES.items()}
     assert {name for ways in SURFACES.values() for name in ways.values()} <= set(CHANNELS)
@@ -89,7 +96,7 @@ async def test_every_table_and_file_is_a_channel(tmp_path: Path) -> None:
     reader = people[1]
     visit = Visit(place, place.engine(), reader, documents, random_rules(rng, documents, people), people, rng)
     visit.grant(visit.rules)
-    await visit.ask(Request(text="how is the rotor kept?"))
+    await ask_about_each(visit)
     await collected(visit)
     with closing(sqlite3.connect(place.database)) as connection:
         names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -110,7 +117,7 @@ async def test_the_channels_can_see_a_canary(tmp_path: Path) -> None:
     operator = people[2]
     visit = Visit(place, place.engine(), operator, documents, random_rules(rng, documents, people), people, rng)
     visit.grant(Rules(admins=((operator.tenant, f"user:{operator.user}"),)))
-    await visit.ask(Request(text="how is the rotor kept near the pump?"))
+    await ask_about_each(visit)
     await visit.ask(Request(text="newest documents"))
     shown = await collected(visit)
     while not canaries(shown["graph stream"]):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hive_agents.optimizer.selection import Candidate, ConfigChange, ablated, by_mean_rank
+from hive_agents.optimizer.selection import Candidate, ConfigChange, ablated, by_mean_rank, fewest_distractors
 
 
 def changes(*paths: str) -> list[ConfigChange]:
@@ -48,6 +48,24 @@ def test_many_configs_that_search_alike_push_no_other_down() -> None:
     alike = [Candidate(changes(f"alike{n}"), LUCKY) for n in range(50)]
     found = by_mean_rank([*alike, *OTHERS, Candidate(changes("steady"), STEADY)])
     assert paths(found[0].changes) == ["steady"]
+
+
+def test_of_what_the_queries_cannot_tell_from_the_best_the_fewest_distractors_come_first() -> None:
+    leader = Candidate(changes("leader"), LUCKY, 0.4)
+    cleaner = Candidate(changes("cleaner"), LUCKY - 0.001 * np.tile([1.0, -0.98], 20), 0.1)
+    worse = Candidate(changes("worse"), LUCKY - 0.01, 0.0)
+    assert fewest_distractors(leader, [worse, cleaner]) == [cleaner, leader]
+
+
+def test_of_as_many_distractors_the_best_is_chosen() -> None:
+    leader = Candidate(changes("leader"), STEADY, 0.4)
+    assert fewest_distractors(leader, [Candidate(changes("same"), STEADY, 0.4)])[0] is leader
+
+
+def test_nothing_is_chosen_for_its_distractors_that_gains_nothing() -> None:
+    noisy = np.array([1.0, -0.9, 0.9, -0.9])
+    leader, silent = Candidate(changes("leader"), noisy, 0.4), Candidate(changes("silent"), np.zeros(4), 0.0)
+    assert fewest_distractors(leader, [silent]) == [leader]
 
 
 def test_a_change_without_which_the_mean_is_no_lower_is_taken_out() -> None:

@@ -31,8 +31,18 @@ def test_a_document_past_the_cut_says_where_it_is_and_what_ended_the_list(indexe
     assert (found["returned"], found["rank"], found["cut"]) == (False, None, {"reason": "top_k", "at": 2})
     assert found["lanes"]["keyword"] is None
     text = explain_text(found)
-    assert f"is at rank {found['fused_rank']} after fusion; the list ended at 2 (top_k)" in text
+    assert f"its best chunk at rank {found['fused_rank']} of all chunks; the list ended at 2 (top_k)" in text
     assert "keyword: no match" in text
+
+
+def test_the_place_after_fusion_counts_documents_beside_chunks(text_workspace: Workspace) -> None:
+    sections = "".join(f"## Rotate an API key {n}\n\nRotate an API key, an API key.\n\n" for n in range(4))
+    write_document(text_workspace, "faqs/rotations.md", f"---\ntitle: Rotate an API key\n---\n{sections}")
+    text_workspace.index()
+    found = explained(text_workspace, "faqs/lost-key.md", "keyword", retrieval={"top_k": 1, "per_document": 1})
+    assert (found["fused_rank"], found["fused_documents"]) == (6, 3)
+    told = "faqs/lost-key.md is document 3 after fusion, its best chunk at rank 6 of all chunks; the list ended at 1"
+    assert explain_text(found).startswith(told)
 
 
 def test_a_document_past_the_candidates_has_its_rank_over_all_documents(indexed: Workspace) -> None:

@@ -1,0 +1,90 @@
+"""Signing in without a token: a link that works once, and the session that a browser gets for it.
+
+Both are signed by the workspace's own key, for an audience of their own: neither is a token, and no token is one of
+them. They name nobody, or a user of `access/*.json`; without a name they are the workspace's owner's, who alone can
+read that key.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from hive_agents.access.keys import own_key
+from hive_agents.access.tokens import MAX_TOKEN, is_revoked, refused, revoke
+from hive_agents.access.who import TOKEN, Asker, known_principal
+from hive_agents.workspace import Workspace
+
+LINK_SECONDS = 60
+SESSION_SECONDS = 12 * 3600
+_LINK, _SESSION = "hive-login", "hive-session"
+
+
+def login_code(workspace: Workspace, as_user: str | None = None) -> str:
+    """Return what a sign-in link carries: good for `LINK_SECONDS`, and once.
+
+    Raises: HIVE-409 for a user whom `access/*.json` doesn't name.
+    """
+    if as_user is not None:
+        known_principal(workspace, as_user)
+    return _signed(workspace, _LINK, as_user, LINK_SECONDS)
+
+
+def begin_session(workspace: Workspace, code: str) -> str:
+    """Return the session of whoever has the code. Raises: HIVE-417 for one that was used, has expired or is none."""
+    claims = _claims(workspace, _LINK, code)
+    if not revoke(workspace, claims["jti"]):
+        raise refused("it was used before")
+    return _signed(workspace, _SESSION, claims.get("as"), SESSION_SECONDS)
+
+
+def end_session(workspace: Workspace, session: str) -> None:
+    """End a session before its time; a token that serves as one is left as it is."""
+    if is_session(session):
+        revoke(workspace, _claims(workspace, _SESSION, session)["jti"])
+
+
+def asker_of(workspace: Workspace, proof: str) -> Asker:
+    """Return who asks by a session or a token. Raises: HIVE-417 for one that is refused."""
+    if is_session(proof):
+        return Asker(workspace, _claims(workspace, _SESSION, proof).get("as"), {})
+    asker = Asker(workspace, None, {TOKEN: proof})
+    asker.token_holder()
+    return asker
+
+
+def is_session(proof: str) -> bool:
+    """Return whether this says of itself that it is a session; whether it is good is another question."""
+    import jwt
+
+    try:
+        return len(proof) <= MAX_TOKEN and jwt.get_unverified_header(proof).get("typ") == _SESSION
+    except Exception:  # whatever the parser stumbles over isn't a session
+        return False
+
+
+def _signed(workspace: Workspace, kind: str, as_user: str | None, seconds: int) -> str:
+    import jwt
+
+    key = own_key(workspace)
+    now = int(dt.datetime.now(dt.UTC).timestamp())
+    claims = {"aud": kind, "as": as_user, "iat": now, "exp": now + seconds, "jti": secrets.token_hex(12)}
+    return jwt.encode(claims, key.to_sign(), key.alg, headers={"typ": kind})
+
+
+def _claims(workspace: Workspace, kind: str, text: str) -> Mapping[str, Any]:
+    import jwt
+
+    key = own_key(workspace)
+    try:
+        claims: dict[str, Any] = jwt.decode(
+            text, key.to_check(), algorithms=[key.alg], audience=kind, options={"require": ["aud", "exp", "jti"]}
+        )
+    except Exception as error:  # fail closed, and without a word of what was sent
+        why = "it has expired" if type(error).__name__ == "ExpiredSignatureError" else "it is not valid"
+        raise refused(why) from None
+    if is_revoked(workspace, claims["jti"]):
+        raise refused("it was used before" if kind == _LINK else "it was ended")
+    return claims

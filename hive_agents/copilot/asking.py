@@ -1,0 +1,118 @@
+"""What a question asks for: its words, how much each of them tells, and the kind of thing that would answer it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+
+from hive_agents.copilot.language import (
+    LANGUAGES,
+    answer_alternatives,
+    answer_pattern,
+    language as language_tables,
+    word_list,
+)
+from hive_agents.retrieval import ScopedIndex, terms
+
+Weights = Mapping[str, float]
+"""How much each asked word tells: more where fewer chunks of the reader's have it, 0 where none has."""
+
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+_TELLS = {
+    "who": ("person",),
+    "how_long": ("span", "rhythm"),
+    "when": ("span", "rhythm", "date"),
+    "how_many": ("boundless", "counted"),
+    "how_much": ("boundless",),
+    "how_to": ("instruction",),
+    "open": ("nothing",),
+    "which": ("name",),
+    "what": ("meaning",),
+}
+"""What a question asks for, the first counts, and what a sentence holds that tells it; figures tell how many, and no
+one sentence surely tells why, or what something does."""
+_PLAIN = frozenset({"who", "how_long", "when", "how_many", "how_much"})
+
+
+def content_terms(text: str, language: str) -> list[str]:
+    """Return stemmed words in order, each once, without function words; all of them where there are no others.
+
+    >>> content_terms("How do I rotate the keys?", "english"), content_terms("Who is who?", "english")
+    (['rotat', 'key'], ['who', 'is'])
+    """
+    found = list(dict.fromkeys(terms(text, language)))
+    function_terms = _function_terms(language)
+    return [term for term in found if term not in function_terms] or found
+
+
+def asked_terms(question: str, language: str) -> list[str]:
+    """Return the content terms of a question without the words that only say what kind of thing it asks for.
+
+    >>> asked_terms("How long is a key valid?", "english"), asked_terms("how many?", "english")
+    (['key', 'valid'], ['how', 'mani'])
+    """
+    rest = answer_pattern("asks.form").sub(" ", question)
+    found = list(dict.fromkeys(terms(rest, language)))
+    function_terms = _function_terms(language)
+    return [term for term in found if term not in function_terms] or content_terms(question, language)
+
+
+def weights_in(index: ScopedIndex, question: str) -> Weights:
+    """Return the weights of a question's words in the documents that the reader may view."""
+    asked = asked_terms(question, index.language)
+    counts = index.frequencies(asked)
+    n = index.n_chunks
+    return {
+        term: math.log(1 + (n - count + 0.5) / (count + 0.5)) if count else 0.0
+        for term, count in zip(asked, counts, strict=True)
+    }
+
+
+def equal_weights(question: str, language: str) -> Weights:
+    """Return the weights of a question's words where nothing is known of the documents."""
+    return dict.fromkeys(asked_terms(question, language), 1.0)
+
+
+@lru_cache(maxsize=4096)
+def stemmed_words(text: str, language: str) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
+    """Return (start, end, stems) of each word; a turn looks at the same sentences for answer, excerpts and reasons."""
+    return tuple((word.start(), word.end(), tuple(terms(word[0], language))) for word in _WORD.finditer(text))
+
+
+@lru_cache(maxsize=32)
+def _function_terms(index_language: str) -> frozenset[str]:
+    """Return those of the index's language; of English where the index stems none, or one without a file."""
+    words = language_tables(LANGUAGES.get(index_language, "en"))["function_words"]
+    return frozenset(terms(words, index_language))
+
+
+def tells(question: str, sentence: str) -> bool | None:
+    """Whether the sentence holds what a who, when, how long or how many asks for; None where it asks for no such.
+
+    >>> tells("How long is a link valid?", "A link works for 24 hours."), tells("Who signs?", "It is signed in ink.")
+    (True, False)
+    """
+    kind = _kind(question)
+    return None if kind is None else bool(_telling(kind).search(sentence))
+
+
+def asks_plainly(question: str) -> bool:
+    """Whether what is asked for can be told from other things by its form: a person, a time, a number."""
+    return _kind(question) in _PLAIN
+
+
+@lru_cache(maxsize=256)
+def _kind(question: str) -> str | None:
+    return next((kind for kind in _TELLS if answer_pattern(f"asks.{kind}").search(question)), None)
+
+
+@lru_cache(maxsize=16)
+def _telling(kind: str) -> re.Pattern[str]:
+    found = [answer_alternatives(f"tells.{name}") for name in _TELLS[kind]]
+    if kind in ("how_many", "how_much"):
+        # The digits of "F-101" are a name, and those of "step 2" a place.
+        numbered = [word for code in LANGUAGES.values() for word in word_list("answers", "numbered", code)]
+        found.append("".join(rf"(?<!\b{word}\ )" for word in numbered) + r"(?<![\w-])[~≤≥<>±€$£−-]?\d")
+    return re.compile("|".join(found), re.I | re.X)

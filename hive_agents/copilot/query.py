@@ -1,0 +1,62 @@
+"""One search of a reader without a conversation: what a turn would find, ranked, gated and rendered as in a turn."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from hive_agents.access import Principal
+from hive_agents.copilot.outcome import Result
+from hive_agents.copilot.plan import DocumentFilter, RouterDecision, SearchStrategy
+from hive_agents.copilot.reply import result_row, rows_of
+from hive_agents.copilot.session import Request, TurnSession
+from hive_agents.copilot.steps import permission_gate, rerank, retrieve
+from hive_agents.errors import HiveError
+from hive_agents.retrieval import SearchEngine, StaleIndex
+from hive_agents.workspace import Workspace
+
+TRIES = 5
+
+
+async def search(
+    workspace: Workspace,
+    reader: Principal,
+    text: str,
+    filters: Sequence[DocumentFilter] = (),
+    *,
+    engine: SearchEngine | None = None,
+) -> list[dict[str, Any]]:
+    """Return the results of the active config for these words, as a reply shows them; nothing is planned or kept.
+
+    Raises: HIVE-409 for no words; HIVE-206 to 208 for filters, where a hidden value is an unknown one; HIVE-402 where
+    documents change all the time.
+    """
+    for _ in range(TRIES):
+        with suppress(StaleIndex):  # documents changed meanwhile
+            return await _found(workspace, reader, text, filters, engine or SearchEngine(workspace))
+    raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="search again in a moment")
+
+
+async def _found(
+    workspace: Workspace, reader: Principal, text: str, filters: Sequence[DocumentFilter], engine: SearchEngine
+) -> list[dict[str, Any]]:
+    if not text.strip():
+        raise HiveError.of("HIVE-409", "there is nothing to search for", fix="give some words", exit_code=2)
+    request = Request(text=text, pinned=list(filters))
+    session = TurnSession(workspace, reader, uuid.uuid4().hex, request, engine=engine)
+    strategy = SearchStrategy.HYBRID if filters else SearchStrategy.CONTENT_ONLY
+    decision = RouterDecision(rewritten_query=text, strategy=strategy, search_value=text, filters=request.pinned)
+    state: dict[str, Any] = {
+        "decision": decision.model_dump(mode="json"),
+        "doc_id": None,
+        "depth": session.config.retrieval.candidates,
+        "short": True,
+    }
+    while state["short"]:
+        for step in (retrieve, rerank, permission_gate):
+            state |= await step(session, state)
+    results = [Result.model_validate(result) for result in state["results"]]
+    shown = zip(results, rows_of(session.index, results), strict=True)
+    return [result_row(session.index, decision, rank, *pair) for rank, pair in enumerate(shown, start=1)]

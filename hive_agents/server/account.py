@@ -1,0 +1,142 @@
+"""Signing in and out, who one is, and tokens: made and ended by an admin."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from hive_agents.access import (
+    LOCAL_TENANT,
+    SESSION_SECONDS,
+    Principal,
+    begin_session,
+    end_session,
+    mint,
+    revoke,
+    verify,
+)
+from hive_agents.errors import HiveError
+from hive_agents.server.api import PRIVATE, Api, Body, Value
+from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, require_same_site
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+api = Api("account")
+
+
+class Me(Value):
+    """`csrf` is what a browser sends as X-CSRF-Token with whatever changes something; null for a bearer token."""
+
+    user: str
+    tenant: str
+    groups: list[str]
+    roles: list[str]
+    csrf: str | None
+
+
+class NewToken(Body):
+    """Of the caller's own tenant; the workspace's owner names any."""
+
+    user: Annotated[str, Field(min_length=1)]
+    tenant: str | None = None
+    groups: list[str] = []
+    roles: list[str] = ["reader"]
+    ttl: Annotated[int, Field(ge=1)] = 3600
+
+
+class TokenMade(Value):
+    """The token is shown once, and kept nowhere."""
+
+    token: str
+    jti: str
+    expires_at: str
+    principal: dict[str, Any]
+
+
+class Revoked(Value):
+    revoked: str
+
+
+@api.get("/api/session", ANYBODY)
+def me(call: Call) -> Me:
+    """Who the caller is."""
+    return Me(**call.principal.to_json(), csrf=call.csrf())
+
+
+@api.post("/api/tokens", ADMIN, status=201)
+def make_token(call: Call, body: NewToken) -> TokenMade:
+    """Sign a token that says who asks."""
+    tenant = body.tenant or call.principal.tenant
+    if call.principal.tenant not in (LOCAL_TENANT, tenant):
+        fix = "an admin of that tenant may"
+        raise HiveError.of("HIVE-415", "tokens are made for one's own tenant", fix=fix, exit_code=1)
+    principal = Principal(tenant, body.user, frozenset(body.groups), frozenset(body.roles))
+    made = mint(call.workspace, principal, body.ttl)
+    return TokenMade(**made.to_json(), jti=made.jti)
+
+
+@api.delete("/api/tokens/{jti}", ADMIN)
+def revoke_token(call: Call, jti: str) -> Revoked:
+    """End a token by its id: it is refused from now on."""
+    revoke(call.workspace, jti)
+    return Revoked(revoked=jti)
+
+
+async def login(request: Request) -> Response:
+    """GET with a code of a sign-in link, or POST {"token": …}: the browser gets a session."""
+    workspace = request.app.state.host.workspace
+    if request.method == "POST":
+        require_same_site(request)  # else another site could sign a browser in as somebody of its choice
+        proof = await _sent_token(request)
+        await run_in_threadpool(verify, workspace, proof)
+        response: Response = JSONResponse({"ok": True}, headers=PRIVATE)
+    else:
+        proof = await run_in_threadpool(begin_session, workspace, request.query_params.get("code", ""))
+        response = RedirectResponse("/", 303, headers=PRIVATE | {"Referrer-Policy": "no-referrer"})
+    secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
+    response.set_cookie(
+        COOKIE, proof, max_age=_seconds(proof), path="/", secure=secure, httponly=True, samesite="strict"
+    )
+    return response
+
+
+async def logout(request: Request) -> Response:
+    """End the browser's session; a token that it was made of stays good."""
+    call = await run_in_threadpool(Call, request)
+    if call.session is not None:
+        await run_in_threadpool(end_session, call.workspace, call.session)
+    response = JSONResponse({"ok": True}, headers=PRIVATE)
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    return response
+
+
+async def _sent_token(request: Request) -> str:
+    body = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/x-www-form-urlencoded":
+        from urllib.parse import parse_qs
+
+        return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+    from hive_agents.server.api import parsed
+
+    class Login(Body):
+        token: str
+
+    return parsed(Login, request, body).token.strip()
+
+
+def _seconds(proof: str) -> int:
+    """How long the browser keeps it: as long as it is good, and no longer than a session."""
+    import jwt
+
+    ends = jwt.decode(proof, options={"verify_signature": False}).get("exp", 0)  # it was verified just now
+    return max(0, min(SESSION_SECONDS, int(ends - time.time())))
+
+
+routes = [Route("/login", login, methods=["GET", "POST"]), Route("/logout", logout, methods=["POST"])]

@@ -1,0 +1,167 @@
+"""Requests that wait for a person: listed, read and decided; a decision names the content that was read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, batch_hash, refused
+from hive_agents.errors import HiveError, NotFound
+from hive_agents.runtime import decide, decision_json
+from hive_agents.server.api import Api, Body, Value
+from hive_agents.server.auth import APPROVER, REVIEWER, Call
+from hive_agents.server.problems import status_of
+from hive_agents.server.shapes import Page, Problem, paged
+
+api = Api("approvals")
+Verb = Literal["approve", "edit", "reject", "respond"]
+Status = Literal["pending", "approved", "rejected", "edited", "responded", "expired", "superseded"]
+
+
+class RequestRow(Value):
+    id: str
+    kind: str
+    title: str
+    tenant: str
+    status: Status
+    risk: str
+    requester: str
+    created_at: str
+    due_at: str | None
+    allowed_decisions: list[Verb]
+    version: int
+
+
+class RequestsPage(Page):
+    status: Status | None = None
+
+
+class RequestList(Value):
+    items: list[RequestRow]
+    next_cursor: str | None
+
+
+class RequestShown(Value):
+    """All that a person needs to decide it; what may quote a document that the caller may not view is withheld."""
+
+    request: dict[str, Any]
+
+
+class Decide(Body):
+    """`version` or `content_hash` name the content that was read: another one isn't decided.
+
+    `patch` edits the arguments (RFC 6902, or an object to merge), `message` responds; with `for_run` the same call may
+    be made again in its run.
+    """
+
+    verb: Verb
+    reason: str | None = None
+    message: str | None = None
+    patch: Any = None
+    version: Annotated[int, Field(ge=1)] | None = None
+    content_hash: str | None = None
+    for_run: bool = False
+
+
+class Decided(Value):
+    id: str
+    status: Status
+    decision: Verb
+    by: str
+    authn: str
+    decided_at: str
+    remaining_approvals: int
+    run: dict[str, str] | None
+
+
+class DecideBatch(Body):
+    """`batch` is what GET /api/runs/{run_id}/approvals named: just those calls, as they were read."""
+
+    batch: str
+    verb: Literal["approve", "reject"]
+    reason: str | None = None
+
+
+class BatchItem(Value):
+    """One request of a batch: what came of it, or why nothing did."""
+
+    decided: Decided | None
+    problem: Problem | None
+
+
+class BatchDecided(Value):
+    items: list[BatchItem]
+
+
+class Delegate(Body):
+    to: str
+
+
+@api.get("/api/approvals", REVIEWER)
+def list_requests(call: Call, query: RequestsPage) -> RequestList:
+    """The requests that the caller may read, newest first."""
+    reader = RequestReader(call.workspace, call.asker)
+    every = [one for one in ApprovalStore(call.workspace).list(query.status) if reader.may_read(one)]
+    shown, cursor = paged(every, query, lambda one: one.id)
+    return RequestList(items=[RequestRow(**reader.shown(one).summary()) for one in shown], next_cursor=cursor)
+
+
+@api.get("/api/approvals/{request_id}", REVIEWER)
+def show_request(call: Call, request_id: str) -> RequestShown:
+    """One request, whole."""
+    return RequestShown(request=_readable(call, request_id).to_json())
+
+
+@api.post("/api/approvals/{request_id}/decide", APPROVER)
+def decide_request(call: Call, request_id: str, body: Decide) -> Decided:
+    """Answer a request: what it asks for is carried out. 409 tells who was quicker, or that the content changed."""
+    _readable(call, request_id)
+    return _decided(call, request_id, body)
+
+
+@api.post("/api/approvals/batch", APPROVER)
+def decide_batch(call: Call, body: DecideBatch) -> BatchDecided:
+    """Answer all calls of a run that were read together, each for itself."""
+    run_id = body.batch.partition(":")[0]
+    pending = ApprovalStore(call.workspace).batch(run_id)
+    reader = RequestReader(call.workspace, call.asker)
+    known = all(map(reader.may_read, pending))
+    if not pending or not known or body.batch != f"{run_id}:{batch_hash(pending)[:24]}":
+        why = "the calls that wait are not those that were read"
+        raise refused("HIVE-416", why, f"read them again: GET /api/runs/{run_id}/approvals")
+    return BatchDecided(items=[_each(call, one, body) for one in pending])
+
+
+@api.post("/api/approvals/{request_id}/delegate", APPROVER)
+def delegate(call: Call, request_id: str, body: Delegate) -> RequestShown:
+    """Hand a request to another person."""
+    _readable(call, request_id)
+    ApprovalStore(call.workspace).delegate(request_id, to=body.to, **asdict(call.asker.decider()))
+    return RequestShown(request=_readable(call, request_id).to_json())
+
+
+def _readable(call: Call, request_id: str) -> ApprovalRequest:
+    """Raises: HIVE-409 (404) for a request that the caller may not read, as for one that doesn't exist."""
+    reader = RequestReader(call.workspace, call.asker)
+    found = ApprovalStore(call.workspace).get(request_id)
+    if not reader.may_read(found):
+        raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix="GET /api/approvals lists them")
+    return reader.shown(found)
+
+
+def _decided(call: Call, request_id: str, answer: Decide) -> Decided:
+    given = {"reason": answer.reason, "message": answer.message, "patch": answer.patch, "for_run": answer.for_run}
+    given |= {"version": answer.version, "content_hash": answer.content_hash, **asdict(call.asker.decider())}
+    request, run = decide(call.workspace, request_id, answer.verb, **given)
+    call.host.dispatcher.wake()
+    return Decided(**decision_json(request, answer.verb, given["by"], run))
+
+
+def _each(call: Call, request: ApprovalRequest, body: DecideBatch) -> BatchItem:
+    answer = Decide(verb=body.verb, reason=body.reason, content_hash=request.content_hash)
+    try:
+        return BatchItem(decided=_decided(call, request.id, answer), problem=None)
+    except HiveError as error:
+        return BatchItem(decided=None, problem=Problem.of(status_of(error), error.diagnostics))

@@ -1,0 +1,181 @@
+"""The colony: its events as they happen, the queen, and what starts agents by itself."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from hive_agents.agents import RunView
+from hive_agents.events import DURABLE, Event, EventLog
+from hive_agents.runs import Scope
+from hive_agents.runtime import Queen
+from hive_agents.server import streams
+from hive_agents.server.api import Api, Body, Query, Value
+from hive_agents.server.auth import OPERATOR, Call
+from hive_agents.server.shapes import Finding
+from hive_agents.triggers import TriggerStore, all_triggers, key_of, sound_trigger, trigger_row
+
+api = Api("colony")
+BATCH = 500
+
+
+class EventsPage(Query):
+    """`after` is the `seq` of the last event that is known."""
+
+    after: Annotated[int, Field(ge=0)] = 0
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+
+
+class Events(Value):
+    """`next_after` is where to go on; null at the end of the log."""
+
+    events: list[dict[str, Any]]
+    next_after: int | None
+
+
+class Message(Body):
+    text: Annotated[str, Field(min_length=1, max_length=20_000)]
+
+
+class QueenReply(Value):
+    answer: str
+    runs: list[dict[str, Any]]
+    actions: list[dict[str, Any]]
+    usage: dict[str, Any]
+
+
+class Overview(Value):
+    """Active runs, open tickets, and what the queen did last."""
+
+    runs: list[dict[str, Any]]
+    tickets: list[dict[str, Any]]
+    actions: list[dict[str, Any]]
+
+
+class TriggerRow(Value):
+    id: str
+    type: str
+    agent: str
+    enabled: bool
+    next_at: str | None
+    last_at: str | None
+    missed: int
+    last_run_id: str | None
+
+
+class TriggerList(Value):
+    """`diagnostics` say what is wrong with triggers that aren't sound."""
+
+    triggers: list[TriggerRow]
+    diagnostics: list[Finding]
+
+
+class Fire(Body):
+    """`input` goes over the trigger's constant inputs."""
+
+    input: dict[str, Any] = {}
+
+
+class Fired(Value):
+    run_id: str
+    status: str
+
+
+@api.get("/api/events", OPERATOR)
+def list_events(call: Call, query: EventsPage) -> Events:
+    """The logged events of the caller's tenant, oldest first."""
+    found = _logged(call, query.after, query.limit + 1)
+    shown = found[: query.limit]
+    more = len(found) > query.limit
+    return Events(events=[_shown(call, one).to_json() for one in shown], next_after=shown[-1].seq if more else None)
+
+
+@api.get("/api/events/stream", OPERATOR, media="text/event-stream")
+async def follow_events(call: Call) -> Response:
+    """The events of the caller's tenant as they happen; with Last-Event-ID what happened since."""
+    sent = call.request.headers.get("last-event-id")
+    after = streams.position(sent)[0] if sent else await run_in_threadpool(EventLog(call.workspace).last_seq)
+    return streams.response(_frames(call, after))
+
+
+async def _frames(call: Call, after: int) -> AsyncIterator[bytes]:
+    seen = after
+
+    def known() -> int:
+        return seen
+
+    with call.request.app.state.feed.watch() as watch:
+        while True:
+            found = await run_in_threadpool(_logged, call, seen, BATCH)
+            for event in found:
+                seen = event.seq or seen
+                yield await _frame(call, event)
+            if len(found) < BATCH:
+                break
+        async for happening in streams.live(call, watch, known):
+            if happening is None:
+                yield streams.BEAT
+            elif Scope(call.reaches()).tenant in (None, happening.tenant):
+                seen = max(seen, happening.seq or 0)
+                yield await _frame(call, happening)
+
+
+async def _frame(call: Call, event: Event) -> bytes:
+    shown = await run_in_threadpool(_shown, call, event)
+    return streams.frame(json.dumps(shown.to_json()), str(event.seq) if event.type in DURABLE else None)
+
+
+def _logged(call: Call, after: int, limit: int) -> list[Event]:
+    tenant = Scope(call.reaches()).tenant
+    return EventLog(call.workspace).replay(after, types=DURABLE, tenant=tenant, limit=limit)
+
+
+def _shown(call: Call, event: Event) -> Event:
+    """Less what may quote a document that the caller may not view."""
+    reader = call.reaches()
+    if reader is None or event.run_id is None:
+        return event
+    view = RunView(call.workspace, event.run_id, event.tenant, reader)
+    return replace(event, payload=view.payload(event.payload))
+
+
+@api.get("/api/queen", OPERATOR)
+def overview(call: Call) -> Overview:
+    """How the colony stands, as far as the caller may see it."""
+    return Overview(**Queen(call.workspace).overview(call.principal))
+
+
+@api.post("/api/queen/messages", OPERATOR)
+async def ask_queen(call: Call, body: Message) -> QueenReply:
+    """Ask the queen what runs, why it is stuck, or to stop it; she does no more than the caller may."""
+    return QueenReply(**await Queen(call.workspace, call.host.bus).ask(body.text, call.principal))
+
+
+@api.get("/api/triggers", OPERATOR)
+def list_triggers(call: Call) -> TriggerList:
+    """The triggers of the workspace, and when each of them is due."""
+    sound, faulty = all_triggers(call.workspace)
+    found = [Finding(**one.to_json()) for error in faulty.values() for one in error.diagnostics]
+    return TriggerList(triggers=[TriggerRow(**trigger_row(call.workspace, one)) for one in sound], diagnostics=found)
+
+
+@api.post("/api/triggers/{trigger_id}/fire", OPERATOR, status=202, keyed=True)
+async def fire(call: Call, trigger_id: str, body: Fire) -> Fired:
+    """Start a trigger's run now, enabled or not; its schedule goes on as before."""
+    spec = await run_in_threadpool(sound_trigger, call.workspace, trigger_id)
+    now = dt.datetime.now(dt.UTC)
+    sent = call.request.headers.get("idempotency-key")
+    key = key_of(trigger_id, f"{call.principal.user}/{sent}" if sent else f"manual-{uuid.uuid4().hex}")
+    run_id = await call.host.fire(spec, {**spec.input, **body.input}, key=key, scheduled=now.isoformat())
+    store = TriggerStore(call.workspace)
+    await run_in_threadpool(store.begin, spec, now)
+    await run_in_threadpool(store.fired, trigger_id, run_id)
+    return Fired(run_id=str(run_id), status="queued")

@@ -1,0 +1,354 @@
+"""Retrieval configs: read, checked, measured, compared, deployed through the gate and rolled back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from hive_agents.access import ViewGate, permissions_of
+from hive_agents.errors import HiveError, NotFound, has_errors
+from hive_agents.evaluation import compare, evaluate, load_golden, record, save_label
+from hive_agents.files import NAME_PATTERN
+from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
+from hive_agents.runtime import ask_for_override
+from hive_agents.server.api import Api, Body, Value
+from hive_agents.server.auth import OPERATOR, Call
+from hive_agents.server.shapes import ConfigRef, Finding, Page, paged
+from hive_agents.verification import (
+    accept,
+    check_config,
+    deploy,
+    is_accepted,
+    named_config,
+    require_sound,
+    rollback,
+    visible_part,
+)
+
+api = Api("configs")
+Split = Literal["train", "validation", "holdout"]
+
+
+class ConfigRow(Value):
+    """`error` says why a file can't be read as a config."""
+
+    name: str
+    file: str
+    active: bool
+    parent: str | None
+    description: str | None
+    error: str | None
+
+
+class ConfigList(Value):
+    configs: list[ConfigRow]
+    active: str | None
+
+
+class ConfigShown(Value):
+    name: str
+    file: str
+    hash: str
+    active: bool
+    config: dict[str, Any]
+
+
+class Checked(Value):
+    ok: bool
+    diagnostics: list[Finding]
+
+
+class Measure(Body):
+    config: ConfigRef = "active"
+    split: Split | None = None
+
+
+class Measured(Value):
+    """As `hive evaluate --json`: the holdout's queries are never listed, nor hits that the caller may not view."""
+
+    config: str
+    k: int
+    n: int
+    split: str | None
+    metrics: dict[str, float | None]
+    tags: dict[str, dict[str, float | None]]
+    abstention: dict[str, float | None]
+    index_hash: str
+    golden_hash: str
+    queries: list[dict[str, Any]]
+
+
+class Compare(Body):
+    a: ConfigRef = "active"
+    b: ConfigRef
+    split: Split | None = None
+
+
+class Compared(Value):
+    """Everything is B minus A."""
+
+    a: dict[str, Any]
+    b: dict[str, Any]
+    difference: dict[str, Any]
+    queries: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
+
+
+class Deploy(Body):
+    """`override` asks another person to deploy in spite of the gate; it needs a `reason`."""
+
+    config: ConfigRef
+    allow_inconclusive: bool = False
+    override: bool = False
+    reason: str | None = None
+
+
+class Deployed(Value):
+    """As `hive deploy --json`; the figures that the gate rests on are in `evaluation`."""
+
+    decision: str
+    reasons: list[dict[str, Any]]
+    watch: list[dict[str, Any]]
+    deployed: str | None
+    previous: str | None
+    evaluation: dict[str, Any]
+    certificate: dict[str, Any]
+    approval_id: str | None
+    override: dict[str, Any] | None
+
+
+class Rollback(Body):
+    reason: str | None = None
+
+
+class RolledBack(Value):
+    deployed: str
+    previous: str
+
+
+class VersionRow(Value):
+    id: int
+    config: str
+    config_hash: str
+    at: str
+    by: str
+    authn: str
+    decision: str
+    via: str
+    reason: str | None
+    evaluation: dict[str, Any] | None
+    active: bool
+
+
+class History(Value):
+    versions: list[VersionRow]
+    next_cursor: str | None
+
+
+class Golden(Value):
+    """The golden set's queries without the holdout's, which are only counted."""
+
+    file: str
+    hash: str
+    accepted: bool
+    holdout: int
+    queries: list[dict[str, Any]]
+
+
+class Label(Body):
+    """`irrelevant` makes the query a fully judged one."""
+
+    query: Annotated[str, Field(min_length=1)]
+    relevant: list[str] = []
+    distractors: list[str] = []
+    irrelevant: list[str] | None = None
+    tags: list[str] = []
+    split: Split | None = None
+
+
+class Labelled(Value):
+    query_id: str
+    relevant: list[str]
+    distractors: list[str]
+    irrelevant: list[str]
+
+
+@api.get("/api/configs", OPERATOR, tagged=True)
+def list_configs(call: Call) -> ConfigList:
+    """Every config of the workspace, and which one serves."""
+    active = find_active(call.workspace)
+    name = active.stored.name if active else None
+    return ConfigList(configs=[_row(call, one, name) for one in config_files(call.workspace)], active=name)
+
+
+@api.get("/api/configs/{name}", OPERATOR, tagged=True)
+def show_config(call: Call, name: str) -> ConfigShown:
+    """A config as its file has it; `active` is the one that serves."""
+    stored = _config(call, name)
+    active = find_active(call.workspace)
+    return ConfigShown(
+        name=stored.name,
+        file=stored.file,
+        hash=stored.hash,
+        active=active is not None and active.stored.hash == stored.hash,
+        config=stored.config.model_dump(mode="json", exclude_unset=True),
+    )
+
+
+@api.post("/api/configs/{name}/validate", OPERATOR)
+def validate(call: Call, name: str) -> Checked:
+    """Check a config: syntax and sense."""
+    try:
+        findings = check_config(call.workspace, _config(call, name))
+    except NotFound:
+        raise
+    except HiveError as error:
+        if error.exit_code != 1:
+            raise
+        findings = error.diagnostics
+    return Checked(ok=not has_errors(findings), diagnostics=[Finding(**one.to_json()) for one in findings])
+
+
+@api.post("/api/evaluate", OPERATOR)
+def measure(call: Call, body: Measure) -> Measured:
+    """Measure a config against the golden set. The split `holdout` spends a use of it."""
+    call.request.app.state.freshness.refresh(now=True)
+    stored = _config(call, body.config)
+    queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="evaluate")
+    require_sound(call.workspace, stored, golden=queries)
+    found = evaluate(call.workspace, stored.config, golden=queries)
+    record(call.workspace, stored.config, found)
+    value = found.to_json(split=body.split, hide=hidden)
+    gate = ViewGate(permissions_of(call.workspace), call.principal)
+    may = gate.allowed([hit["doc_id"] for query in value["queries"] for hit in query["hits"]])
+    for query in value["queries"]:
+        query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in may]
+    return Measured(**value)
+
+
+@api.post("/api/compare", OPERATOR)
+def compare_configs(call: Call, body: Compare) -> Compared:
+    """Measure two configs side by side."""
+    call.request.app.state.freshness.refresh(now=True)
+    first, second = _config(call, body.a), _config(call, body.b)
+    queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="compare")
+    for stored in (first, second):
+        require_sound(call.workspace, stored, golden=queries)
+    return Compared(**compare(call.engine, first.config, second.config, queries).to_json(hide=hidden))
+
+
+@api.post("/api/deploy", OPERATOR)
+def deploy_config(call: Call, body: Deploy) -> Deployed:
+    """Put a config through the gate, and let it serve if it passes. Each time it may spend a use of the holdout."""
+    if body.override and not (body.reason and body.reason.strip()):
+        raise HiveError.of("HIVE-409", "an override needs a reason", fix='add "reason"', exit_code=2)
+    by, stored = call.by, _config(call, body.config)
+    outcome = deploy(
+        call.workspace,
+        stored,
+        load_golden(call.workspace),
+        allow_inconclusive=body.allow_inconclusive,
+        reason=body.reason,
+        by=by,
+        authn=call.asker.authn,
+    )
+    value = outcome.to_json()
+    if body.override and not outcome.deployed:
+        approval = ask_for_override(call.workspace, stored, outcome, str(body.reason), by)
+        value |= {"approval_id": approval, "override": {"reason": body.reason}}
+    return Deployed(**value)
+
+
+@api.post("/api/rollback", OPERATOR)
+def roll_back(call: Call, body: Rollback) -> RolledBack:
+    """Serve the config that was active before; again, to go further back."""
+    version, before = rollback(call.workspace, reason=body.reason, by=call.by, authn=call.asker.authn)
+    return RolledBack(deployed=version.name, previous=before)
+
+
+@api.get("/api/history", OPERATOR)
+def history(call: Call, query: Page) -> History:
+    """Every deployment, newest first, with what was measured."""
+    every = [
+        VersionRow(
+            id=one.id,
+            config=one.name,
+            config_hash=one.config_hash,
+            at=one.at,
+            by=one.by,
+            authn=one.authn,
+            decision=one.decision,
+            via=one.via,
+            reason=one.reason,
+            evaluation=one.evaluation,
+            active=place == 0,
+        )
+        for place, one in enumerate(versions(call.workspace))
+    ]
+    shown, cursor = paged(every, query, lambda one: str(one.id))
+    return History(versions=shown, next_cursor=cursor)
+
+
+@api.get("/api/golden", OPERATOR, tagged=True)
+def golden(call: Call) -> Golden:
+    """The labelled questions; those of the holdout stay unread."""
+    found = load_golden(call.workspace)
+    listed = [query.model_dump(mode="json") for query in found if query.split != "holdout"]
+    return Golden(
+        file=found.file,
+        hash=found.hash,
+        accepted=is_accepted(call.workspace, found),
+        holdout=sum(query.split == "holdout" for query in found),
+        queries=listed,
+    )
+
+
+@api.post("/api/golden/labels", OPERATOR)
+def label(call: Call, body: Label) -> Labelled:
+    """Label a question, for training unless another split is named."""
+    active = find_active(call.workspace)
+    collection = load_collection(call.workspace, active.stored.config.collection if active else None)
+    trusted = _is_trusted(call)
+    entry = save_label(
+        call.workspace,
+        body.query,
+        collection.name,
+        relevant=body.relevant,
+        distractors=body.distractors,
+        irrelevant=body.irrelevant,
+        tags=body.tags,
+        split=body.split,
+    )
+    if trusted:
+        accept(call.workspace, load_golden(call.workspace), call.by, "a label by HTTP")
+    labels = {name: entry.get(name, []) for name in ("relevant", "distractors", "irrelevant")}
+    return Labelled(query_id=entry["id"], **labels)
+
+
+def _is_trusted(call: Call) -> bool:
+    try:
+        return is_accepted(call.workspace, load_golden(call.workspace))
+    except NotFound:
+        return True  # this label is its first
+
+
+def _config(call: Call, name: str) -> StoredConfig:
+    """By name alone: nobody reaches another file by a path. Raises: HIVE-107 (404) for an unknown one."""
+    if re.fullmatch(NAME_PATTERN, name) is None or name.endswith(".json"):
+        raise NotFound.of("HIVE-107", f"there is no config {name[:80]!a}", fix="GET /api/configs lists them")
+    return named_config(call.workspace, name)
+
+
+def _row(call: Call, path: Path, active: str | None) -> ConfigRow:
+    file = call.workspace.relative(path)
+    try:
+        config = read_config(call.workspace, path).config
+    except HiveError as error:
+        why = error.diagnostics[0].message
+        return ConfigRow(name=path.stem, file=file, active=False, parent=None, description=None, error=why)
+    is_active = config.name == active
+    described = {"parent": config.parent, "description": config.description}
+    return ConfigRow(name=config.name, file=file, active=is_active, error=None, **described)

@@ -1,0 +1,231 @@
+"""The copilot: searches, conversations, documents and opinions, always as the caller may see them now."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from hive_agents.copilot import DocumentFilter, search
+from hive_agents.server.api import PRIVATE, Api, Body, Query, Value
+from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call
+from hive_agents.server.protocols.agui_events import spoken
+from hive_agents.server.shapes import Done, Page, paged
+
+api = Api("copilot")
+Verdict = Literal["relevant", "distractor", "outdated", "wrong_document"]
+
+
+class Search(Body):
+    """`filters` as the command line writes them, `pinned` as a reply has them."""
+
+    query: str
+    filters: list[str] = []
+    pinned: list[DocumentFilter] = []
+
+
+class Result(Value):
+    """One result, as a reply of the copilot has it."""
+
+    rank: int
+    doc_id: str
+    chunk_id: str | None
+    title: str
+    excerpt: str
+    reason: str
+    relevance: float | None
+    relevance_source: str
+    metadata: dict[str, Any]
+    citation: str | None
+
+
+class Results(Value):
+    query: str
+    results: list[Result]
+
+
+class ThreadRow(Value):
+    thread_id: str
+    title: str
+    turns: int
+    created_at: str
+    updated_at: str
+
+
+class ThreadsPage(Page):
+    """`search` finds words in titles and questions."""
+
+    search: str | None = None
+
+
+class ThreadList(Value):
+    threads: list[ThreadRow]
+    next_cursor: str | None
+
+
+class Thread(Value):
+    """`turns` are replies, each with `text`, the reader's words."""
+
+    thread_id: str
+    turns: list[dict[str, Any]]
+
+
+class Renamed(Body):
+    title: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Document(Value):
+    doc_id: str
+    title: str
+    metadata: dict[str, Any]
+    text: str
+
+
+class Fields(Value):
+    """What one may filter by, with values of documents that the caller may view."""
+
+    fields: dict[str, list[str]]
+
+
+class Why(Query):
+    doc_id: str
+
+
+class Explanation(Value):
+    explanation: dict[str, Any]
+
+
+class Opinion(Body):
+    """On a result of one of the caller's turns, by its rank or by its document."""
+
+    run_id: str
+    verdict: Verdict
+    result: Annotated[int, Field(ge=1)] | None = None
+    doc_id: str | None = None
+    comment: str | None = None
+
+
+class FeedbackRow(Value):
+    id: str
+    created_at: str
+    tenant: str
+    thread_id: str
+    query: str
+    doc_id: str
+    verdict: Verdict
+    by: str
+    comment: str | None
+    status: Literal["pending", "accepted", "rejected"]
+    reviewed_by: str | None
+
+
+class FeedbackPage(Page):
+    status: Literal["pending", "accepted", "rejected"] | None = None
+
+
+class FeedbackList(Value):
+    items: list[FeedbackRow]
+    next_cursor: str | None
+
+
+class Review(Body):
+    accept: bool
+
+
+@api.post("/api/query", READER)
+async def query(call: Call, body: Search) -> Results:
+    """Search once with the active config, without a conversation."""
+    await run_in_threadpool(call.request.app.state.freshness.refresh)
+    pinned = list(body.pinned)
+    if body.filters:
+        pinned = [*await run_in_threadpool(call.chat().filters, body.filters), *pinned]
+    found = await search(call.workspace, call.principal, body.query, pinned, engine=call.engine)
+    return Results(query=body.query, results=[Result(**one) for one in found])
+
+
+@api.get("/api/fields", READER)
+def fields(call: Call) -> Fields:
+    """What one may filter by."""
+    return Fields(fields=call.chat().field_values())
+
+
+@api.get("/api/documents/{doc_id:path}", READER)
+def document(call: Call, doc_id: str) -> Document:
+    """A document that the caller may view; a hidden one is an unknown one."""
+    return Document(**call.chat().document(doc_id))
+
+
+@api.get("/api/threads", READER)
+def threads(call: Call, query: ThreadsPage) -> ThreadList:
+    """The caller's conversations, the one used last first."""
+    shown, cursor = paged(call.chat().threads.threads(query.search), query, lambda one: str(one["thread_id"]))
+    return ThreadList(threads=[ThreadRow(**one) for one in shown], next_cursor=cursor)
+
+
+@api.get("/api/threads/{thread_id}", READER)
+def thread(call: Call, thread_id: str) -> Thread:
+    """A conversation, rendered as it may be seen now."""
+    return Thread(thread_id=thread_id, turns=call.chat(thread_id).transcript())
+
+
+@api.get("/api/threads/{thread_id}/export", READER, media="text/markdown")
+def export(call: Call, thread_id: str) -> Response:
+    """A conversation as Markdown."""
+    parts = []
+    for turn in call.chat(thread_id).transcript():
+        asked = "\n".join(f"> {line}" for line in turn["text"].splitlines())
+        sources = "\n".join(f"{one['citation']} {one['title']} ({one['doc_id']})" for one in turn["results"]
+                            if one["citation"])  # fmt: skip
+        parts.append("\n\n".join(part for part in (asked, spoken(turn), sources) if part))
+    headers = PRIVATE | {"Content-Disposition": f'attachment; filename="{thread_id}.md"'}
+    return Response("\n\n---\n\n".join(parts) + "\n", headers=headers, media_type="text/markdown")
+
+
+@api.patch("/api/threads/{thread_id}", READER)
+def rename(call: Call, thread_id: str, body: Renamed) -> Done:
+    """Give a conversation another title."""
+    call.chat(thread_id).threads.rename(thread_id, body.title)
+    return Done()
+
+
+@api.delete("/api/threads/{thread_id}", READER)
+def forget(call: Call, thread_id: str) -> Done:
+    """Delete a conversation with all that was said in it."""
+    call.chat(thread_id).threads.delete(thread_id)
+    return Done()
+
+
+@api.get("/api/runs/{run_id}/why", READER)
+def why(call: Call, run_id: str, query: Why) -> Explanation:
+    """Why a result of one of the caller's turns stands where it stands."""
+    return Explanation(explanation=call.chat().why(run_id, query.doc_id))
+
+
+@api.get("/api/runs/{run_id}/trace", OPERATOR)
+def trace(call: Call, run_id: str) -> Explanation:
+    """How a turn of the caller's tenant was made: counts and ids."""
+    return Explanation(explanation=call.chat().trace(run_id))
+
+
+@api.post("/api/feedback", READER, status=201)
+def give_feedback(call: Call, body: Opinion) -> FeedbackRow:
+    """Say something of a result of one's own turn; said again, it replaces."""
+    item = call.chat().feedback().add(
+        body.run_id, body.result, body.verdict, doc_id=body.doc_id, comment=body.comment
+    )  # fmt: skip
+    return FeedbackRow(**item.to_json())
+
+
+@api.get("/api/feedback", ANYBODY)
+def list_feedback(call: Call, query: FeedbackPage) -> FeedbackList:
+    """What the caller may review, and what they said themselves, oldest first."""
+    shown, cursor = paged(call.chat().feedback().items(query.status), query, lambda one: one.id)
+    return FeedbackList(items=[FeedbackRow(**one.to_json()) for one in shown], next_cursor=cursor)
+
+
+@api.post("/api/feedback/{item_id}/review", REVIEWER)
+def review(call: Call, item_id: str, body: Review) -> FeedbackRow:
+    """Accept or reject an opinion that another person gave."""
+    return FeedbackRow(**call.chat().feedback().review(item_id, accept=body.accept).to_json())

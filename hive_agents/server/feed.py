@@ -1,0 +1,135 @@
+"""What happens, handed to every stream that watches: one reader of the log for all of them, and none without any."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from hive_agents.errors import HiveError
+from hive_agents.events import DURABLE, Bell, EventLog, EventType
+
+if TYPE_CHECKING:
+    from hive_agents.events import Event
+    from hive_agents.runtime import Host
+
+BATCH = 500
+POLL_SECONDS = 1.0
+"""How soon the feed hears of what another process logged; of this one it hears at once."""
+MOST_QUEUED = 1000
+"""Events that wait for one client; a slower one is cut off, and comes back with its Last-Event-ID."""
+PASSING = frozenset(EventType) - DURABLE
+_log = logging.getLogger("hive_agents.server")
+
+
+class Watch:
+    """The events of one run, or of all, for one client."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Event] = deque()
+        self._rung = asyncio.Event()
+        self.lost = False
+        """Whether the client was too slow, or the server ends."""
+
+    def offer(self, event: Event) -> None:
+        if len(self._queue) >= MOST_QUEUED:
+            self.end()
+        else:
+            self._queue.append(event)
+            self._rung.set()
+
+    def end(self) -> None:
+        self.lost = True
+        self._queue.clear()
+        self._rung.set()
+
+    async def next(self, seconds: float) -> Event | None:
+        """Return the next event; None where none came within `seconds`, or the watch is lost."""
+        if not self._queue and not self.lost:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._rung.wait()
+        if self._queue:
+            event = self._queue.popleft()
+            if not self._queue and not self.lost:
+                self._rung.clear()
+            return event
+        return None
+
+
+class Feed:
+    """Hands logged events to the watches in the order of the log, and what isn't logged after what came before it."""
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._events = host, EventLog(host.workspace)
+        self._watches: dict[str | None, set[Watch]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._seq = 0
+        self._early: deque[Event] = deque()
+
+    @contextmanager
+    def watch(self, run_id: str | None = None) -> Iterator[Watch]:
+        """What happens from now on, in one run or in all; who reads the log after this misses nothing."""
+        watch = Watch()
+        self._watches.setdefault(run_id, set()).add(watch)
+        if self._closed:
+            watch.end()
+        elif self._task is None:
+            self._task = asyncio.create_task(self._read(), name="feed")
+        try:
+            yield watch
+        finally:
+            mine = self._watches[run_id]
+            mine.discard(watch)
+            if not mine:
+                del self._watches[run_id]
+            if not self._watches and self._task is not None:
+                self._task.cancel()
+                self._task = None
+
+    @property
+    def watching(self) -> int:
+        return sum(map(len, self._watches.values()))
+
+    def close(self) -> None:
+        """End every stream: a server that ends doesn't wait for its clients."""
+        self._closed = True
+        for watches in self._watches.values():
+            for watch in watches:
+                watch.end()
+
+    async def _read(self) -> None:
+        self._seq, self._early = await asyncio.to_thread(self._events.last_seq), deque()
+        bus = self._host.bus
+        passing = bus.subscribe(self._pass, types=PASSING, overflow="drop_oldest")
+        try:
+            with Bell(bus, DURABLE) as bell:
+                while True:
+                    try:
+                        found = await asyncio.to_thread(self._events.replay, self._seq, types=DURABLE, limit=BATCH)
+                    except HiveError as error:
+                        _log.warning("the event log can't be read: %s", error.diagnostics[0].message)
+                        found = []
+                    for event in found:
+                        self._deliver(event)
+                        self._seq = event.seq or self._seq
+                    while self._early and (self._early[0].seq or 0) <= self._seq:
+                        self._deliver(self._early.popleft())
+                    if len(found) < BATCH:
+                        await bell.wait(POLL_SECONDS)
+        finally:
+            bus.unsubscribe(passing)
+
+    def _pass(self, event: Event) -> None:
+        if (event.seq or 0) <= self._seq and not self._early:
+            self._deliver(event)
+        else:
+            self._early.append(event)
+
+    def _deliver(self, event: Event) -> None:
+        for watch in [*self._watches.get(event.run_id, ()), *self._watches.get(None, ())]:
+            watch.offer(event)

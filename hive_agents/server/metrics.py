@@ -1,0 +1,76 @@
+"""What Prometheus reads: counts and seconds by operation and status; no label that a tenant or a reader could grow."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
+
+from hive_agents.runs import STATUSES
+from hive_agents.store import connected
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from hive_agents.runtime import Host
+    from hive_agents.server.feed import Feed
+
+MEDIA = CONTENT_TYPE_PLAIN_1_0_0
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+class Metrics:
+    """The numbers of one server, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        labels = ["method", "route", "status"]
+        self.requests = Counter("hive_http_requests", "Requests answered.", labels, registry=self.registry)
+        self.seconds = Histogram("hive_http_request_seconds", "Seconds until an answer began.", ["method", "route"],
+                                 buckets=SECONDS, registry=self.registry)  # fmt: skip
+        self._streams = Gauge("hive_event_streams", "Event streams that are open.", registry=self.registry)
+        self._runs = Gauge("hive_runs", "Runs in the store, by how they stand.", ["status"], registry=self.registry)
+        self._active = Gauge("hive_runs_at_work", "Runs that this process works on.", registry=self.registry)
+        self._up = Gauge("hive_host_part_up", "Whether a part of the host is up.", ["part"], registry=self.registry)
+        self._pending = Gauge("hive_approvals_pending", "Requests that wait for a person.", registry=self.registry)
+
+    def shown(self, host: Host, feed: Feed) -> bytes:
+        """Return the text that Prometheus reads, with the numbers of this moment."""
+        with connected(host.workspace.database) as connection:
+            by_status = dict(connection.execute("SELECT status, count(*) FROM runs GROUP BY status").fetchall())
+            query = "SELECT count(*) FROM approvals WHERE status = 'pending'"
+            self._pending.set(connection.execute(query).fetchone()[0])
+        for status in STATUSES:
+            self._runs.labels(status).set(by_status.get(status, 0))
+        self._streams.set(feed.watching)
+        self._active.set(len(host.dispatcher.active))
+        for part, state in host.roles.items():
+            self._up.labels(part).set(state == "up")
+        return generate_latest(self.registry)
+
+
+class Measured:
+    """Counts each request under the path of its route: paths that lead nowhere are one."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.perf_counter(), 0
+
+        async def sent(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                route = getattr(scope.get("route"), "path", "none")
+                method = scope["method"] if route != "none" else "any"
+                self._metrics.requests.labels(method, route, str(status)).inc()
+                self._metrics.seconds.labels(method, route).observe(time.perf_counter() - began)
+            await send(message)
+
+        await self._app(scope, receive, sent)

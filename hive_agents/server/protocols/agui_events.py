@@ -1,0 +1,272 @@
+"""The events of a run as AG-UI 1.0 has them: a projection of the log, the same however often it is read.
+
+A group belongs together: what one logged event, or one message of an agent, comes to. Text is rendered when a group is
+made, as its reader may see it at that moment; a reply is whole by then, for no part of it is shown before all of it
+was judged and gated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ag_ui.core import (
+    BaseEvent,
+    Interrupt,
+    RunErrorEvent,
+    RunFinishedCancelledOutcome,
+    RunFinishedEvent,
+    RunFinishedInterruptOutcome,
+    RunFinishedSuccessOutcome,
+    RunStartedEvent,
+    StateDeltaEvent,
+    StateSnapshotEvent,
+    StepFinishedEvent,
+    StepStartedEvent,
+    TextMessageContentEvent,
+    TextMessageEndEvent,
+    TextMessageStartEvent,
+    ToolCallArgsEvent,
+    ToolCallEndEvent,
+    ToolCallResultEvent,
+    ToolCallStartEvent,
+)
+
+from hive_agents.agents import RunLog, RunView
+from hive_agents.approvals import ApprovalStore
+from hive_agents.errors import HiveError
+from hive_agents.events import Event, EventType
+from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, OPTIMIZER_GRAPH, RunStore
+
+if TYPE_CHECKING:
+    from hive_agents.runs import RunRow
+    from hive_agents.server.auth import Call
+
+PIECE = 80
+"""Characters of one TEXT_MESSAGE_CONTENT, more or less."""
+ENDS = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_STOPPED})
+_STATUS = {
+    EventType.RUN_QUEUED: "queued",
+    EventType.RUN_STARTED: "running",
+    EventType.RUN_RESUMED: "running",
+    EventType.RUN_PAUSED: "paused",
+    EventType.RUN_WAITING: "waiting",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """`messages` counts those of the run that were told by the end of the group."""
+
+    events: list[BaseEvent]
+    messages: int
+
+
+class Projection:
+    """One run for one reader, from its first event on. `names` are the ids that the client knows thread and run by."""
+
+    def __init__(self, call: Call, row: RunRow, names: tuple[str, str] | None = None) -> None:
+        self._call, self._row = call, row
+        self._thread, self._run = names or (row.thread_id, row.run_id)
+        self._log = RunLog(call.workspace, row, call.reaches)
+        self._open = False
+        self._steps: list[str] = []
+        self._messages = 0
+        self._calls: dict[tuple[str, str], str] = {}
+        self.over = False
+
+    def groups(self, event: Event) -> list[Group]:
+        """What an event comes to; what agents said before it comes first."""
+        said = list(self._said()) if self._row.graph == AGENT_GRAPH and self._open else []
+        found = list(self._told(event))
+        return [*said, Group(found, self._messages)] if found else said
+
+    def missing(self) -> list[Event]:
+        """What would tell how the run stands where the log doesn't: of a run that nobody told of, or that is long over.
+
+        Empty while the run is under way.
+        """
+        row = RunStore(self._call.workspace).get(self._row.run_id)
+        kinds = {"done": EventType.RUN_COMPLETED, "failed": EventType.RUN_FAILED, "stopped": EventType.RUN_STOPPED}
+        if self.over or row.status not in kinds:
+            return []
+        told = {"error": row.summary["error"], "by": row.summary["stopped_by"]}
+        named: dict[str, Any] = {"run_id": row.run_id, "thread_id": row.thread_id, "tenant": row.tenant, "seq": 0}
+        begun = [] if self._open else [Event(EventType.RUN_STARTED, **named)]
+        return [*begun, Event(kinds[row.status], payload=told, **named)]
+
+    def _told(self, event: Event) -> Iterator[BaseEvent]:
+        kind, told = event.type, event.payload
+        if kind in (EventType.RUN_STARTED, EventType.RUN_RESUMED) and not self._open:
+            yield from self._begun()
+        elif not self._open:
+            return
+        elif kind in ENDS:
+            yield from self._ended(event)
+        elif kind is EventType.RUN_WAITING and told.get("approval_ids"):
+            yield from self._interrupted(told["approval_ids"])
+        elif kind in _STATUS:
+            yield _delta("replace", "/status", _STATUS[kind])
+        elif kind is EventType.NODE_STARTED and event.node_id is not None:
+            if self._row.graph == CHAT_GRAPH:  # one node at a time, and nothing else says when it ends
+                yield from self._steps_ended()
+            if event.node_id not in self._steps:
+                self._steps.append(event.node_id)
+                yield StepStartedEvent(step_name=event.node_id)
+        elif kind in (EventType.NODE_COMPLETED, EventType.NODE_FAILED) and event.node_id in self._steps:
+            self._steps.remove(str(event.node_id))
+            yield StepFinishedEvent(step_name=str(event.node_id))
+        elif kind is EventType.OPTIMIZER_TRIAL:
+            yield _delta("add", "/trials/-", dict(told))
+
+    def _begun(self) -> Iterator[BaseEvent]:
+        self._open, self.over = True, False
+        row = self._row
+        yield RunStartedEvent(thread_id=self._thread, run_id=self._run)
+        state: dict[str, Any] = {"run_id": row.run_id, "graph": row.graph, "agent": row.agent, "status": "running"}
+        yield StateSnapshotEvent(snapshot=state | ({"trials": []} if row.graph == OPTIMIZER_GRAPH else {}))
+
+    def _ended(self, event: Event) -> Iterator[BaseEvent]:
+        yield from self._steps_ended()
+        self._open, self.over = False, True
+        named: dict[str, Any] = {"thread_id": self._thread, "run_id": self._run}
+        if event.type is EventType.RUN_FAILED:
+            why = event.payload.get("error") or {}
+            told = str(why.get("message", "the run failed")) if self._may_say() else "the run failed"
+            yield RunErrorEvent(message=told, code=why.get("code"))
+            return
+        if event.type is EventType.RUN_STOPPED:
+            yield _delta("replace", "/status", "stopped")
+            yield RunFinishedEvent(**named, outcome=RunFinishedCancelledOutcome())
+            return
+        result = shown_result(self._call, self._row.run_id)
+        if self._row.graph == CHAT_GRAPH and result is not None:
+            yield _delta("add", "/reply", result)
+            yield from text_message(f"{self._row.run_id}:answer", spoken(result))
+        yield _delta("replace", "/status", "done")
+        yield RunFinishedEvent(**named, result=result, outcome=RunFinishedSuccessOutcome())
+
+    def _interrupted(self, approval_ids: Sequence[str]) -> Iterator[BaseEvent]:
+        yield from self._steps_ended()
+        self._open = False
+        yield _delta("replace", "/status", "waiting")
+        outcome = RunFinishedInterruptOutcome(interrupts=[self._interrupt(one) for one in approval_ids])
+        yield RunFinishedEvent(thread_id=self._thread, run_id=self._run, outcome=outcome)
+
+    def _interrupt(self, approval_id: str) -> Interrupt:
+        request = ApprovalStore(self._call.workspace).get(approval_id)
+        told: dict[str, Any] = {"kind": request.kind, "allowed_decisions": request.allowed_decisions}
+        if self._may_say():
+            told |= {name: request.context[name] for name in ("tool", "args", "question", "options", "node")
+                     if name in request.context}  # fmt: skip
+        return Interrupt(
+            id=request.id,
+            reason=request.kind,
+            message=request.title if self._may_say() else f"a person has to decide: {request.kind}",
+            response_schema=answer_schema(request.allowed_decisions),
+            expires_at=request.due_at,
+            metadata={"hive": told},
+        )
+
+    def _steps_ended(self) -> Iterator[BaseEvent]:
+        while self._steps:
+            yield StepFinishedEvent(step_name=self._steps.pop())
+
+    def _may_say(self) -> bool:
+        """Whether the reader may view all that the run has read, which its words may quote."""
+        row = self._row
+        return not RunView(self._call.workspace, row.run_id, row.tenant, self._call.reaches()).hidden
+
+    def _said(self) -> Iterator[Group]:
+        for message in self._log.new():
+            self._messages += 1
+            found = list(self._message(message))
+            if found:
+                yield Group(found, self._messages)
+
+    def _message(self, message: dict[str, Any]) -> Iterator[BaseEvent]:
+        conversation = message["conversation_id"]
+        id = f"{conversation}:{message['n']}"
+        if message["speaker"] == "tool":
+            call_id = self._calls.get((conversation, message["call_id"]))
+            if call_id is not None:
+                yield ToolCallResultEvent(message_id=id, tool_call_id=call_id, content=message["text"], role="tool")
+        elif message["speaker"] == "agent":
+            yield from text_message(id, message["text"])
+            for place, call in enumerate(message["calls"]):
+                call_id = self._calls[conversation, call["id"]] = f"{id}:{place}"
+                yield ToolCallStartEvent(tool_call_id=call_id, tool_call_name=call["name"], parent_message_id=id)
+                yield ToolCallArgsEvent(tool_call_id=call_id, delta=json.dumps(call["args"], ensure_ascii=False))
+                yield ToolCallEndEvent(tool_call_id=call_id)
+
+
+def shown_result(call: Call, run_id: str) -> dict[str, Any] | None:
+    """Return what a run came to, as the caller may see it now: a reply, or the result of an agent or an optimizer.
+
+    None where somebody else asked: a reply is its reader's alone.
+    """
+    row = RunStore(call.workspace).get(run_id)
+    if row.graph == CHAT_GRAPH:
+        if (row.tenant, row.user) != (call.principal.tenant, call.principal.user) or row.status != "done":
+            return None
+        try:
+            return call.chat().render(run_id)
+        except HiveError:  # its thread was deleted
+            return None
+    if row.graph != AGENT_GRAPH or row.result is None:
+        return row.result
+    view = RunView(call.workspace, run_id, row.tenant, call.reaches())
+    shown: dict[str, Any] = {"outputs": view.values(row.result["outputs"], {})}
+    if view.hidden:
+        shown |= {"judgment": None, "error": None}
+    return row.result | shown
+
+
+def spoken(reply: dict[str, Any]) -> str:
+    """Return a reply in words: its answer or question, else what was found."""
+    text = reply["answer"] or reply["question"] or ""
+    if reply["options"]:
+        text += "".join(f"\n- {option}" for option in reply["options"])
+    if not text and reply["results"]:
+        text = "\n".join(f"{one['rank']}. {one['title']} ({one['doc_id']})" for one in reply["results"])
+    return "\n\n".join(part for part in (text, reply["notice"]) if part)
+
+
+def text_message(id: str, text: str) -> Iterator[BaseEvent]:
+    """A message of an assistant in pieces; nothing for no text."""
+    if not text:
+        return
+    yield TextMessageStartEvent(message_id=id, role="assistant")
+    for piece in pieces(text):
+        yield TextMessageContentEvent(message_id=id, delta=piece)
+    yield TextMessageEndEvent(message_id=id)
+
+
+def pieces(text: str, size: int = PIECE) -> Iterator[str]:
+    """A text in pieces that end after a space, and that joined are the text.
+
+    >>> list(pieces("one two three", 5))
+    ['one two ', 'three']
+    """
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start + size)
+        end = len(text) if end < 0 else end + 1
+        yield text[start:end]
+        start = end
+
+
+def answer_schema(verbs: Sequence[str]) -> dict[str, Any]:
+    """What answers a request: JSON Schema of the payload of a `resume` entry."""
+    properties: dict[str, Any] = {"verb": {"enum": list(verbs)}, "reason": {"type": "string"}}
+    if "respond" in verbs:
+        properties["message"] = {"type": "string"}
+    if "edit" in verbs:
+        properties["patch"] = {"description": "RFC 6902 operations, or an object to merge into the arguments"}
+    return {"type": "object", "properties": properties, "required": ["verb"]}
+
+
+def _delta(op: Literal["add", "replace"], path: str, value: Any) -> BaseEvent:
+    return StateDeltaEvent.model_validate({"delta": [{"op": op, "path": path, "value": value}]})

@@ -1,0 +1,98 @@
+"""A run as a stream: what the log holds after where the client stands, then what happens, until the run is over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+
+from hive_agents.events import DURABLE, EventLog
+from hive_agents.server.protocols.agui_events import Group, Projection
+from hive_agents.server.streams import BEAT, frame, live
+
+if TYPE_CHECKING:
+    from ag_ui.core import BaseEvent
+
+    from hive_agents.events import Event
+    from hive_agents.runs import RunRow
+    from hive_agents.server.auth import Call
+    from hive_agents.server.feed import Feed
+
+
+class RunStream:
+    """The groups of a run's events after a position: `seq` in the log, and so many messages of its agent."""
+
+    def __init__(
+        self,
+        call: Call,
+        feed: Feed,
+        row: RunRow,
+        after: tuple[int, int] = (0, 0),
+        *,
+        names: tuple[str, str] | None = None,
+    ) -> None:
+        self._call, self._feed, self._row = call, feed, row
+        self._projection = Projection(call, row, names)
+        self._after, self._messages = after
+        self._seen = 0
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Each group with one id, on its last event: who comes back in the middle of a group gets the whole group."""
+        async for found in self.groups():
+            if found is None:
+                yield BEAT
+                continue
+            seq, group = found
+            for place, event in enumerate(group.events, start=1):
+                last = place == len(group.events) and seq is not None
+                yield frame(text_of(event), f"{seq}-{group.messages}" if last else None)
+
+    async def groups(self) -> AsyncIterator[tuple[int | None, Group] | None]:
+        """(number in the log, group), without a number for what is not logged; None for each heartbeat."""
+        with self._feed.watch(self._row.run_id) as watch:
+            for event in await run_in_threadpool(self._logged):
+                for told in await self._of(event):
+                    yield told
+            for told in await self._rest():
+                yield told
+            if self._projection.over:
+                return
+            async for happening in live(self._call, watch, lambda: self._seen):
+                if happening is None:
+                    yield None
+                    continue
+                for told in await self._of(happening):
+                    yield told
+                if self._projection.over:
+                    return
+
+    def _logged(self) -> list[Event]:
+        return EventLog(self._call.workspace).replay(run_id=self._row.run_id, types=DURABLE)
+
+    async def _of(self, event: Event) -> list[tuple[int | None, Group]]:
+        """What an event comes to, less what the client has; that is read all the same, for it is what the rest rests
+        on."""
+        logged = event.type in DURABLE and event.seq is not None
+        if logged:
+            self._seen = max(self._seen, event.seq or 0)
+        groups = await run_in_threadpool(self._projection.groups, event)
+        found: list[tuple[int | None, Group]] = []
+        for group in groups:
+            fresh = not logged or (event.seq or 0) > self._after or group.messages > self._messages
+            if fresh:
+                found.append((event.seq if logged else None, group))
+        return found
+
+    async def _rest(self) -> list[tuple[int | None, Group]]:
+        """The end of a run that the log doesn't tell of. Its events have the number of what the log told last."""
+        found: list[tuple[int | None, Group]] = []
+        for event in await run_in_threadpool(self._projection.missing):
+            groups = await run_in_threadpool(self._projection.groups, event)
+            found += [(self._seen, group) for group in groups if self._after == 0]
+        return found
+
+
+def text_of(event: BaseEvent) -> str:
+    """Return an event as AG-UI has it on the wire."""
+    return event.model_dump_json(by_alias=True)

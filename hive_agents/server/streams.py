@@ -1,0 +1,77 @@
+"""Server-sent events: frames with ids, heartbeats, and an end where the caller may no longer listen."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from hive_agents.errors import HiveError
+from hive_agents.events import DURABLE
+
+if TYPE_CHECKING:
+    from hive_agents.events import Event
+    from hive_agents.server.auth import Call
+    from hive_agents.server.feed import Watch
+
+HEARTBEAT_SECONDS = 15.0
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
+BEAT = b": \n\n"
+_POSITION = re.compile(r"(\d{1,15})(?:-(\d{1,9}))?")
+
+
+def frame(data: str, id: str | None = None) -> bytes:
+    r"""Return one event of a stream; `data` is on one line, as JSON is.
+
+    >>> frame('{"a": 1}', "7")
+    b'id: 7\ndata: {"a": 1}\n\n'
+    """
+    return (f"id: {id}\n" if id is not None else "").encode() + b"data: " + data.encode() + b"\n\n"
+
+
+def position(text: str | None) -> tuple[int, int]:
+    """Return where a client stands, from the id of the last event that it has: `seq`, and messages before it.
+
+    >>> position("17-3"), position("17"), position(None)
+    ((17, 3), (17, 0), (0, 0))
+
+    Raises: HIVE-409 for what is no id of ours.
+    """
+    if not text:
+        return 0, 0
+    found = _POSITION.fullmatch(text)
+    if found is None:
+        fix = "send the last id that you got, or leave the header out"
+        raise HiveError.of("HIVE-409", "Last-Event-ID is no id of this stream", fix=fix, exit_code=2)
+    return int(found[1]), int(found[2] or 0)
+
+
+def response(frames: AsyncIterator[bytes]) -> StreamingResponse:
+    return StreamingResponse(frames, media_type="text/event-stream", headers=HEADERS)
+
+
+async def live(call: Call, watch: Watch, seen: Callable[[], int]) -> AsyncIterator[Event | None]:
+    """Yield what happens after `seen`, and None for each heartbeat; end where the caller's proof is no longer good."""
+    due = time.monotonic() + HEARTBEAT_SECONDS
+    while not watch.lost:
+        event = await watch.next(max(0.0, due - time.monotonic()))
+        if event is not None:
+            if event.type not in DURABLE or (event.seq or 0) > seen():
+                yield event
+            continue
+        if watch.lost or not await run_in_threadpool(_still_good, call):
+            return
+        due = time.monotonic() + HEARTBEAT_SECONDS
+        yield None
+
+
+def _still_good(call: Call) -> bool:
+    try:
+        call.asker.reader_or_owner()
+    except HiveError:
+        return False
+    return True

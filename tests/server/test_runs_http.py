@@ -1,0 +1,256 @@
+"""Runs over HTTP: started once, followed without a gap, seen by those who may, and kept within limits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.runs import RunStore
+from hive_agents.server import feed, streams
+from tests.agents.conftest import agent_json, node, write_json
+from tests.server.serving import SETTINGS, asked, bearer, followed, frames, sample, served
+
+QUESTION = "how do I rotate an API token?"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return sample(tmp_path / "ws")
+
+
+@pytest.fixture
+async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(place) as client:
+        yield client
+
+
+def text_of(found: list[Any]) -> str:
+    return "".join(one.value["delta"] for one in found if one.type == "TEXT_MESSAGE_CONTENT")
+
+
+async def test_a_question_is_answered_as_a_stream(place: Workspace, client: httpx.AsyncClient) -> None:
+    dana = bearer(place)
+    run = await asked(client, dana, QUESTION)
+    assert run["events"] == f"/api/runs/{run['run_id']}/events"
+    found = await followed(client, run["events"], dana)
+    types = [one.type for one in found]
+    assert (types[0], types[1], types[-1]) == ("RUN_STARTED", "STATE_SNAPSHOT", "RUN_FINISHED")
+    assert types.count("STEP_STARTED") == types.count("STEP_FINISHED")
+    reply = found[-1].value["result"]
+    assert reply["status"] == "answered"
+    assert reply["results"][0]["citation"] == "[1]"
+    assert text_of(found).startswith(reply["answer"])
+    shown = (await client.get(f"/api/runs/{run['run_id']}", headers=dana)).json()
+    assert shown["result"] == reply
+    assert (await client.get(f"/api/threads/{run['thread_id']}", headers=dana)).json()["turns"][0]["text"] == QUESTION
+
+
+async def test_who_comes_back_with_the_last_id_misses_nothing_and_gets_nothing_twice(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    dana = bearer(place)
+    run = await asked(client, dana, QUESTION)
+    whole = await followed(client, run["events"], dana)
+    ids = [one.id for one in whole if one.id]
+    assert len(ids) == len(set(ids)) >= 2
+    for id in ids[:-1]:
+        at = next(n for n, one in enumerate(whole) if one.id == id)
+        rest = await followed(client, run["events"], dana | {"Last-Event-ID": id})
+        # What isn't logged, the steps, is told to those who are there.
+        assert [one.value for one in rest] == [one.value for one in whole[at + 1 :] if "STEP" not in one.type]
+    over = await client.get(run["events"], headers=dana | {"Last-Event-ID": ids[-1]})
+    assert over.status_code == 204
+    assert (await client.get(run["events"], headers=dana | {"Last-Event-ID": "yesterday"})).status_code == 400
+
+
+async def test_the_same_key_starts_one_run_and_nothing_else(place: Workspace, client: httpx.AsyncClient) -> None:
+    dana = bearer(place)
+    first = await asked(client, dana | {"Idempotency-Key": "k1"}, QUESTION)
+    again = await asked(client, bearer(place) | {"Idempotency-Key": "k1"}, QUESTION)
+    assert again["run_id"] == first["run_id"]
+    other = {"input": {"text": "something else"}}
+    refused = await client.post("/api/runs", json=other, headers=dana | {"Idempotency-Key": "k1"})
+    assert refused.status_code == 409
+    theirs = await asked(client, bearer(place, "alice") | {"Idempotency-Key": "k1"}, "something else")
+    assert theirs["run_id"] != first["run_id"]
+    assert len((await client.get("/api/threads", headers=dana)).json()["threads"]) == 1
+
+
+@pytest.mark.parametrize("who", ["alice", "hana"])
+async def test_somebody_elses_run_is_an_unknown_one(place: Workspace, client: httpx.AsyncClient, who: str) -> None:
+    run = await asked(client, bearer(place), QUESTION)
+    await followed(client, run["events"], bearer(place))
+    for path in ("", "/events", "/timeline", "/messages", "/why?doc_id=x"):
+        theirs = await client.get(f"/api/runs/{run['run_id']}{path}", headers=bearer(place, who))
+        unknown = await client.get(f"/api/runs/r000{path}", headers=bearer(place, who))
+        assert theirs.status_code == unknown.status_code == 404
+        assert theirs.text.replace(run["run_id"], "r000") == unknown.text
+    stopped = await client.post(f"/api/runs/{run['run_id']}/stop", headers=bearer(place, who))
+    assert stopped.status_code == 404
+    assert (await client.get("/api/runs", headers=bearer(place, who))).json()["runs"] == []
+
+
+async def test_an_operator_sees_that_a_colleague_asked_and_not_what_came_of_it(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    run = await asked(client, bearer(place), QUESTION)
+    await followed(client, run["events"], bearer(place))
+    root = bearer(place, "root")
+    shown = (await client.get(f"/api/runs/{run['run_id']}", headers=root)).json()
+    assert (shown["run"]["status"], shown["result"]) == ("done", None)
+    seen = await followed(client, run["events"], root)
+    assert text_of(seen) == ""
+
+
+async def test_runs_come_in_pages(place: Workspace, client: httpx.AsyncClient) -> None:
+    dana = bearer(place)
+    runs = [(await asked(client, dana, f"question {n}"))["run_id"] for n in range(5)]
+    found, cursor = [], None
+    while True:
+        query = {"limit": 2} | ({"cursor": cursor} if cursor else {})
+        page = (await client.get("/api/runs", params=query, headers=dana)).json()
+        found += [one["run_id"] for one in page["runs"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert sorted(found) == sorted(runs)
+
+
+async def test_a_run_can_be_stopped_and_resumed_and_its_stream_says_so(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:  # nobody works on it
+        dana = bearer(place)
+        run = await asked(client, dana, QUESTION)
+        path = f"/api/runs/{run['run_id']}"
+        assert (await client.post(f"{path}/stop", headers=dana)).json()["status"] == "stopped"
+        told = await followed(client, run["events"], dana)
+        assert told[-1].value["outcome"] == {"type": "cancelled"}
+        assert (await client.post(f"{path}/resume", headers=dana)).json()["status"] == "queued"
+    async with served(place) as client:
+        whole = await followed(client, run["events"], dana)
+        assert whole[-1].value["outcome"] == {"type": "success"}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ("{", 400, "HIVE-101"),
+        ('{"graph": "worker", "graph": "worker"}', 400, None),
+        ('{"grap": "worker"}', 422, "HIVE-103"),
+        ('{"graph": "worker", "input": {}}', 422, "HIVE-106"),
+        ('{"graph": "worker", "input": {"text": " "}}', 400, "HIVE-409"),
+        ('{"graph": "worker", "input": {"text": "x"}, "thread_id": "t1"}', 404, "HIVE-409"),
+        ('{"graph": "event_loop", "agent": "nobody"}', 403, "HIVE-415"),
+        ("[]", 422, "HIVE-104"),
+    ],
+)
+async def test_what_cannot_be_started_is_a_problem_with_its_code(
+    place: Workspace, client: httpx.AsyncClient, body: str, status: int, code: str | None
+) -> None:
+    headers = bearer(place) | {"Content-Type": "application/json"}
+    found = await client.post("/api/runs", content=body, headers=headers)
+    assert found.status_code == status, found.text
+    assert found.headers["content-type"] == "application/problem+json"
+    assert code is None or found.json()["code"] == code
+    assert RunStore(place).list() == []
+
+
+async def test_anything_but_json_is_refused(place: Workspace, client: httpx.AsyncClient) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+        headers = bearer(place) | {"Content-Type": kind}
+        assert (await client.post("/api/runs", content=b"{}", headers=headers)).status_code == 415
+
+
+async def test_too_many_requests_and_runs_are_told_when_to_come_again(tmp_path: Path) -> None:
+    limits = SETTINGS.replace("10000", "6").replace("50", "2")
+    place = sample(tmp_path / "ws", limits)
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        for _ in range(2):
+            await asked(client, dana, QUESTION)
+        third = await client.post("/api/runs", json={"input": {"text": "x"}}, headers=dana)
+        assert (third.status_code, third.json()["code"]) == (429, "HIVE-433")
+        statuses = [(await client.get("/api/session", headers=dana)).status_code for _ in range(4)]
+        assert statuses == [200, 200, 200, 429]
+        last = await client.get("/api/session", headers=dana)
+        assert int(last.headers["retry-after"]) >= 1
+        assert (await client.get("/api/session", headers=bearer(place, "alice"))).status_code == 200
+
+
+async def test_a_heartbeat_ends_the_stream_of_a_token_that_was_revoked(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hive_agents.access import revoke, verify
+
+    monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.05)
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        run = await asked(client, dana, QUESTION)
+        async with client.stream("GET", run["events"], headers=dana) as response:
+            pieces = response.aiter_bytes()
+            assert await anext(pieces) == streams.BEAT
+            revoke(place, str(verify(place, dana["Authorization"].removeprefix("Bearer ")).token_id))
+            async for _ in pieces:
+                pass  # it ends
+
+
+async def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed, "MOST_QUEUED", 3)
+    watch = feed.Watch()
+    for _ in range(4):
+        watch.offer(None)  # type: ignore[arg-type]
+    assert watch.lost
+    assert await watch.next(1) is None
+
+
+async def test_the_last_watch_ends_the_reading_of_the_log(place: Workspace) -> None:
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        run = await asked(client, dana, QUESTION)
+        async with client.stream("GET", run["events"], headers=dana):
+            assert any(task.get_name() == "feed" for task in asyncio.all_tasks())
+        while any(task.get_name() == "feed" for task in asyncio.all_tasks()):
+            await asyncio.sleep(0.01)
+
+
+async def test_an_agent_is_followed_with_its_words_and_calls_and_waits_for_its_answer(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    script = [
+        {"content": "Let me look.", "tool_calls": [{"name": "ask_user", "args": {"question": "Which one?"}}]},
+        {"tool_calls": [{"name": "set_output", "args": {"key": "text", "value": "the second"}}]},
+    ]
+    write_json(place, "script.jsonl", "\n".join(map(json.dumps, script)))
+    write_json(place, "goals/digest.json", {"id": "digest", "name": "Digest", "description": "d"})
+    agent = agent_json(
+        node("write", output_keys=["text"], client_facing=True), id="writer", model="scripted:script.jsonl"
+    )
+    write_json(place, "agents/writer.json", agent)
+    root = bearer(place, "root", "operator", "reader")
+    async with served(place) as client:
+        body = {"graph": "event_loop", "agent": "writer", "input": {}}
+        started = await client.post("/api/runs", json=body, headers=root)
+        assert started.status_code == 202, started.text
+        run = started.json()
+        found = []
+        async with client.stream("GET", run["events"], headers=root) as response:
+            async for one in frames(response):
+                found.append(one)
+                if one.type == "RUN_FINISHED" and one.value["outcome"]["type"] == "interrupt":
+                    (interrupt,) = one.value["outcome"]["interrupts"]
+                    answer = {"verb": "respond", "message": "the second"}
+                    decided = await client.post(
+                        f"/api/approvals/{interrupt['id']}/decide", json=answer, headers=bearer(place)
+                    )  # fmt: skip
+                    assert decided.status_code == 200, decided.text
+    types = [one.type for one in found]
+    assert types.count("RUN_STARTED") == types.count("RUN_FINISHED") == 2
+    assert types.count("TOOL_CALL_START") == types.count("TOOL_CALL_END") == types.count("TOOL_CALL_RESULT") == 2
+    assert "Let me look." in text_of(found)
+    assert found[-1].value["result"]["outputs"] == {"text": "the second"}
