@@ -20,6 +20,7 @@ def main() -> None:
     params.model.path = str(next(Path(package.origin).parent.glob("*.gguf")))
     params.hostnames, params.port = ["127.0.0.1"], int(sys.argv[1])
     params.n_ctx, params.n_parallel, params.use_jinja = 8192, 1, True
+    params.n_predict = 128  # so small a model doesn't always find an end
     # More threads than free cores wait for one another: on a busy machine one is many times as fast.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(params)
