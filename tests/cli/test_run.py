@@ -62,7 +62,7 @@ def test_a_run_that_is_done(place: Workspace) -> None:
     assert (ran.json["status"], ran.json["outputs"]) == ("done", {"items": [1], "text": "bees"})
     (row,) = command(place, "runs", "list", "--json").json["runs"]
     assert set(row) == set(
-        "run_id thread_id graph status tenant started_at ended_at node steps tokens usd stopped_by error".split()
+        "run_id thread_id graph agent status tenant started_at ended_at node steps tokens usd stopped_by error".split()
     )
     again = command(place, "run", "--resume", ran.json["run_id"], "--json")
     assert again.json == ran.json
