@@ -97,3 +97,29 @@ async def test_an_effect_that_is_not_permitted_is_not_begun_and_one_that_was_don
     with pytest.raises(PermissionError):
         await effects.once("b", "tool", "send", call)
     assert call.begun == 0
+
+
+class Death(BaseException):
+    """The end of a process in the middle of an effect."""
+
+
+@pytest.mark.parametrize(("kind", "sent", "tokens"), [("model", [1], 20), ("model", [1, -1], 10), ("tool", [1], 10)])
+async def test_an_answer_that_no_process_lived_to_record_counts_as_one_more(
+    place: Workspace, kind: str, sent: list[int], tokens: int
+) -> None:
+    """A server has counted the request, unless it was refused; how much is estimated by the one that is made again."""
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    first = Effects(place, row.run_id, Budget(Limits()))
+
+    def die() -> None:
+        for number in sent:
+            first.sending("a")(number)
+        raise Death
+
+    with pytest.raises(Death):
+        await first.once("a", kind, "think", Calls(die))
+    later = Effects(place, row.run_id, Budget(Limits()))
+    await later.once("a", kind, "think", Calls(lambda: later.sending("a")(1)))
+    again = Effects(place, row.run_id, Budget(Limits()))
+    assert (again.budget.spent.tokens, again.budget.spent.estimated) == (tokens, int(tokens > 10))
+    assert RunStore(place).get(row.run_id).summary["tokens"] == tokens
