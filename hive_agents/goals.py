@@ -132,11 +132,20 @@ CallCondition = Annotated[str | None, AfterValidator(_is_condition)]
 
 
 class ToolStub(Format):
-    """What a tool gives in an eval case in place of doing it: `returns`, or an `error`; only where `when` holds."""
+    """What a tool gives in an eval case in place of doing it: `returns`, or an `error`; only where `when` holds.
+
+    With `times` it does so only so many times; then the next one that fits does.
+    """
 
     when: CallCondition = None
+    times: Annotated[int, Field(ge=1)] | None = None
     returns: Any = None
     error: str | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_unset(self, dump: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        """A goal that was deployed before stubs were counted has the hash that it had."""
+        return {name: value for name, value in dump(self).items() if name != "times" or value is not None}
 
 
 class ExpectedCall(Format):

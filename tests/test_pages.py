@@ -37,6 +37,37 @@ def test_commands_print_what_the_page_says(page: str, tmp_path: Path) -> None:
         assert ran.stdout == expected, ran.stderr
 
 
+IDS = re.compile(r"\b[ra][0-9a-f]{10}\b")
+
+
+@pytest.mark.slow
+def test_the_refund_desk_does_what_its_page_says(tmp_path: Path) -> None:
+    """Ids differ from run to run: the page's are those that were printed at the same places, here and in commands."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}", "COLUMNS": "200", "HIVE_HOME": str(tmp_path / "home")}
+    found, known, ran = blocks("agents.md"), dict[str, str](), 0
+
+    def told(text: str) -> str:
+        return IDS.sub(lambda id: known.get(id[0], id[0]), text)
+
+    for (kind, script), (following, expected) in zip(found, [*found[1:], ("", "")], strict=True):
+        if kind != "sh" or following != "text":
+            continue
+        folder = tmp_path / "desk" if (tmp_path / "desk").exists() else tmp_path
+        done = subprocess.run(
+            ["bash", "-c", HIVE + told(script)],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        known.update(zip(IDS.findall(expected), IDS.findall(done.stdout), strict=False))
+        assert done.stdout == told(expected), done.stderr
+        ran += 1
+    assert ran == 5
+
+
 def test_endpoint_file_of_the_page_is_one() -> None:
     (text,) = [text for kind, text in blocks("gate-anywhere.md") if kind == "json"]
     assert load_value(EndpointFile, json.loads(text), "e.json").method == "POST"

@@ -15,6 +15,7 @@ from .deployed import (
     versions as versions,
 )
 from .effects import (
+    Done as Done,
     Effects as Effects,
 )
 from .flowchart import (
@@ -47,6 +48,11 @@ from .node_work import (
 )
 from .own_tools import (
     workspace_tools as workspace_tools,
+)
+from .recording import (
+    MadeCall as MadeCall,
+    Recording as Recording,
+    Step as Step,
 )
 from .run_log import (
     RunLog as RunLog,

@@ -8,13 +8,15 @@ import json
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent
 from hive_agents.agents.guards.budget import Measure
-from hive_agents.llm import Usage
+from hive_agents.agents.sent import Sent
+from hive_agents.llm import Tell, Usage
+from hive_agents.memory import run_folder
 from hive_agents.store import audit, briefly, connected, transaction
 from hive_agents.text import encodable
 
@@ -36,6 +38,9 @@ class Done:
 COSTLY = ("model", "tool")
 """Kinds of effects that a budget has to have room for."""
 
+_VISIT = "#"
+"""Stands in the key of a visit; a second one in that of what is delegated in it."""
+
 Do = Callable[[bool], Awaitable[Done]]
 """Gets whether it was started before, by a process that died: then it may have happened, or not."""
 
@@ -44,9 +49,11 @@ class Effects:
     """The effects of one run; `budget` counts what they cost, with what an earlier process spent.
 
     A result is recorded before anybody builds on it, so that whoever comes by again finds it and does nothing. What
-    was begun and not recorded is done again under the same key. `permitted` raises where the one for whom the run works
+    was begun and not recorded is done again under the same key; what it sent to models then counts as what it sends
+    now, for a server has counted it: see `sending`. `permitted` raises where the one for whom the run works
     may go no further; it is asked before each effect. `mark` says where models are that have a position,
-    such as a script; it is recorded with each effect.
+    such as a script; it is recorded with each effect. `recorded` gives what came of an effect in another run, by its
+    key and kind, which then isn't done; None where it is to be done.
     """
 
     def __init__(
@@ -58,17 +65,21 @@ class Effects:
         lease: Lease | None = None,
         permitted: Callable[[], object] | None = None,
         mark: Callable[[], str | None] | None = None,
+        recorded: Callable[[str, str], Done | None] | None = None,
     ) -> None:
         self.run_id = run_id
         self._lease = lease
         self._permitted = permitted
         self._mark = mark
+        self._recorded = recorded
         self._workspace = workspace
         self._lock = threading.Lock()
+        self._sent = Sent(run_folder(workspace, run_id) / ".sent")
         self._turn = asyncio.Lock()
         """So that the event loop never waits for `_lock`, which a thread holds while another process writes."""
         self.budget = Budget(budget.limits, self._spent())
         self._scopes: dict[str, Budget] = {}
+        self._delegated: dict[str, Budget] = {}
         self._reserved: dict[str, int] = {}
         self._foreseen = self._counted = 0
         for raised in self._raised():
@@ -86,6 +97,11 @@ class Effects:
         if scope not in self._scopes:
             self._scopes[scope] = Budget(limits, self._spent(scope))
 
+    def limit_delegated(self, visit: str, limits: Limits) -> None:
+        """Give all delegations of a visit a budget together: what its sub-agents do counts towards it, too."""
+        if visit not in self._delegated:
+            self._delegated[visit] = Budget(limits, self._spent(visit, delegated=True))
+
     def left(self, key: str, measure: Measure) -> float | None:
         """Return what the budgets leave for the effect at `key`; None where none limits it."""
         left = [budget.left(measure) for budget in (self.budget, *self._above(key).values())]
@@ -99,6 +115,13 @@ class Effects:
             connection.execute("UPDATE effects SET attempts = 0 WHERE key = ?", (self._key(key),))
         begun = dt.datetime.fromisoformat(row[0]) if row is not None else dt.datetime.now(dt.UTC)
         return (dt.datetime.now(dt.UTC) - begun).total_seconds()
+
+    def sending(self, key: str) -> Tell:
+        """Return what is told of requests of the effect at `key`, as `llm.sending` takes it.
+
+        What is out when the process dies counts when the effect is done again, at what it costs then.
+        """
+        return lambda number: self._sent.add(key, number)
 
     async def raise_limit(self, measure: str, limit: float, to: float) -> None:
         """Let the run use more of a measure than `limit`, now and whenever it is opened again."""
@@ -148,11 +171,16 @@ class Effects:
         if found is not None:
             return found
         started = time.monotonic()
+        lost = self._sent.count(key) if again and kind != "tool" else 0
         try:
-            done = await do(again)
+            done = self._recorded(key, kind) if self._recorded is not None else None
+            if done is None:
+                done = await do(again)
             if tokens and not done.usage.estimated:
                 self._foreseen += tokens
                 self._counted += done.usage.input_tokens + done.usage.output_tokens
+            if lost:
+                done = replace(done, usage=sum([done.usage] * lost, done.usage).model_copy(update={"estimated": True}))
             async with self._turn:
                 await briefly(partial(self._end, key, done, time.monotonic() - started))
         finally:
@@ -205,7 +233,11 @@ class Effects:
             budget.spend(**used)
 
     def _above(self, key: str) -> dict[str, Budget]:
-        return {scope: budget for scope, budget in self._scopes.items() if key.startswith(f"{scope}/")}
+        found = {scope: budget for scope, budget in self._scopes.items() if key.startswith(f"{scope}/")}
+        for visit, budget in self._delegated.items():
+            if key.startswith(f"{visit}/") and _VISIT in key[len(visit) :]:
+                found[visit] = budget
+        return found
 
     def _end(self, key: str, done: Done, seconds: float) -> None:
         usage = done.usage
@@ -235,14 +267,15 @@ class Effects:
                 connection.execute(update, (tokens, usage.usd, self.run_id))
             self._spend(key, seconds=seconds, usage=usage)
 
-    def _spent(self, scope: str = "") -> BudgetSpent:
-        """What was spent below a key, by default by the whole run."""
+    def _spent(self, scope: str = "", *, delegated: bool = False) -> BudgetSpent:
+        """What was spent below a key, by default by the whole run; with `delegated` by sub-agents alone."""
         names = list(BudgetSpent.model_fields)
         sums = ", ".join(f"COALESCE(sum({name}), 0)" for name in names)
-        query = f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ?"
+        query = f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ? AND instr(substr(key, ?), ?)"
         prefix = self._key(f"{scope}/" if scope else "")
+        inside = (len(prefix) + 1, _VISIT) if delegated else (1, "")
         with connected(self._workspace.database) as connection:
-            row = connection.execute(query, (self.run_id, len(prefix), prefix)).fetchone()
+            row = connection.execute(query, (self.run_id, len(prefix), prefix, *inside)).fetchone()
         return BudgetSpent.model_validate(dict(zip(names, row, strict=True)))
 
     def _raised(self) -> list[Any]:

@@ -15,7 +15,7 @@ from hive_agents.agents.spending import more
 from hive_agents.events import EventType
 from hive_agents.goals import Goal
 from hive_agents.judging import Attempts, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
-from hive_agents.llm import Usage
+from hive_agents.llm import Usage, sending
 from hive_agents.text import cut
 
 ACCEPT, RETRY, REPLAN, ESCALATE = JudgmentAction
@@ -81,9 +81,12 @@ async def _judged(session: AgentSession, key: str, n: int, ends: Sequence[End], 
         if model is not None:
             session.effects.budget.require()
         before = model.meter.usage if model is not None else Usage()
-        judgment = await session.court.evaluate(
-            session.goal, result, context, llm=model if model is not None else every_node_accepted, attempt=n
-        )
+        with sending(session.effects.sending(key)) as take_back:
+            judgment = await session.court.evaluate(
+                session.goal, result, context, llm=model if model is not None else every_node_accepted, attempt=n
+            )
+            if judgment.outage:
+                take_back()
         if judgment.outage:
             await session.wait_out(key, judgment.reasoning)
         held = _attempts(verdicts).after(judgment)[0]

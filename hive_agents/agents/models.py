@@ -7,23 +7,28 @@ from contextlib import aclosing
 from typing import Any
 
 from hive_agents.agents.guards import RetryPolicy, retried
-from hive_agents.llm import Chain, ChatResult, Message, ModelError, Tool, Usage
+from hive_agents.llm import Chain, ChatResult, Message, ModelError, Tell, Tool, Usage, sending
 from hive_agents.memory import message_tokens
 
 PATIENCE = RetryPolicy(attempts=4, base=0.2, cap=5.0)
 
 
-async def complete(chain: Chain, messages: Sequence[Message], *, schema: Mapping[str, Any]) -> ChatResult:
+async def complete(chain: Chain, messages: Sequence[Message], *, schema: Mapping[str, Any], tell: Tell) -> ChatResult:
     """The structured answer; `usage` is that of all tries. Raises: ModelError."""
 
     async def once() -> ChatResult:
         return _counted_at_least(messages, await chain.complete(messages, schema=schema))
 
-    return await _counted(once)
+    return await _counted(once, tell)
 
 
 async def streamed(
-    chain: Chain, messages: Sequence[Message], tools: Sequence[Tool], on_text: Callable[[str], object]
+    chain: Chain,
+    messages: Sequence[Message],
+    tools: Sequence[Tool],
+    on_text: Callable[[str], object],
+    *,
+    tell: Tell,
 ) -> ChatResult:
     """The answer, whose text `on_text` gets in pieces; `usage` is that of all tries. Raises: ModelError."""
 
@@ -35,7 +40,7 @@ async def streamed(
                 on_text(delta.text)
         raise ModelError("garbage", f"{chain.name} ended without an answer", usage=Usage(priced=False))
 
-    return await _counted(once)
+    return await _counted(once, tell)
 
 
 def _counted_at_least(messages: Sequence[Message], result: ChatResult) -> ChatResult:
@@ -48,15 +53,25 @@ def _counted_at_least(messages: Sequence[Message], result: ChatResult) -> ChatRe
     return result.model_copy(update={"usage": Usage(**tokens, priced=False, estimated=True)})
 
 
-async def _counted(once: Callable[[], Any]) -> ChatResult:
+async def _counted(once: Callable[[], Any], tell: Tell) -> ChatResult:
     lost = Usage()
+
+    async def told() -> ChatResult:
+        with sending(tell) as take_back:
+            try:
+                found: ChatResult = await once()
+            except ModelError as error:
+                if not (error.usage.input_tokens or error.usage.output_tokens):
+                    take_back()
+                raise
+        return found
 
     def failed(_: int, error: BaseException, __: float) -> None:
         nonlocal lost
         lost += error.usage if isinstance(error, ModelError) else Usage()
 
     try:
-        result: ChatResult = await retried(once, PATIENCE, on_retry=failed)
+        result: ChatResult = await retried(told, PATIENCE, on_retry=failed)
     except ModelError as error:
         raise ModelError(error.kind, error.message, usage=lost + error.usage) from error
     return result.model_copy(update={"usage": lost + result.usage})

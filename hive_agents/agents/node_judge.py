@@ -59,7 +59,7 @@ async def verdict(work: NodeWork, turn: Message, iteration: int) -> Found:
         )
         return Found(said.action, 1, said.feedback, reason)
     if work.node.success_criteria:
-        return await _by_criteria(work, work.node.success_criteria)
+        return await _by_criteria(work, work.node.success_criteria, f"{work.key}/{iteration}/verdict")
     return Found("accept", 0)
 
 
@@ -81,7 +81,7 @@ def _implied(work: NodeWork, turn: Message, iteration: int) -> Found | None:
     return None
 
 
-async def _by_criteria(work: NodeWork, criteria: str) -> Found:
+async def _by_criteria(work: NodeWork, criteria: str, key: str) -> Found:
     text = prompts.load(
         "node_judge",
         work.session.workspace,
@@ -91,8 +91,9 @@ async def _by_criteria(work: NodeWork, criteria: str) -> Found:
         fence=f"-----{secrets.token_hex(8)}-----",
     )
     work.session.effects.budget.require()
+    asked, tell = [Message(role="user", content=text)], work.session.effects.sending(key)
     try:
-        result = await complete(work.session.models("judge"), [Message(role="user", content=text)], schema=_SCHEMA)
+        result = await complete(work.session.models("judge"), asked, schema=_SCHEMA, tell=tell)
     except ModelError as error:
         reason: EscalationReason = "unparsable" if error.kind in ("garbage", "truncated") else "model_error"
         why = f"the criteria could not be judged: {error}"[:500]

@@ -73,7 +73,13 @@ async def think(work: NodeWork, state: VisitState) -> Update:
     async def do(_: bool) -> Done:
         await session.emit(EventType.MODEL_STARTED, key, node.id, iteration=iteration)
         try:
-            said = await streamed(session.models("chat"), messages, tools, lambda text: _listen(work, text))
+            said = await streamed(
+                session.models("chat"),
+                messages,
+                tools,
+                lambda text: _listen(work, text),
+                tell=session.effects.sending(f"{key}/model"),
+            )
         except ModelError as error:
             if error.outage and error.kind != "authentication":  # a refused login passes by nobody's waiting
                 await session.wait_out(f"{key}/model", str(error))

@@ -81,8 +81,10 @@ def summariser(work: NodeWork, key: str) -> Summarise:
                 conversation=_fitting(transcript, session.workspace.settings.agents.context_tokens // 2),
                 fence=f"-----{secrets.token_hex(8)}-----",
             )
+            asked = [Message(role="user", content=text)]
+            tell = session.effects.sending(key)
             try:
-                said = await streamed(session.models("chat"), [Message(role="user", content=text)], [], lambda _: None)
+                said = await streamed(session.models("chat"), asked, [], lambda _: None, tell=tell)
             except ModelError as error:
                 return Done({"error": str(error)[:500], "text": ""}, error.usage)
             return Done({"text": said.text}, said.usage)

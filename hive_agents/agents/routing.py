@@ -69,8 +69,9 @@ async def _chosen(work: NodeWork, choices: list[str]) -> str:
             "properties": {"target": {"type": "string", "enum": choices}},
             "required": ["target"],
         }
+        asked, tell = [Message(role="user", content=text)], work.session.effects.sending(f"{work.key}/choice")
         try:
-            found = await complete(work.session.models("chat"), [Message(role="user", content=text)], schema=schema)
+            found = await complete(work.session.models("chat"), asked, schema=schema, tell=tell)
         except ModelError as error:
             return Done({"error": str(error)[:500]}, error.usage)
         return Done(found.structured, found.usage)

@@ -19,6 +19,7 @@ from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.errors import HiveError
 from hive_agents.events import EventType
 from hive_agents.memory import DataBuffer
+from hive_agents.runs import Limits
 
 SECONDS = 3_600.0
 
@@ -39,6 +40,7 @@ async def delegated(
     found: dict[str, Any] = {"agent": name, "status": "failed", "outputs": {}, "error": None, "iterations": 0}
     try:
         agent = find_sub_agent(session.workspace, session.agent, name)
+        session.effects.limit_delegated(work.key, Limits(tool_calls=work.node.max_tool_calls))
         if agent.budget is not None:
             session.effects.limit(key, agent.budget)
         async with asyncio.timeout(SECONDS):
@@ -50,7 +52,7 @@ async def delegated(
             raise
         found["error"] = error.diagnostics[0].message
     except BudgetExhausted as error:
-        exhausted, found["error"] = error if error.scope != key else None, str(error)
+        exhausted, found["error"] = error if error.scope not in (key, work.key) else None, str(error)
     except TimeoutError:
         found["error"] = f"cut after {SECONDS:g} s"
     except Exception as error:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli import runs_control, runs_logs
+from hive_agents.cli import runs_control, runs_logs, runs_recorded
 from hive_agents.cli.surface import Surface, with_surface
 from hive_agents.text import safe_line
 
@@ -92,6 +92,8 @@ for verb in (
     runs_control.retry,
     runs_control.delete,
     runs_control.say,
+    runs_recorded.replay,
+    runs_recorded.record,
 ):
     app.command(verb.__name__)(verb)
 app.command("logs")(runs_logs.logs)

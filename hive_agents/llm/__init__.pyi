@@ -55,6 +55,10 @@ from .scripted import (
     Script as Script,
     ScriptedModel as ScriptedModel,
 )
+from .sending import (
+    Tell as Tell,
+    sending as sending,
+)
 from .structured import (
     validated as validated,
 )

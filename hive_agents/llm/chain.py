@@ -27,6 +27,7 @@ from hive_agents.llm.model import (
 )
 from hive_agents.llm.prices import list_price
 from hive_agents.llm.scripted import Script, ScriptedModel
+from hive_agents.llm.sending import sent
 from hive_agents.llm.structured import json_schema, validated
 from hive_agents.settings import Price, Settings
 from hive_agents.telemetry import Span, span
@@ -112,6 +113,7 @@ class Chain:
             self.meter.attempts += 1
             try:
                 with self._attempt(model), _told_of(model) as told:
+                    _told_sent(model)
                     result = await self._ask(model, messages, schema, tools, deadline or self.deadline, sampling)
                     told.note(**_counted(result.usage))
             except ModelError as error:
@@ -140,6 +142,7 @@ class Chain:
             try:
                 stream = model.stream(messages, tools=tools, deadline=deadline or self.deadline)
                 with self._attempt(model), _told_of(model, current=False) as told:
+                    _told_sent(model)
                     async with aclosing(stream) as deltas:
                         async for delta in deltas:
                             if delta.result is not None:
@@ -188,6 +191,12 @@ class Chain:
             structured = validated(answer, schema, usage=result.usage)
             return result.model_copy(update={"structured": structured, "model": model.name})
         return result.model_copy(update={"model": model.name})
+
+
+def _told_sent(model: ChatModel) -> None:
+    """A model that doesn't tell when its request is out counts as asked from now on."""
+    if not getattr(model, "tells_when_sent", False):
+        sent()
 
 
 def open_chain(

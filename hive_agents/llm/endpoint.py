@@ -7,7 +7,8 @@ import email.utils
 import json
 import ssl
 import time
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from hive_agents.credentials import redacted, resolve
 from hive_agents.errors import HiveError, closest
 from hive_agents.llm.failures import refused
 from hive_agents.llm.model import ModelError
+from hive_agents.llm.sending import sent
 from hive_agents.settings import Price
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
@@ -50,11 +52,10 @@ class Endpoint:
         """
         for pause in _Attempts(deadline):
             try:
-                async with self._client(pause.left) as client:
-                    async with client.stream("POST", self.url + path, json=body, headers=self._headers()) as response:
-                        data = bytearray()
-                        async for part in response.aiter_bytes():
-                            _grow(data, part, model)
+                async with self._asked(path, body, pause.left) as response:
+                    data = bytearray()
+                    async for part in response.aiter_bytes():
+                        _grow(data, part, model)
                 return self._object(response, data, model)
             except Exception as error:
                 wait = pause.after(self._failure(error, model))
@@ -71,20 +72,19 @@ class Endpoint:
         begun = False
         for pause in _Attempts(deadline):
             try:
-                async with self._client(pause.left) as client:
-                    async with client.stream("POST", self.url + path, json=body, headers=self._headers()) as response:
-                        kind = response.headers.get("content-type", "")
-                        if response.status_code != 200 or "event-stream" not in kind:
-                            yield self._object(response, await response.aread(), model)
-                            return
-                        async for line in response.aiter_lines():
-                            begun = True
-                            data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
-                            if data == "[DONE]":
-                                return
-                            if data:
-                                yield self._event(data, model)
+                async with self._asked(path, body, pause.left) as response:
+                    kind = response.headers.get("content-type", "")
+                    if response.status_code != 200 or "event-stream" not in kind:
+                        yield self._object(response, await response.aread(), model)
                         return
+                    async for line in response.aiter_lines():
+                        begun = True
+                        data = line.removeprefix("data:").strip() if line.startswith("data:") else ""
+                        if data == "[DONE]":
+                            return
+                        if data:
+                            yield self._event(data, model)
+                    return
             except Exception as error:
                 known = self._failure(error, model)
                 if begun:
@@ -119,6 +119,21 @@ class Endpoint:
             raise ModelError("garbage", f"{self.name}: /models answered no list of models") from None
         except Exception as error:
             raise self._failure(error, self.name) from error
+
+    @asynccontextmanager
+    async def _asked(self, path: str, body: Mapping[str, Any], seconds: float) -> AsyncIterator[httpx.Response]:
+        """The response to a request, which is told as sent once its last byte is out, and taken back where refused."""
+
+        async def trace(event: str, _: Any) -> None:
+            if event.endswith("send_request_body.complete"):
+                sent()
+
+        told: dict[str, Any] = {"headers": self._headers(), "extensions": {"trace": trace}}
+        async with self._client(seconds) as client:
+            async with client.stream("POST", self.url + path, json=body, **told) as response:
+                if response.status_code != 200:
+                    sent(-1)
+                yield response
 
     def _client(self, seconds: float) -> httpx.AsyncClient:
         # One a call: a client belongs to one event loop, and commands, hosts and notebooks each have their own.

@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from hive_agents.errors import HiveError
@@ -24,10 +26,12 @@ from hive_agents.llm.model import (
     arriving,
     within,
 )
-from hive_agents.llm.prices import estimated_usage, list_price, usage_at
+from hive_agents.llm.prices import CHARACTERS_PER_TOKEN, estimated_usage, list_price, usage_at
 from hive_agents.llm.structured import IN_WORDS, answer_tool, validated
 
 PATH = "/chat/completions"
+SAMPLES = 20
+"""Counted answers that say how long a server's tokens are."""
 
 _DISPENSABLE = ("max_tokens", "temperature", "stream_options")
 _NOT_TAKEN = ("unsupported", "garbage", "truncated")
@@ -37,11 +41,14 @@ _THOUGHTS = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 
 
 class EndpointModel:
+    tells_when_sent = True
+
     def __init__(self, endpoint: Endpoint, model: str) -> None:
         self.name = f"{endpoint.name}:{model}"
         self._endpoint, self._model = endpoint, model
         self._price = endpoint.price or list_price(self.name, endpoint.url)
         self.abilities = AbilityFile(endpoint.memory, endpoint.url, model)
+        self._scale = _scale_of(endpoint.url, model)
 
     async def complete(
         self,
@@ -236,13 +243,49 @@ class EndpointModel:
             raise ModelError("garbage", f"{self.name}: the arguments of {name} are not JSON", usage=spent) from None
 
     def _usage(self, counted: Any, body: Mapping[str, Any], written: str) -> Usage:
-        """What the server counted, else an estimate by length."""
+        """What the server counted, else an estimate by length and by what it counted before."""
         try:
             tokens = int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0)
         except (LookupError, TypeError, ValueError, AttributeError):
-            sent = json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False)
-            return estimated_usage(self._price, len(sent), len(written))
+            return estimated_usage(self._price, _length(body), len(written), per_token=self._scale.per_token)
+        if self._scale.samples < SAMPLES:
+            self._scale.learn(_length(body), tokens[0])
         return usage_at(self._price, max(0, tokens[0]), max(0, tokens[1]))
+
+
+@dataclass
+class _Scale:
+    """How many characters a server's token has, as far as it counts.
+
+    >>> scale = _Scale()
+    >>> scale.learn(1200, 300)
+    >>> scale.per_token
+    4.0
+    """
+
+    samples: int = 0
+    characters: int = 0
+    counted: int = 0
+
+    def learn(self, characters: int, tokens: int) -> None:
+        if tokens > 0:
+            self.samples += 1
+            self.characters += characters
+            self.counted += tokens
+
+    @property
+    def per_token(self) -> float:
+        return self.characters / self.counted if self.counted else CHARACTERS_PER_TOKEN
+
+
+@cache
+def _scale_of(url: str, model: str) -> _Scale:  # noqa: ARG001 - the key of the cache
+    """The one of this process for a server's model."""
+    return _Scale()
+
+
+def _length(body: Mapping[str, Any]) -> int:
+    return len(json.dumps([body.get("messages"), body.get("tools")], ensure_ascii=False))
 
 
 class _Said:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ _REGION = re.compile(r"^(us|us-gov|eu|apac|au|jp|ca|global)\.")
 _PROVIDERS = {"bedrock": "aws", "google_genai": "google", "google_vertexai": "google", "mistralai": "mistral"}
 """Where LangChain's name of a provider isn't that of the price list."""
 
-_CHARACTERS_PER_TOKEN = 3
-"""Rather too many tokens than a budget that is never used up."""
+CHARACTERS_PER_TOKEN = 3
+"""Where a server never counts anything: rather too many tokens than a budget that is never used up."""
 
 _VERSION = re.compile(r"(-\d{8})?(-v\d+)?(:\w+)*$")
 
@@ -38,13 +39,15 @@ def usage_at(price: Price | None, input_tokens: int, output_tokens: int) -> Usag
     return Usage(input_tokens=input_tokens, output_tokens=output_tokens, usd=usd, priced=price is not None)
 
 
-def estimated_usage(price: Price | None, sent: int, written: int = 0) -> Usage:
-    """Return the usage by the characters sent and written, three a token, where no server counts tokens.
+def estimated_usage(
+    price: Price | None, sent: int, written: int = 0, *, per_token: float = CHARACTERS_PER_TOKEN
+) -> Usage:
+    """Return the usage by the characters sent and written, where no server counts tokens.
 
     >>> estimated_usage(Price(input=1.0, output=2.0), 3000, 7)
     Usage(input_tokens=1000, output_tokens=3, usd=0.001006, priced=True, estimated=True)
     """
-    tokens = (-(-characters // _CHARACTERS_PER_TOKEN) for characters in (sent, written))
+    tokens = (ceil(characters / per_token) for characters in (sent, written))
     return usage_at(price, *tokens).model_copy(update={"estimated": True})
 
 

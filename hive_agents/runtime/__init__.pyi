@@ -56,6 +56,14 @@ from .queen import (
 from .question import (
     QuestionRun as QuestionRun,
 )
+from .recorded_case import (
+    record_case as record_case,
+)
+from .replay import (
+    Parting as Parting,
+    Replay as Replay,
+    replay as replay,
+)
 from .retry import (
     retry as retry,
 )

@@ -27,6 +27,7 @@ from hive_agents.workspace import Workspace
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+    from hive_agents.agents import Done
     from hive_agents.events import Bus
 
 
@@ -35,8 +36,8 @@ class AgentRun(Run):
     """One run of an agent.
 
     `tools` are what the agent may use, the bundled ones by default; `models` opens the chain of a role, those of the
-    settings by default; `on_text` gets a node's name and what its model says, piece by piece. None of these is stored:
-    whoever resumes a run brings them.
+    settings by default; `on_text` gets a node's name and what its model says, piece by piece; `recorded` is as for
+    `Effects`. None of these is stored: whoever resumes a run brings them.
 
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
@@ -60,6 +61,7 @@ class AgentRun(Run):
     tools: ToolRegistry
     models: Callable[[Role], Chain]
     on_text: Callable[[str, str], object] | None = None
+    recorded: Callable[[str, str], Done | None] | None = None
 
     @classmethod
     def start(
@@ -183,6 +185,7 @@ class AgentRun(Run):
             lease=lease,
             permitted=lambda: value.principal and value.principal.now(self.workspace),
             mark=(lambda: models.mark) if models is not None else None,
+            recorded=self.recorded,
         )
         if models is not None:
             models.restore(effects.last_mark())

@@ -24,15 +24,20 @@ class Heard:
 
 
 def stubbed(tool: Tool, stubs: ToolStub | Sequence[ToolStub], heard: Heard) -> Tool:
-    """Return the tool with the first of its stubs that fits a call in place of what it does."""
+    """Return the tool with the first of its stubs that fits a call, and isn't used up, in place of what it does."""
     choices = [stubs] if isinstance(stubs, ToolStub) else list(stubs)
+    left = {n: one.times for n, one in enumerate(choices) if one.times is not None}
 
     async def call(arguments: Mapping[str, Any], *_: Any) -> Any:
         heard.calls.append((tool.name, dict(arguments)))
-        found = next((one for one in choices if _holds(one.when, arguments)), None)
-        if found is None:
+        fits = (n for n, one in enumerate(choices) if left.get(n) != 0 and _holds(one.when, arguments))
+        n = next(fits, None)
+        if n is None:
             heard.refused.append(tool.name)
             return ToolResult(f"this is a rehearsal: the case has no answer of {tool.name} to this", is_error=True)
+        if n in left:
+            left[n] -= 1
+        found = choices[n]
         return ToolResult(found.error, is_error=True) if found.error is not None else found.returns
 
     return replace(tool, call=call, credentials={})

@@ -207,3 +207,18 @@ def test_the_sign_test_decides_between_lost_and_gained() -> None:
     assert [sides(*found) for found in ((4, 0), (5, 0), (5, 1), (8, 1), (0, 0))] == [
         "inconclusive", "passed", "blocked", "passed", "inconclusive",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("passed", "failed", "decision"),
+    [(1, 0, "first"), (4, 1, "blocked"), (7, 1, "first"), (12, 4, "first"), (9, 4, "blocked")],
+)
+def test_a_first_deployment_is_decided_by_the_same_test(passed: int, failed: int, decision: str) -> None:
+    """One case that fails of many is told, and doesn't keep an agent from serving that does well on the others."""
+    results = [Rehearsed()] * passed + [Rehearsed("wrong")] * failed
+    found = decide({str(n): one for n, one in enumerate(results)}, None)
+    assert found.decision == decision
+    assert [one["code"] for one in found.reasons] == ["HIVE-309"] * failed
+    assert (found.evaluation["p_value"] <= 0.05) == (decision == "first" and failed > 0)
+    violated = [*results, Rehearsed(violated=["never_more"])] * 9
+    assert decide({str(n): one for n, one in enumerate(violated)}, None).decision == "blocked"

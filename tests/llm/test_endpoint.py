@@ -364,3 +364,17 @@ def test_a_name_of_no_endpoint_says_how_to_add_one(tmp_path: Path, monkeypatch: 
     place = workspace_with(tmp_path / "ws", "", monkeypatch)
     with pytest.raises(HiveError, match=r"models\.endpoints\.nowhere"):
         open_chain(["nowhere:small"], place.settings, root=place.root)
+
+
+async def test_what_a_server_leaves_uncounted_is_estimated_by_what_it_counted_before(
+    serve: Any, opened: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tokens have as many characters as those that it counted; one that never counted is overestimated."""
+    server = serve("openai")
+    server.count = lambda body, _: {"prompt_tokens": len(json.dumps([body["messages"], None])) // 6}
+    server.faulty = lambda _: Dripping(silent=len(server.requests) in (1, 3))
+    monkeypatch.setattr("tests.llm.test_endpoint.ASK", [Message(role="user", content="word " * 600)])
+    spent = [(await streamed(opened(server)))[1].usage for _ in range(3)]
+    assert [one.estimated for one in spent] == [True, False, True]
+    assert spent[0].input_tokens == pytest.approx(2 * spent[1].input_tokens, rel=0.01)
+    assert spent[2].input_tokens == pytest.approx(spent[1].input_tokens, rel=0.01)

@@ -7,16 +7,51 @@ pid, then its exit code.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+import httpx
+
 from hive_agents import Workspace
+from hive_agents.agents import workspace_tools
+from hive_agents.llm import open_chain
 from hive_agents.runtime import Host
 
 CHECKOUT = Path(__file__).parents[2]
+WARM = (
+    "anyio._backends._asyncio",
+    "filelock",
+    "genai_prices.data",
+    "genai_prices.data_units",
+    "graphs.event_loop",
+    "h11",
+    "hive_agents.llm.endpoint_chat",
+    "hive_agents.runtime.agent_run",
+    "hive_agents.runtime.housekeeping",
+    "httpcore",
+    "jsonschema",
+    "langchain_core.tracers.context",
+    "langchain_core.tracers.run_collector",
+    "langchain_core.tracers.stdout",
+    "langgraph.checkpoint.sqlite.aio",
+)
+"""What a host imports by and by: one that lives for a second would do nothing else."""
+
+
+PARALLEL = 8
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """A test that is cut off leaves no host behind."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class ForkedHost:
@@ -46,13 +81,17 @@ class ForkedHost:
 
 
 def main(root: Path) -> None:
-    for name in ("graphs.event_loop", "langgraph.checkpoint.sqlite.aio", "jsonschema", "filelock", "httpx",
-                 "hive_agents.agents", "hive_agents.llm.endpoint_chat", "hive_agents.runtime.agent_run"):  # fmt: skip
+    for name in WARM:
         import_module(name)
+    place = Workspace(root)
+    workspace_tools(place)
+    open_chain(place.settings.models.chat, place.settings, root=place.root)
+    httpx.AsyncClient()
     for _ in sys.stdin:
         child = os.fork()
         if not child:
-            asyncio.run(Host(Workspace(root), roles=("runs",), parallel=8).run())
+            die_with_parent()
+            asyncio.run(Host(Workspace(root), roles=("runs",), parallel=PARALLEL).run())
             os._exit(0)
         print(child, flush=True)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

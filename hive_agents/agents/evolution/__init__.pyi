@@ -4,6 +4,7 @@ from . import (
 from .proposals import (
     Proposal as Proposal,
     candidate_of as candidate_of,
+    changed as changed,
     find_proposal as find_proposal,
     propose as propose,
 )

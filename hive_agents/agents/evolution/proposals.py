@@ -132,6 +132,11 @@ def candidate_of(base: AgentSpec, proposal: Proposal) -> AgentSpec:
     return _loaded(patched(base.to_json(), proposal.patch) | {"version": proposal.version}, proposal.file)
 
 
+def changed(base: AgentSpec, change: AgentChange) -> AgentSpec:
+    """An agent as a change makes it. Raises: HIVE-105 for a patch that doesn't fit, level 1 for what it leaves."""
+    return _loaded(_changed(base, change, base.version), "patch")
+
+
 def _changed(base: AgentSpec, change: AgentChange, number: int) -> dict[str, Any]:
     """The new agent's JSON. Raises: HIVE-105."""
     if isinstance(change, AgentSpec):

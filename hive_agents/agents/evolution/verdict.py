@@ -59,19 +59,18 @@ def decide(
 
     Blocked: a hard constraint violated; a case lost, unless the sign test shows a gain at `alpha`; more than twice
     the tokens without a gain. Passed: the test shows a gain. Inconclusive: not worse on any case, and no proof of
-    more. With nothing to compare with (`current` None) every case has to pass: first.
+    more. With nothing to compare with (`current` None) it is first, where all cases pass, or where the same test shows
+    at `alpha` that it does more of such cases than not; those that failed are told.
     """
     violated = sorted({name for one in candidate.values() for name in one.violated})
     failed = [id for id, one in candidate.items() if not one.passed]
     if current is None:
-        evaluation = _figures(candidate, None, 0, 0, 1.0, alpha)
+        p = sign_test(len(candidate) - len(failed), len(failed))
+        evaluation = _figures(candidate, None, 0, 0, p, alpha)
         reasons = [_reason("HIVE-309", f"the case {id} failed: {candidate[id].why}") for id in failed]
-        reasons += _violations(violated)
-        return (
-            VersionDecision("blocked", reasons, evaluation)
-            if reasons
-            else VersionDecision("first", _nothing(candidate), evaluation)
-        )
+        if violated or (failed and p > alpha):
+            return VersionDecision("blocked", [*reasons, *_violations(violated)], evaluation)
+        return VersionDecision("first", reasons or _nothing(candidate), evaluation)
     won = [id for id in candidate if candidate[id].passed and not current[id].passed]
     lost = [id for id in failed if current[id].passed]
     p = sign_test(len(won), len(lost))

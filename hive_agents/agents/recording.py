@@ -1,0 +1,154 @@
+"""What a run's models said, what its tools gave and how it was judged, by the key of each step in the ledger."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.agents.effects import Done
+from hive_agents.approvals import ApprovalRequest, ApprovalStore
+from hive_agents.errors import HiveError
+from hive_agents.llm import Usage
+from hive_agents.memory import DataFiles, folder_name, run_folder
+from hive_agents.store import connected
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+_CALL = re.compile(r"(?P<turn>.*/\d+)/(?P<n>\d+)")
+_NODE = re.compile(r"([^/#]+)#\d+")
+_LOADED = re.compile(r"\(filename='(?P<file>[^']+)'\)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step as it was recorded: `told` is what it says or gives, as plain JSON, without what no two runs share."""
+
+    key: str
+    kind: str
+    result: Any
+    usage: Usage
+    told: dict[str, Any]
+
+    @property
+    def node(self) -> str:
+        """The node at work; a sub-agent's where it was one."""
+        found = _NODE.findall(self.key)
+        return str(found[-1]) if found else "GOAL"
+
+
+@dataclass(frozen=True)
+class MadeCall:
+    """A tool call that was carried out; `args` are those it was carried out with, a person's where one edited them."""
+
+    key: str
+    tool: str
+    args: Mapping[str, Any]
+    text: str
+    is_error: bool
+    documents: tuple[str, ...] = ()
+
+
+class Recording:
+    """The ledger of one run, and what people answered in it.
+
+    Raises: HIVE-402, HIVE-403, HIVE-407 from the database.
+    """
+
+    def __init__(self, workspace: Workspace, run_id: str) -> None:
+        self._workspace, self._run_id = workspace, run_id
+        self.steps = {step.key: step for step in self._read()}
+        """In the order in which they ended."""
+
+    def done(self, key: str) -> Done | None:
+        """What came of a model's turn or a judgement at `key`, with what it cost; None where there was none."""
+        step = self.steps.get(key)
+        return Done(step.result, step.usage) if step is not None else None
+
+    def asked(self, key: str) -> tuple[str, dict[str, Any]] | None:
+        """The tool and arguments that a model asked for at the key of a call."""
+        return _asked(self.steps, key)
+
+    @cached_property
+    def calls(self) -> list[MadeCall]:
+        """The calls of registered tools that were carried out, in order."""
+        return [self._call(step) for step in self.steps.values() if step.kind == "tool"]
+
+    @cached_property
+    def requests(self) -> dict[str, ApprovalRequest]:
+        """What people were asked, by the key of the step that asked."""
+        start = f"run:{self._run_id}:"
+        found = (one for one in reversed(ApprovalStore(self._workspace).list()) if one.run_id == self._run_id)
+        return {(one.idempotency_key or one.id).removeprefix(start): one for one in found}
+
+    def _call(self, step: Step) -> MadeCall:
+        name, args = self.asked(step.key) or ("", {})
+        request = self.requests.get(step.key)
+        if request is not None and request.status == "edited":
+            args = dict(request.context["args"])
+        documents = tuple(step.result.get("documents", ()))
+        return MadeCall(step.key, name, args, self._text(step), bool(step.result["is_error"]), documents)
+
+    def _text(self, step: Step) -> str:
+        """A tool's whole result, of which the conversation may have had the beginning and a pointer."""
+        content, pointer = str(step.result["content"]), step.result.get("pointer")
+        long = _LOADED.search(pointer or "")
+        if long is None:
+            return content.removesuffix(f"\n\n{pointer}") if pointer else content
+        folder = run_folder(self._workspace, self._run_id)
+        if "#" in (part := step.key.rpartition("/")[0].rpartition("/")[0]) and "/" in part:
+            folder = folder / "agents" / folder_name(part)
+        with suppress(HiveError):
+            return DataFiles(folder).read(long["file"])
+        return content.removesuffix(f"\n\n{pointer}")
+
+    def _read(self) -> list[Step]:
+        query = (
+            "SELECT substr(key, ?), kind, result, tokens, usd FROM effects"
+            " WHERE run_id = ? AND status = 'done' AND result IS NOT NULL ORDER BY ended, rowid"
+        )
+        with connected(self._workspace.database) as connection:
+            rows = connection.execute(query, (len(self._run_id) + 2, self._run_id)).fetchall()
+        found: dict[str, Step] = {}
+        for key, kind, text, tokens, usd in rows:
+            result = json.loads(text)
+            usage = Usage(input_tokens=tokens, usd=usd, estimated=True)
+            found[key] = Step(key, kind, result, usage, {})
+        return [Step(one.key, one.kind, one.result, one.usage, _told(found, one)) for one in found.values()]
+
+
+def _asked(steps: Mapping[str, Step], key: str) -> tuple[str, dict[str, Any]] | None:
+    match = _CALL.fullmatch(key)
+    turn = steps.get(f"{match['turn']}/model") if match is not None else None
+    if match is None or turn is None or "calls" not in turn.result:
+        return None
+    made = turn.result["calls"]
+    if int(match["n"]) >= len(made):
+        return None
+    call = made[int(match["n"])]
+    return str(call["name"]), dict(call["args"])
+
+
+def _told(steps: Mapping[str, Step], step: Step) -> dict[str, Any]:
+    """What of a step another run can be compared with; nothing of one that says nothing by itself."""
+    result = step.result
+    if not isinstance(result, dict):
+        return {}
+    if step.kind == "model" and "calls" in result:
+        calls = [{"name": call["name"], "args": call["args"]} for call in result["calls"]]
+        return {"calls": calls} if calls else {"says": result["text"]}
+    if step.kind == "model":
+        return {"error": result["error"]} if "error" in result else {}
+    if step.kind == "judge":
+        return {"verdict": result["action"]}
+    asked = _asked(steps, step.key)
+    if asked is None or "content" not in result:
+        return {}
+    pointer = result.get("pointer")
+    text = str(result["content"]).removesuffix(f"\n\n{pointer}") if pointer else str(result["content"])
+    return {"tool": asked[0], "error" if result["is_error"] else "gives": text}

@@ -1,0 +1,162 @@
+"""An eval case of a real run: what its tools gave as stubs, what it did and made as what is expected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations, groupby
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.agents import MadeCall, Recording, Tools, workspace_tools
+from hive_agents.errors import HiveError
+from hive_agents.expressions import ExpressionError, parse
+from hive_agents.files import atomic_write_text, jsontext, read_bytes
+from hive_agents.goals import CALL_NAMES, EvalCase, load_goal
+from hive_agents.runs import AGENT_GRAPH, RunStore
+from hive_agents.runtime.agent_input import RunValue
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+SHORT = 40
+"""Characters of a text that another run is expected to say or pass on in the same words."""
+ROOM = 2.0
+"""A case may take so many times the steps and tokens of the run that it was recorded from."""
+
+
+def record_case(workspace: Workspace, run_id: str, *, name: str | None = None) -> tuple[EvalCase, str]:
+    """Add a run that is done to its goal's eval cases, as `name`, by default the run's id; returns it and the file.
+
+    Raises: HIVE-409 (exit code 2) for a run that is unknown, of another kind, not done, or whose goal has no file;
+    HIVE-111 where the goal has a case of that name.
+    """
+    row = RunStore(workspace).get(run_id)
+    if row.graph != AGENT_GRAPH or row.status != "done":
+        why = f"run {run_id} is {row.status}" if row.graph == AGENT_GRAPH else f"{run_id} is a run of {row.graph}"
+        fix = "what is expected of an agent is what a run of it came to: name one that is done"
+        raise HiveError.of("HIVE-409", why, fix=fix, exit_code=2)
+    value, recording = RunValue.read(row.value), Recording(workspace, run_id)
+    tools = workspace_tools(workspace).view(sub_agent=True)
+    outputs = (row.result or {}).get("outputs", {})
+    described = _described(name or run_id, value, recording, tools, outputs)
+    case = EvalCase.model_validate(described | {"at_most": _bounds(row.summary)})
+    with workspace.exclusive("adding an eval case"):
+        goal = load_goal(workspace, value.agent.goal)
+        file = f"goals/{goal.id}.json"
+        if any(one.id == case.id for one in goal.eval_cases):
+            fix = "give it another --name"
+            raise HiveError.of("HIVE-111", f'"{case.id}" is a case of {goal.id} already', file=file, fix=fix)
+        path = workspace.root / file
+        held = jsontext.parse(jsontext.decode(read_bytes(path), file), file)
+        held["eval_cases"] = [*held.get("eval_cases", []), _plain(case)]
+        atomic_write_text(path, json.dumps(held, indent=2, ensure_ascii=False) + "\n")
+    return case, file
+
+
+def _described(
+    name: str, value: RunValue, recording: Recording, tools: Tools, outputs: Mapping[str, Any]
+) -> dict[str, Any]:
+    made = recording.calls
+    acts = {one for one in tools.names if tools[one].side_effect != "read"}
+    listed = {tool for node in value.agent.nodes for tool in node.tools}
+    decided = {key: one for key, one in recording.requests.items() if one.kind == "tool_call" and one.decisions}
+    asks = [recording.asked(key) for key in decided]
+    calls = {
+        "order": [_expected(one.tool, one.args) for one in made if one.tool in acts and not one.is_error],
+        "never": sorted((acts & listed) - {one.tool for one in made}),
+        "asks": [_expected(*one) for one in asks if one is not None],
+    }
+    used = dict.fromkeys(one.tool for one in made)
+    refused = any(one.status == "rejected" for one in decided.values())
+    found: dict[str, Any] = {
+        "id": name,
+        "input": value.input,
+        "expect": _steady(outputs),
+        "tools": {tool: _stubs([one for one in made if one.tool == tool]) for tool in used},
+        "calls": {what: wanted for what, wanted in calls.items() if wanted},
+    }
+    if decided:
+        found["person"] = "reject" if refused else "approve"
+    return found
+
+
+def _stubs(calls: Sequence[MadeCall]) -> list[dict[str, Any]]:
+    """One that always holds where the tool always gave the same; else one for each call that differs.
+
+    They are told apart by as few arguments as can, and not by long texts, which no other run has word for word.
+    """
+    given = [_given(one) for one in calls]
+    if all(one == given[0] for one in given):
+        return [given[0]]
+    names = sorted({name for one in calls for name in one.args}, key=lambda name: (_long(calls, name), name))
+    chosen = next((tried for tried in _subsets(names) if _tell_apart(calls, given, tried)), tuple(names))
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for call, what in zip(calls, given, strict=True):
+        answers.setdefault(_condition(call.args, chosen), []).append(what)
+    stubs: list[dict[str, Any]] = []
+    for when, gave in answers.items():
+        in_turn = [(what, len(list(same))) for what, same in groupby(gave)]  # a job that is polled says so and then so
+        stubs += [{"when": when or None, "times": times, **what} for what, times in in_turn[:-1]]
+        stubs.append({"when": when or None, **in_turn[-1][0]})
+    return stubs
+
+
+def _given(call: MadeCall) -> dict[str, Any]:
+    if call.is_error:
+        return {"error": re.sub(r"^\S+ did not run or failed: ", "", call.text)}
+    try:
+        return {"returns": json.loads(call.text)}
+    except (ValueError, RecursionError):
+        return {"returns": call.text}
+
+
+def _tell_apart(calls: Sequence[MadeCall], given: Sequence[Any], names: Sequence[str]) -> bool:
+    answers: dict[str, Any] = {}
+    for call, what in zip(calls, given, strict=True):
+        if answers.setdefault(json.dumps([call.args.get(name) for name in names], sort_keys=True), what) != what:
+            return False
+    return True
+
+
+def _subsets(names: Sequence[str]) -> list[tuple[str, ...]]:
+    return [chosen for size in range(1, min(3, len(names)) + 1) for chosen in combinations(names, size)]
+
+
+def _long(calls: Sequence[MadeCall], name: str) -> bool:
+    return any(not _is_steady(one.args.get(name)) for one in calls)
+
+
+def _expected(tool: str, args: Mapping[str, Any]) -> str | dict[str, str]:
+    when = _condition(args, [name for name, held in args.items() if _is_steady(held)])
+    return {"tool": tool, "when": when} if when else tool
+
+
+def _condition(args: Mapping[str, Any], names: Sequence[str]) -> str:
+    """That these arguments are what they were; "" where that can't be said."""
+    parts = [f"args.get({name!r}) == {args[name]!r}" for name in names if name in args]
+    told = " and ".join(parts)
+    try:
+        parse(told, CALL_NAMES).evaluate({"args": dict(args)})
+    except ExpressionError:
+        return ""
+    return told
+
+
+def _steady(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Outputs that another good run has, too: no long texts."""
+    return {name: held for name, held in outputs.items() if _is_steady(held)}
+
+
+def _is_steady(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) <= SHORT)
+
+
+def _bounds(summary: Mapping[str, Any]) -> dict[str, float]:
+    return {name: ROOM * summary[name] for name in ("steps", "tokens") if summary[name]}
+
+
+def _plain(case: EvalCase) -> dict[str, Any]:
+    """As a person would write it: nothing that is its default anyway."""
+    found: dict[str, Any] = case.model_dump(mode="json", exclude_defaults=True)
+    return found
