@@ -81,7 +81,7 @@ def test_a_refusal_names_everything_that_is_against_a_config() -> None:
     worse = Measured(Scores(LOSES_OLD.nudcg, np.full(16, 0.5), np.ones(16, np.int64), np.zeros(16)), 8)
     found = refusal(worse, EVEN, MANY, Gate())
     assert found is not None
-    assert (found.tags, found.distractors) == (("old",), True)
+    assert (found.tags, found.more) == (("old",), True)
     assert 'tag "old"' in found.why
     assert "distractors rise from 0.00 to 0.50" in found.why
 
