@@ -167,7 +167,7 @@ class Model:
         paid = _ok(calls, "issue_refund")
         if ticket.owed and not paid:
             return "issue_refund", {"order": ticket.order, "amount": ticket.owed}
-        if ticket.number % 9 == 4 and len(paid) == len(made):  # it says that this came to nothing, and pays again
+        if ticket.number % 9 == 4 and len(paid) == len(made) == 1:  # it says that this came to nothing, and pays again
             return "issue_refund", {"order": ticket.order, "amount": 1}
         if not _ok(calls, "send_letter"):
             return "send_letter", {
