@@ -251,4 +251,5 @@ def _line_starts(text: str) -> list[int]:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark").enable("table")
+    # What is inside a paragraph decides no cut, and reading it is most of a parser's time.
+    return MarkdownIt("commonmark").enable("table").disable("inline")
