@@ -37,7 +37,7 @@ def main() -> None:
             if question.standing().rank == 1:
                 continue
             started = time.perf_counter()
-            costs = Costs(golden, question)
+            costs = Costs(golden, engine, config, beside=query.query)
             by_config = config_ways(question, costs)
             middle = time.perf_counter()
             by_document = document_ways(question, costs)

@@ -47,6 +47,7 @@ class LoopState(TypedDict, total=False):
     ends: Annotated[list[End], joined]
     verdicts: list[GoalVerdict]
     iteration: int
+    since: int  # the iteration at which a person last let the node go on
     tool_calls: int
     unread: int  # turns in a row that could not be read
     overflows: int  # how often the context was too much for the model

@@ -45,10 +45,8 @@ from .service import (
     ViewGate as ViewGate,
     permissions_of as permissions_of,
 )
-from .standing import (
-    Standing as Standing,
-)
 from .tokens import (
+    Standing as Standing,
     Token as Token,
     mint as mint,
     revoke as revoke,

@@ -21,6 +21,7 @@ from hive_agents.agents.node_messages import hear, missed, turn_messages, why_he
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
 from hive_agents.agents.progress import stuck
+from hive_agents.agents.reprieve import reprieved
 from hive_agents.agents.routing import NoWay, targets
 from hive_agents.agents.spending import more
 from hive_agents.agents.synthetic import synthetic_tools
@@ -151,7 +152,7 @@ async def act(work: NodeWork, state: VisitState) -> Update:
 async def judge(work: NodeWork, state: VisitState) -> Update:
     """Accept, send back with feedback, or ask a person; a loop that leads nowhere ends here."""
     session, node, iteration = work.session, work.node, state["iteration"]
-    key = f"{work.key}/{iteration}"
+    key, since = f"{work.key}/{iteration}", state.get("since", 0)
 
     async def do(_: bool) -> Done:
         if session.effects.find(f"{work.key}/complete"):
@@ -160,7 +161,7 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
         if found.outage:
             await session.wait_out(f"{key}/verdict", found.feedback or "")
         done = recorded(found)
-        done.result["fault"] = None if found.action in ("accept", "escalate") else stuck(work, iteration)
+        done.result["fault"] = None if found.action in ("accept", "escalate") else stuck(work, iteration, since)
         # Looked up once: whoever does the step again goes the same way.
         if found.action == "accept":
             done.result["missed"] = missed(work, session.effects.find(f"{key}/model")["read"])
@@ -187,7 +188,7 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
             session.store.append(work.conversation, told_late, key=f"{key}/feedback")
         return {"next": "think"}
     if found.get("fault"):
-        return {"next": "leave", "error": found["fault"]}
+        return await _passed(work, key, iteration, found["fault"])
     if action == "retry":
         await session.emit(EventType.NODE_RETRIED, key, node.id, **told)
         words = f"[Judge feedback]: {feedback or 'this is not good enough yet'}"
@@ -313,6 +314,22 @@ async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Upda
     if request.status == "responded":
         return node_requests.words_of(request)
     return _fail("rejected", f"{node.id} was not accepted: {node_requests.words_of(request)}")
+
+
+async def _passed(work: NodeWork, key: str, iteration: int, ended: Mapping[str, str]) -> Update:
+    """The way on from where a guard ends the node, unless a person lets it go on."""
+    try:
+        answer = await reprieved(work, key, ended)
+    except Pending as pending:
+        return _wait(pending.requests, "judge")
+    if answer is None:
+        return {"next": "leave", "error": ended}
+    goes_on, words = answer
+    if not goes_on:
+        return _fail("rejected", words)
+    message = Message(role="user", content=f"[Judge feedback]: {words}")
+    work.session.store.append(work.conversation, message, key=f"{key}/feedback")
+    return {"next": "think", "since": iteration}
 
 
 def _mendable(found: Mapping[str, Any], state: VisitState, may_go_on: bool) -> bool:

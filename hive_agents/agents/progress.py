@@ -19,14 +19,14 @@ _FILE = re.compile(r"'[\w-]+_[0-9]+\.\w+'")
 """The numbered file that holds a result: each call has another."""
 
 
-def stuck(work: NodeWork, iteration: int) -> dict[str, str] | None:
-    """Why the loop must not go on, if it must not."""
+def stuck(work: NodeWork, iteration: int, since: int = 0) -> dict[str, str] | None:
+    """Why the loop must not go on, if it must not; turns up to `since` count no more, for a person let them pass."""
     node, store = work.node, work.session.store
-    if iteration >= node.max_iterations:
+    if iteration - since >= node.max_iterations:
         why = f"{node.id} was not accepted within its max_iterations of {node.max_iterations}"
         return fault("HIVE-422", "max_iterations", why)
     repeats = work.agent.loop_repeats or work.session.workspace.settings.agents.loop_repeats
-    numbers = range(max(1, iteration - max(LOOKED_BACK, kept(repeats)) + 1), iteration + 1)
+    numbers = range(max(since + 1, iteration - max(LOOKED_BACK, kept(repeats)) + 1), iteration + 1)
     turns = [(n, store.find(work.conversation, f"{work.key}/{n}")) for n in numbers]
     said = [(n, entry.message) for n, entry in turns if entry is not None]
     period = doom_loop([_with_results(work, n, message) for n, message in said], repeats)

@@ -16,6 +16,7 @@ from hive_agents.expressions import parse
 from hive_agents.files import AnyCase, FileFormat, Format, Name, jsontext, load_value, read_bytes
 from hive_agents.judging import CapabilityLevel
 from hive_agents.runs import Limits
+from hive_agents.settings import Health
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -149,7 +150,7 @@ class AgentSpec(FileFormat):
     replaces that of the settings. Before a node of `pause_nodes` the run pauses. A tool that no rule of `tool_policy`
     matches is asked about. Without `memory` it keeps no notes. `budget` is what one run of it, or one
     task that is delegated to it, may use up. `loop_repeats` says how many equal turns are a loop; None: as
-    the settings have it.
+    the settings have it. `health` has thresholds of the health judge that hold for it in place of the settings'.
 
     >>> agent = AgentSpec(id="greeter", goal="greet", entry="hello",
     ...                   nodes=[NodeSpec(id="hello", system_prompt="Say hello.", output_keys=["greeting"])])
@@ -171,6 +172,7 @@ class AgentSpec(FileFormat):
     memory: MemorySpec | None = None
     budget: Limits | None = None
     loop_repeats: Annotated[int, Field(ge=2, le=100)] | None = None
+    health: Health | None = None
     capability: Annotated[CapabilityLevel, BeforeValidator(_level)] = CapabilityLevel.CAN_HANDLE
 
     def node(self, id: str) -> NodeSpec:

@@ -18,7 +18,7 @@ async def more(session: AgentSession, at: str, node: str | None, error: BudgetEx
     limit = getattr(budget.limits, error.measure)
     await session.emit(EventType.BUDGET_EXHAUSTED, at, node, measure=error.measure, **budget.to_json())
     unknown = error.measure == "usd" and budget.spent.unpriced > 0  # no sum of money is one that can be kept to
-    if unknown or not await asyncio.to_thread(_somebody, session):
+    if unknown or not await asyncio.to_thread(somebody, session):
         return str(error)
     request = await session.ask(_filing(session, node, error.measure, limit))
     if not request.decided:
@@ -29,7 +29,7 @@ async def more(session: AgentSession, at: str, node: str | None, error: BudgetEx
     return None
 
 
-def _somebody(session: AgentSession) -> bool:
+def somebody(session: AgentSession) -> bool:
     """Whether the workspace names a person who may decide the run's requests."""
     people = AccessRules.load(session.workspace).principals.values()
     return any("approver" in one.roles and session.tenant in (one.tenant, "local") for one in people)

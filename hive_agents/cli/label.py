@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -197,14 +196,6 @@ def _read(file: Path) -> list[str]:
 
 def _asked_in_chats(surface: Surface) -> list[str]:
     """Return what was asked in chats, oldest first: of everybody for the owner, else of the token's holder."""
-    return list(_chat_log(surface))
+    from hive_agents.copilot import asked_questions
 
-
-def _chat_log(surface: Surface) -> Iterator[str]:
-    from hive_agents.store import connected
-
-    holder = surface.asker.token_holder()
-    where, values = ("", ()) if holder is None else (" WHERE tenant = ? AND user = ?", (holder.tenant, holder.user))
-    with connected(surface.workspace.database) as connection:
-        for row in connection.execute(f"SELECT text FROM turns{where} ORDER BY at", values):
-            yield row[0]
+    return asked_questions(surface.workspace, surface.asker.token_holder())

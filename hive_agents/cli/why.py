@@ -34,7 +34,9 @@ def command(
     costs = None
     if golden is not None or (place.root / FILE).is_file():
         labels = load_golden(place, golden)
-        costs = Costs(labels, question) if labels.collection == program.collection else None
+        costs = (
+            Costs(labels, question.engine, program, beside=text) if labels.collection == program.collection else None
+        )
     ways: list[Way] = []
     if standing.rank != 1:
         ways = config_ways(question, costs)

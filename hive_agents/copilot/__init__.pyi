@@ -51,6 +51,7 @@ from .threads import (
     ModelAnswer as ModelAnswer,
     ThreadStore as ThreadStore,
     Turn as Turn,
+    asked_questions as asked_questions,
     past_turns as past_turns,
     trace_of as trace_of,
 )

@@ -49,7 +49,7 @@ class TurnOutcome(Format):
     """A turn's end, from which its reply can be rendered again for whoever may still see it.
 
     `rests_on` names every document whose text an answer was made from, cited or not; `named` the values of fields that
-    the turn tells of, beside the reader's own words.
+    the turn tells of, beside the reader's own words; `corrected` the reader's words that were read as others.
     """
 
     decision: RouterDecision
@@ -61,6 +61,7 @@ class TurnOutcome(Format):
     answer_source: AnswerSource | None = None
     rests_on: list[str] = []
     named: dict[str, list[str]] = {}
+    corrected: dict[str, str] = {}
     removed_citations: int = 0
     judgment: AnswerJudgment | None = None
     approval_id: str | None = None

@@ -16,6 +16,7 @@ from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, Tur
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
+from hive_agents.copilot.spelling import still_known
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.judging import JudgmentAction
@@ -63,6 +64,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         results=results,
         next_cursor=state.get("next_cursor"),
         named=named_values(decision, session.request.text, session.vocabulary),
+        corrected=session.corrected,
         removed_citations=removed,
         usage=TurnUsage(
             model_calls=meter.calls,
@@ -181,6 +183,8 @@ def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabular
     may = gate.allowed(outcome.documents)
     if not all(doc_id in may for doc_id in outcome.documents) or not outcome.names_known(vocabulary):
         return None
+    if not still_known(index, outcome.corrected):
+        return None
     rows = rows_of(index, outcome.results)
     return rows if len(rows) == len(outcome.results) else None
 
@@ -256,7 +260,8 @@ def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[d
 def _notice(outcome: TurnOutcome) -> str | None:
     if outcome.status == "unavailable":
         return UNAVAILABLE
-    return ESCALATED if outcome.approval_id is not None else None
+    said = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
+    return " ".join([*said, *([ESCALATED] if outcome.approval_id is not None else [])]) or None
 
 
 def _withdrawn(text: str, outcome: TurnOutcome) -> TurnOutcome:

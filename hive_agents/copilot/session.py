@@ -162,6 +162,7 @@ class TurnSession:
         self.gate = TurnGate(permissions_of(workspace), reader)
         self.universe: Mask | None = None
         self.count: int | None = None
+        self.corrected: dict[str, str] = {}
         self.found = Candidates()
         self.conclusion = Conclusion([])
         self.outage = False  # of the embedding model or the reranker

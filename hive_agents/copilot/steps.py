@@ -16,6 +16,7 @@ from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, Sea
 from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
 from hive_agents.copilot.session import Candidates, TurnSession, may_open
+from hive_agents.copilot.spelling import corrections, mended
 from hive_agents.errors import NoModel
 from hive_agents.llm import ModelError
 from hive_agents.retrieval import Mask, adaptive
@@ -71,9 +72,23 @@ async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
         decision = _about_document(decision, text=session.request.text if session.request.doc_id else None)
     if session.request.pinned:
         decision = _with_pinned(decision, session.request.pinned)
+    if decision.strategy.retrieves and decision.strategy is not SearchStrategy.METADATA_ONLY:
+        decision = _spelt(session, decision)
     session.trace.strategy = decision.strategy.value
     depth = session.config.retrieval.candidates if decision.strategy.retrieves else 0
     return {"decision": decision.model_dump(mode="json"), "doc_id": doc_id, "depth": depth, "results": []}
+
+
+def _spelt(session: TurnSession, decision: RouterDecision) -> RouterDecision:
+    """Return the plan with typing mistakes mended by the words of documents that the reader surely may view."""
+    session.corrected = corrections(session.known, decision.query)
+    search = decision.search_value
+    return decision.model_copy(
+        update={
+            "rewritten_query": mended(decision.rewritten_query, session.corrected),
+            "search_value": search if search is None else mended(search, session.corrected),
+        }
+    )
 
 
 def _with_pinned(decision: RouterDecision, pinned: Sequence[DocumentFilter]) -> RouterDecision:

@@ -193,6 +193,13 @@ def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: V
     ]
 
 
+def asked_questions(workspace: Workspace, reader: Principal | None = None) -> list[str]:
+    """Return what was asked in all threads, oldest first; with `reader`, in theirs alone."""
+    where, values = ("", ()) if reader is None else (" WHERE tenant = ? AND user = ?", (reader.tenant, reader.user))
+    with connected(workspace.database) as connection:
+        return [text for (text,) in connection.execute(f"SELECT text FROM turns{where} ORDER BY at", values)]
+
+
 def trace_of(workspace: Workspace, tenant: str, run_id: str) -> dict[str, Any]:
     """Return the trace of any turn within a tenant. Raises: HIVE-409."""
     with connected(workspace.database) as connection:

@@ -28,6 +28,7 @@ from .tickets import (
     EscalationTicket as EscalationTicket,
     TicketCause as TicketCause,
     TicketSeverity as TicketSeverity,
+    ticket_id as ticket_id,
     tickets_of as tickets_of,
     worst as worst,
 )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, Self, get_args
 
 from pydantic import Field, ValidationError
 
-from hive_agents.events.types import Event, EventType
+from hive_agents.events.types import Event, EventType, derived_id
 from hive_agents.files import Format
 
 TicketSeverity = Literal["low", "medium", "high", "critical"]
@@ -26,7 +26,8 @@ class EscalationTicket(Format):
     """What is wrong with a run. There is one open ticket a run and cause.
 
     `evidence` is for people, one observation a line; times are ISO 8601 in UTC; `ticks` counts how often the judge
-    saw it. `assessment` is a model's view, `resolution` says why it was closed.
+    saw it. `assessment` is a model's view, `resolution` says why it was closed. `approval_id` is the request by which
+    the run itself asks a person what is to become of it; the answer closes both.
 
     >>> ticket = EscalationTicket(id="t1", run_id="r1", severity="high", cause="stall", evidence=["nothing new"],
     ...                           first_seen="2026-03-01T08:00:00+00:00", last_seen="2026-03-01T08:30:00+00:00",
@@ -50,6 +51,30 @@ class EscalationTicket(Format):
     status: Literal["open", "resolved"] = "open"
     assessment: str | None = None
     resolution: str | None = None
+    approval_id: str | None = None
+
+    def told(self, kind: EventType, thread_id: str | None, at: str | int = "") -> Event:
+        """Return the event that tells how it stands; `at` tells one update from another."""
+        return Event(
+            kind,
+            self.run_id,
+            thread_id,
+            self.node_id,
+            thread_id,
+            self.tenant,
+            self.model_dump(mode="json"),
+            id=derived_id("health", self.id, kind.removeprefix("escalation."), at),
+            time=self.last_seen,
+        )
+
+    def over(self, why: str, at: str) -> Self:
+        """Return it resolved, and why."""
+        return self.model_copy(update={"status": "resolved", "resolution": why, "last_seen": at})
+
+
+def ticket_id(run_id: str, cause: TicketCause, n: int) -> str:
+    """Return the id of the `n`th ticket, from 1, of a run and cause."""
+    return derived_id("health", run_id, cause, n)
 
 
 def worst(*severities: TicketSeverity) -> TicketSeverity:

@@ -21,6 +21,10 @@ from .session import (
 from .space import (
     in_words as in_words,
 )
+from .stale import (
+    StalePair as StalePair,
+    stale_pairs as stale_pairs,
+)
 from .why import (
     Costs as Costs,
     Question as Question,

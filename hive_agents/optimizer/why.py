@@ -112,13 +112,15 @@ class Question:
 
 
 class Costs:
-    """The other queries' scores before an edit; those of the question itself, and of a holdout, don't count."""
+    """The golden queries' scores before an edit; those of the query `beside`, and of a holdout, don't count."""
 
-    def __init__(self, golden: GoldenSet, question: Question) -> None:
-        key = question_key(question.query)
+    def __init__(
+        self, golden: GoldenSet, engine: SearchEngine, config: RetrievalConfig, *, beside: str | None = None
+    ) -> None:
+        key = None if beside is None else question_key(beside)
         others = (one.id for one in golden if one.split != "holdout" and question_key(one.query) != key)
         self.golden = golden.only(others)
-        self._before = _scores(question.engine, self.golden, question.config)
+        self._before = _scores(engine, self.golden, config)
 
     def of(self, engine: SearchEngine, config: RetrievalConfig) -> Cost | None:
         """Return what serving `config` from `engine` would cost; None where there is nothing to measure with."""

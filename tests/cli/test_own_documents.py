@@ -83,3 +83,11 @@ def test_a_reader_with_a_token_isn_t_told_of_documents(own: Workspace, monkeypat
     token = hive("token", "--user", "dana", "--tenant", "a", "-w", own.root, "--json").json["token"]
     monkeypatch.setenv("HIVE_TOKEN", token)
     assert hive("chat", "How many days of leave?", "-w", own.root).err == ""
+
+
+def test_an_empty_workspace_shows_nothing_for_a_question_that_no_document_is_near(own: Workspace) -> None:
+    (own.documents / "boats.md").write_text("# Boats\n\nA boat is painted in spring, below the water line.\n")
+    own.index()
+    assert own.engine().search("when is a boat painted?").hits
+    ranking = own.engine().search("kubernetes ingress controller certificates")
+    assert (ranking.hits, ranking.cut.reason) == ([], "abstain")

@@ -35,7 +35,7 @@ def config(**blocks: Any) -> RetrievalConfig:
 
 def asked(workspace: Workspace, doc_id: str = GUIDE, text: str = "autoclave", **blocks: Any) -> tuple[Question, Costs]:
     question = Question(indexed_engine(workspace), text, doc_id, config(**blocks))
-    return question, Costs(load_golden(workspace), question)
+    return question, Costs(load_golden(workspace), question.engine, question.config, beside=question.query)
 
 
 def first(workspace: Workspace, edited: RetrievalConfig, text: str = "autoclave") -> str | None:

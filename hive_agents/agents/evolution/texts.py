@@ -13,7 +13,7 @@ from hive_agents.files import Format
 from hive_agents.text import sha256
 from hive_agents.workspace import Workspace
 
-_LATER = frozenset({"memory", "budget", "loop_repeats"})
+_LATER = frozenset({"memory", "budget", "loop_repeats", "health"})
 """Fields that agents had none of when the first were deployed: unset, they are no part of the hash."""
 
 

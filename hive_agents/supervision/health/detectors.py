@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from hive_agents.events import TicketCause, TicketSeverity
 from hive_agents.files import Format
@@ -12,7 +13,7 @@ from hive_agents.supervision.health.summary import WorkerHealth
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From where on a run isn't well; each bound belongs to the finding."""
+    """From where on a run isn't well; each bound belongs to the finding. Settings and agents may have others."""
 
     loop_times: int = 3
     """As the run's own guard, which ends a node at three: what the judge still sees went round it."""
@@ -36,6 +37,13 @@ class Thresholds:
     """Broken off three times with nothing done in between, it isn't mended by trying again."""
     lease_seconds: float = 60.0
     """After the end of a lease, or a run's first break: twice the default 30 s, in which a host takes it up again."""
+
+    def over(self, *own: Mapping[str, float | None]) -> Thresholds:
+        """Return these, but for those that are set in `own`, of which the last counts most."""
+        bounds: dict[str, Any] = {}
+        for some in own:
+            bounds |= {name: bound for name, bound in some.items() if bound is not None}
+        return replace(self, **bounds)
 
 
 class Finding(Format):

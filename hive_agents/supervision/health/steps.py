@@ -15,7 +15,7 @@ from hive_agents.runs import ACTIVE
 from hive_agents.supervision.health.assessment import assessed
 from hive_agents.supervision.health.context import JudgeContext
 from hive_agents.supervision.health.criteria import Criteria, criteria_of
-from hive_agents.supervision.health.detectors import findings_of
+from hive_agents.supervision.health.detectors import Thresholds, findings_of
 from hive_agents.supervision.health.summary import RECENT_TICKS, WorkerHealth, get_worker_health_summary
 from hive_agents.supervision.health.tickets import TicketChange, emit_escalation_ticket, emit_tick, reconcile, stamp
 
@@ -46,7 +46,8 @@ async def observe(context: JudgeContext, state: TickState) -> TickUpdate:
 async def detect(context: JudgeContext, state: TickState) -> TickUpdate:
     """Return what the fixed rules find, and what that makes of the tickets."""
     runs = [WorkerHealth.model_validate(run) for run in state["runs"]]
-    findings = {run.run_id: findings_of(run) for run in runs}
+    general = context.workspace.settings.health.model_dump()
+    findings = {run.run_id: findings_of(run, Thresholds().over(general, run.thresholds)) for run in runs}
     changes = reconcile(context.tickets.of(state["tenant"]), runs, findings, context.now)
     return {"changes": [change.model_dump() for change in changes]}
 

@@ -63,6 +63,7 @@ class WorkerHealth(Format):
     breaks: Repeated | None
     broken_seconds: float | None = None
     lost_seconds: float | None
+    thresholds: dict[str, float | None] = {}
 
     @property
     def identical_calls(self) -> int:
@@ -113,7 +114,8 @@ def watched_tenants(workspace: Workspace, since: dt.datetime) -> set[str]:
 _LOOKED_AT = "status IN (?, ?, ?, ?) OR (status IN ('failed', 'stopped') AND ended_at >= ?)"
 _COLUMNS = (
     "run_id, thread_id, tenant, agent, node, status, started_at, ended_at, stopped_by, error, steps, tokens, usd,"
-    " CASE WHEN json_valid(input) THEN json_extract(input, '$.limits') END AS limits"
+    " CASE WHEN json_valid(input) THEN json_extract(input, '$.limits') END AS limits,"
+    " CASE WHEN json_valid(input) THEN json_extract(input, '$.agent.health') END AS thresholds"
 )
 
 
@@ -176,6 +178,7 @@ def _health(row: Row, past: History, lost_seconds: float | None, now: dt.datetim
         breaks=past.breaks,
         broken_seconds=_since(past.broke_at, now) if past.broke_at is not None else None,
         lost_seconds=lost_seconds if running else None,
+        thresholds=dict(_object(row["thresholds"])),
     )
 
 

@@ -13,9 +13,9 @@ from hive_agents.events import (
     EventLog,
     EventType,
     Publish,
-    TicketCause,
     TicketSeverity,
     derived_id,
+    ticket_id,
     tickets_of,
     worst,
 )
@@ -121,19 +121,7 @@ async def emit_escalation_ticket(publish: Publish, change: TicketChange) -> None
     """Tell of a ticket on the bus, and nowhere else; the log takes each telling once."""
     ticket = change.ticket
     at = ticket.ticks if change.kind == "updated" else ""
-    await publish(
-        Event(
-            _TYPES[change.kind],
-            ticket.run_id,
-            change.thread_id,
-            ticket.node_id,
-            change.thread_id,
-            ticket.tenant,
-            ticket.model_dump(mode="json"),
-            id=derived_id("health", ticket.id, change.kind, at),
-            time=ticket.last_seen,
-        )
-    )
+    await publish(ticket.told(_TYPES[change.kind], change.thread_id, at))
 
 
 async def emit_tick(
@@ -189,22 +177,16 @@ def _opened(finding: Finding, run: WorkerHealth, n: int, at: str) -> TicketChang
     return TicketChange(kind="opened", ticket=ticket, thread_id=run.thread_id)
 
 
-def ticket_id(run_id: str, cause: TicketCause, n: int) -> str:
-    """Return the id of the `n`th ticket, from 1, of a run and cause."""
-    return derived_id("health", run_id, cause, n)
-
-
 def _resolved(ticket: EscalationTicket, reason: str, at: str, thread_id: str | None = None) -> TicketChange:
-    over = ticket.model_copy(update={"status": "resolved", "resolution": reason, "last_seen": at})
-    return TicketChange(kind="resolved", ticket=over, thread_id=thread_id)
+    return TicketChange(kind="resolved", ticket=ticket.over(reason, at), thread_id=thread_id)
 
 
 def _why_over(run: WorkerHealth) -> str | None:
     """Return why a ticket is over that nothing is found for any more; None while the run rests."""
     if run.status == "running":
         return "healthy again"
-    if run.active:
-        return None
+    if run.active or (run.status == "stopped" and (run.stopped_by or "").startswith("service:")):
+        return None  # what a service of ours stopped waits for a person's word, which closes the ticket
     reason = f": {run.error.message}" if run.error is not None else f" by {run.stopped_by}" if run.stopped_by else ""
     return {"done": "the run is done", "failed": f"the run failed{reason}"}.get(
         run.status, f"the run was stopped{reason}"

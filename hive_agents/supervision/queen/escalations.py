@@ -43,7 +43,11 @@ class Escalations:
         """Return the keys of what is to be done: what was left unfinished, and what is due; `words` are a model's."""
         if self.is_due(ticket):
             row = self._row(ticket.run_id)
-            actions = ("note",) if grade(ticket) == "resolved" else actions_for(ticket.severity, row and row.status)
+            actions: tuple[str, ...] = actions_for(ticket.severity, row and row.status)
+            if grade(ticket) == "resolved":
+                actions = ("withdraw",)
+            elif ticket.approval_id is not None:  # the run has asked a person itself, and waits
+                actions = ("note",)
             shown = ticket.model_dump(mode="json")
             shown["evidence"] = [self._shown(one) for one in ticket.evidence[:EVIDENCE]]
             shown["suggested_action"] = self._shown(ticket.suggested_action)
@@ -73,6 +77,20 @@ class Escalations:
         return made
 
     def _note(self, entry: ActionEntry) -> ActionEntry:
+        return entry
+
+    def _withdraw(self, entry: ActionEntry) -> ActionEntry:
+        """A ticket that is over needs no answer any more, unless its run rests until there is one."""
+        row = self._row(entry.run_id or "")
+        if row is not None and row.status in ("paused", "stopped"):
+            return entry
+        store = ApprovalStore(self.colony.workspace)
+        why = entry.detail["ticket"].get("resolution") or "it is resolved"
+        for earlier in self.log.of_ticket(entry.ticket_id or ""):
+            asked = earlier.detail.get("approval_id")
+            if asked is not None and store.get(asked).status == "pending":
+                with suppress(HiveError):  # it is being answered: then the answer counts
+                    store.supersede(asked, f"the ticket is resolved: {why}")
         return entry
 
     def _steer(self, entry: ActionEntry) -> ActionEntry:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import NotFound, WrongUsage
+from hive_agents.events import ESCALATIONS, EventLog, EventType, tickets_of
 from hive_agents.runs import ENDED
 from hive_agents.supervision.queen.action_log import ActionEntry, ActionLog
 from hive_agents.supervision.queen.colony import QUEEN, Colony
@@ -79,8 +81,19 @@ class Rulings:
                 entry = self.log.note(entry, fault=one_line(error.diagnostics[0].message))
                 break
             made.append({"action": action, "run_id": row.run_id, "status": row.status})
-        self._tell(self.log.note(entry, "done", made=made))
+        entry = self.log.note(entry, "done", made=made)
+        self._close(entry)
+        self._tell(entry)
         return made
+
+    def _close(self, entry: ActionEntry) -> None:
+        """Resolve the ticket that the request was about: what is still wrong is found anew, and asked anew."""
+        log = EventLog(self.colony.workspace)
+        events = log.replay(types=ESCALATIONS, run_id=entry.run_id)
+        ticket = tickets_of(events).get(entry.ticket_id or "")
+        if ticket is not None and ticket.status == "open":
+            over = ticket.over(f"{entry.detail['by']} answered {entry.detail['approval_id']}", _now())
+            log.append([over.told(EventType.ESCALATION_RESOLVED, events[-1].thread_id)])
 
     def _tell(self, entry: ActionEntry) -> None:
         outcome = {"actions": entry.detail["made"]}
@@ -89,6 +102,10 @@ class Rulings:
     def left_for(self, run_id: str) -> list[str]:
         """Return answers that wait for the run to come to rest."""
         return [entry.key for entry in self.log.unfinished(run_id) if is_ruling(entry)]
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
 
 
 def is_ruling(entry: ActionEntry) -> bool:

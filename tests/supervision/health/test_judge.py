@@ -307,3 +307,20 @@ async def test_a_fault_that_passes_is_no_crash(colony: Colony, since: str, secon
     colony.later(seconds=seconds)
     await colony.tick()
     assert colony.tickets() == []
+
+
+@pytest.mark.parametrize(
+    ("general", "own", "found"),
+    [("", {}, []), ("stall_seconds = 30", {}, ["stall"]), ("stall_seconds = 30", {"stall_seconds": 600.0}, [])],
+)
+async def test_thresholds_are_settings_and_an_agent_may_have_its_own(
+    colony: Colony, general: str, own: dict[str, float], found: list[str]
+) -> None:
+    (colony.workspace.root / "hive.toml").write_text(f"[health]\n{general}\n", encoding="utf-8")
+    colony.workspace.__dict__.pop("settings", None)
+    value = {"agent": {"id": "digest", "health": own | {"errors": None}}, "input": {}, "limits": {}}
+    colony.run("r1")
+    colony.row("r1", input=json.dumps(value))
+    colony.later(minutes=2)
+    await colony.tick()
+    assert [ticket.cause for ticket in colony.tickets()] == found

@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import HiveError, Workspace
 from hive_agents.approvals import ApprovalStore
-from hive_agents.events import Event, EventBus, EventLog, EventType
+from hive_agents.events import Event, EventBus, EventLog, EventType, tickets_of
 from hive_agents.runs import RunStore, control
 from hive_agents.runtime.queen import Queen
 from hive_agents.supervision.queen import ActionLog
@@ -271,3 +271,22 @@ async def test_at_work_she_takes_events_as_they_come_and_what_was_left(place: Wo
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
     assert faults == []
+
+
+async def test_an_answer_closes_the_ticket_that_it_was_about(place: Workspace, queen: Queen) -> None:
+    row = run_of(place, status="queued")
+    await queen.handle(told(place, ticket_for(row)))
+    await queen.handle(decided(place, requests(place)[0], "approve"))
+    (ticket,) = tickets_of(EventLog(place).replay()).values()
+    assert (ticket.status, status_of(place, row)) == ("resolved", "queued")
+    assert "dana" in str(ticket.resolution)
+
+
+async def test_a_ticket_that_is_over_takes_its_request_with_it_once_the_run_goes_on(
+    place: Workspace, queen: Queen
+) -> None:
+    row = run_of(place, status="queued")
+    await queen.handle(told(place, ticket_for(row)))
+    RunStore(place).move(row.run_id, "paused", "user:dana", to="queued")
+    await queen.handle(told(place, ticket_for(row, status="resolved", resolution="healthy again")))
+    assert [one.status for one in requests(place)] == ["superseded"]

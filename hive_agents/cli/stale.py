@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import GoldenOption, Surface, count, figure, with_surface
+from hive_agents.text import one_line, safe_line
+
+if TYPE_CHECKING:
+    from hive_agents.optimizer import StalePair
+
+CHATS = 500
+"""The latest questions of chats that are searched with."""
+
+
+@with_surface()
+def command(
+    surface: Surface,
+    config: Annotated[str | None, typer.Option("--config", "-c", help="Config (default: the active one).")] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="So many pairs are shown; --json has all.")] = 10,
+    golden: GoldenOption = None,
+) -> None:
+    """Find documents that contradict or supersede each other, those first that are returned most often."""
+    from hive_agents.cli.configs import chosen_config, keep_fresh
+    from hive_agents.copilot import asked_questions
+    from hive_agents.evaluation import FILE, load_golden
+    from hive_agents.optimizer import stale_pairs
+
+    place = surface.workspace
+    keep_fresh(place, surface)
+    program = chosen_config(place, config, surface)
+    labels = None
+    if golden is not None or (place.root / FILE).is_file():
+        found = load_golden(place, golden)
+        labels = found if found.collection == program.collection else None
+    asked = [one.query for one in labels if one.split != "holdout"] if labels else []
+    queries = list(dict.fromkeys([*asked, *asked_questions(place, surface.asker.token_holder())[-CHATS:]]))
+    pairs = stale_pairs(place.engine(), program, queries, labels)
+    value = {"pairs": [pair.to_json() for pair in pairs], "queries": len(queries), "config": program.name}
+    surface.show(value, *_parts(pairs[:most], len(pairs), len(queries)))
+
+
+def _parts(shown: list[StalePair], found: int, queries: int) -> list[Any]:
+    if not found:
+        return ["no two documents say the same with other figures"]
+    parts: list[Any] = []
+    for pair in shown:
+        a, b = pair.documents
+        newer = f"; {pair.newer} is newer, by {pair.by}" if pair.newer else "; nothing tells which is newer"
+        parts.append(safe_line(f"{a} and {b}{newer}"))
+        parts.append(f"  {'versions of one page' if pair.kind == 'version' else 'contradiction'}, {_returned(pair)}")
+        for one in pair.disagreements[:2]:
+            parts += [f"  {'≠' if number else ' '} {one_line(text, 110)}" for number, text in enumerate(one.texts)]
+        if len(pair.disagreements) > 2:
+            parts.append(f"    and {count(len(pair.disagreements) - 2, 'more statement')}")
+        for advice in pair.advice:
+            cost = advice.cost
+            told = f"; {cost.lose} lose, {cost.win} win, mean {figure(cost.difference, 4, signed=True)}" if cost else ""
+            parts.append(safe_line(f"  → {advice.kind}: {advice.told}{told}"))
+    parts.append(f"{count(found, 'pair')}, by {count(queries, 'query')} of the golden set and of chats")
+    return parts
+
+
+def _returned(pair: StalePair) -> str:
+    which = "the older one" if pair.newer else "one of them"
+    return (
+        f"{count(pair.returned, 'query')} return{'s' if pair.returned == 1 else ''} {which}"
+        if pair.returned
+        else "no query returns it"
+    )

@@ -1,0 +1,37 @@
+"""Typing mistakes are mended by the words that the reader's own documents have, and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hive_agents import Workspace
+from tests.copilot.chats import ask, make_knowledge_base
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return make_knowledge_base(Path(tmp_path_factory.mktemp("spelling")))
+
+
+@pytest.mark.parametrize("wrong", ["rotaet", "rotatte", "rottae", "rotote", "roate"])
+def test_a_word_with_one_wrong_letter_finds_what_was_meant(place: Workspace, wrong: str) -> None:
+    reply = ask(place, "dana", f"how do I {wrong} a key?")
+    assert reply["notice"] == f'I read "{wrong}" as "rotate".'
+    assert reply["results"][0]["doc_id"] == "faqs/rotate.md"
+    assert "<mark>rotate</mark>" in reply["results"][0]["excerpt"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["how do I rotate a key?", "how do I locate a key?", 'what is "rotaet"?', "rotates of keys", "KEYSS of a key"],
+)
+def test_words_that_are_right_or_quoted_or_begin_otherwise_stay(place: Workspace, text: str) -> None:
+    assert ask(place, "dana", text)["notice"] is None
+
+
+def test_a_word_of_documents_that_the_reader_may_not_view_mends_nothing(place: Workspace) -> None:
+    assert ask(place, "dana", "how many signatures does a reacll take?")["notice"] == 'I read "reacll" as "recall".'
+    unknown, hidden = (ask(place, "guest", f"how many signatures does a {word} take?") for word in ("reacll", "rexqll"))
+    assert unknown["notice"] is hidden["notice"] is None
