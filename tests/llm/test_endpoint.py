@@ -370,6 +370,17 @@ async def test_a_stream_that_is_sending_is_not_cut_and_one_that_falls_silent_is(
     assert caught.value.kind == "timeout"
 
 
+async def test_a_request_that_nobody_waited_for_is_estimated(serve: Any, opened: Opening) -> None:
+    """The server works on it all the same."""
+    server = serve("openai")
+    server.fail(Slow(1.0))
+    with pytest.raises(ModelError) as caught:
+        await streamed(opened(server, deadline=0.3))
+    assert caught.value.kind == "timeout"
+    assert caught.value.usage.estimated
+    assert caught.value.usage.input_tokens > 0
+
+
 async def test_what_a_server_leaves_uncounted_is_estimated_by_what_it_counted_before(
     serve: Any, opened: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
