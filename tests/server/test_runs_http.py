@@ -17,7 +17,7 @@ from hive_agents.server import feed, streams
 from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import SETTINGS, asked, bearer, followed, frames, sample, served
 
-QUESTION = "how do I rotate an API token?"
+QUESTION = "what returns a fresh token?"
 
 
 @pytest.fixture

@@ -75,7 +75,8 @@ class Projection:
         self._steps: list[str] = []
         self._messages = 0
         self._calls: dict[tuple[str, str], str] = {}
-        self.over = False
+        self.over = self.waits = False
+        """Whether the run is over; whether it waits for people."""
 
     def groups(self, event: Event) -> list[Group]:
         """What an event comes to; what agents said before it comes first."""
@@ -102,7 +103,8 @@ class Projection:
         if kind in (EventType.RUN_STARTED, EventType.RUN_RESUMED) and not self._open:
             yield from self._begun()
         elif not self._open:
-            return
+            if kind is EventType.RUN_QUEUED:  # somebody resumed one that was stopped
+                self.over = False
         elif kind in ENDS:
             yield from self._ended(event)
         elif kind is EventType.RUN_WAITING and told.get("approval_ids"):
@@ -122,7 +124,7 @@ class Projection:
             yield _delta("add", "/trials/-", dict(told))
 
     def _begun(self) -> Iterator[BaseEvent]:
-        self._open, self.over = True, False
+        self._open, self.over, self.waits = True, False, False
         row = self._row
         yield RunStartedEvent(thread_id=self._thread, run_id=self._run)
         state: dict[str, Any] = {"run_id": row.run_id, "graph": row.graph, "agent": row.agent, "status": "running"}
@@ -150,7 +152,7 @@ class Projection:
 
     def _interrupted(self, approval_ids: Sequence[str]) -> Iterator[BaseEvent]:
         yield from self._steps_ended()
-        self._open = False
+        self._open, self.waits = False, True
         yield _delta("replace", "/status", "waiting")
         outcome = RunFinishedInterruptOutcome(interrupts=[self._interrupt(one) for one in approval_ids])
         yield RunFinishedEvent(thread_id=self._thread, run_id=self._run, outcome=outcome)
