@@ -40,6 +40,10 @@ from .goals import (
     Goal as Goal,
     SuccessCriterion as SuccessCriterion,
 )
+from .importing import (
+    ImportReport as ImportReport,
+    import_documents as import_documents,
+)
 from .judging import (
     CapabilityLevel as CapabilityLevel,
     EvaluationRule as EvaluationRule,

@@ -1,4 +1,9 @@
-"""Settings: `hive.toml`, then environment `HIVE_<SECTION>__<KEY>`, then flags."""
+"""Settings: `hive.toml`, then environment `HIVE_<SECTION>__<KEY>`, then flags.
+
+Not by pydantic-settings, which merges first and validates once: of a fault in the file and one in the environment it
+tells one, names neither line nor variable, takes a misspelt section of the environment for none, and its import costs
+each command 40 ms.
+"""
 
 from __future__ import annotations
 

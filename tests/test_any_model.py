@@ -13,10 +13,11 @@ import pytest
 
 from hive_agents import AgentRun, HiveError, Workspace
 from hive_agents.agents.guards import Limits
-from hive_agents.llm import Message, breaker_of, open_chain
+from hive_agents.llm import breaker_of
 from hive_agents.runs import RunStore
 from tests.agents.conftest import agent_json, node, write_json
 from tests.copilot.chats import ask, copied_knowledge_base
+from tests.graphs.optimizing import run as optimized, small
 from tests.llm.bedrock_server import bedrock_server
 from tests.llm.environment import point_aws_at
 from tests.llm.openai_server import model_server
@@ -59,6 +60,7 @@ PLAN = {
     "reason": "a question",
 }
 ANSWER = "Create a second key, deploy it, then revoke the first key [1]."
+PATCH = [{"op": "replace", "path": "/retrieval/top_k", "value": 2}]
 VERDICT = {"action": "accept", "confidence": 0.95, "reasoning": "as the passage says"}
 
 
@@ -79,6 +81,8 @@ def turn(text: str, results: int) -> Any:
 
 
 def structured(text: str) -> Any:
+    if '"patches"' in text:
+        return {"patches": [{"patch": PATCH, "reason": "two are enough"}]}
     if '"steps"' in text or "rewritten_query" in text:
         return {"steps": [PLAN]}
     return VERDICT if "confidence" in text else None
@@ -163,11 +167,10 @@ def test_a_limit_in_dollars_is_refused_at_the_start_where_the_price_is_unknown(s
     assert RunStore(shop).list() == []
 
 
-async def test_the_proposer_of_the_optimizer_gets_its_structured_answer(
-    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = workspace_with(tmp_path / "w", lab.settings, monkeypatch)
-    chain = open_chain(lab.names, place.settings, root=place.root)
-    schema = {"title": "judgment", "type": "object", "required": ["confidence"], "properties": {"confidence": {}}}
-    result = await chain.complete([Message(role="user", content="confidence?")], schema=schema)
-    assert result.structured == VERDICT
+def test_the_proposer_of_the_optimizer_proposes(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = lab.settings.replace("[models]", '[models]\nembedding = "none"', 1)
+    place = workspace_with(small(tmp_path / "topics").root, settings, monkeypatch)
+    result = optimized(place, deploy=False, iterations=1)
+    (row,) = [row for row in result["iterations"] if row["proposer"] == "model"]
+    assert (row["reason"], row["step"], row["train"] is not None) == ("two are enough", "top_k 10 → 2", True)
+    assert (result["fallbacks"], result["usage"]["model_calls"]) == ([], 1)

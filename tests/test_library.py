@@ -21,6 +21,7 @@ from hive_agents import Goal, Principal, Workspace
 from hive_agents.adapters import HiveRetriever, approval_node, judge_node, search_node
 from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import ModelError, waited
+from hive_agents.runs import RunStore
 from tests.copilot.chats import copied_knowledge_base
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -57,11 +58,13 @@ async def test_every_block_of_the_page_runs_in_a_notebook(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     found = blocks("library.md", "python")
-    assert len(found) == 3
+    assert len(found) == 4
     for source in found:
         await cell(source, names)
     assert names["reply"]["results"]
+    assert names["report"].added == ["lab/lamp.md"]
     assert names["run"].row.status == "done"
+    assert RunStore(names["ws"]).get(names["waiting"].run_id).status == "done"
     assert names["state"]["__interrupt__"]
 
 

@@ -34,14 +34,14 @@ def command(
     view: Annotated[list[str] | None, typer.Option("--view", help="Who may view: user:ID, group:ID, tenant.")] = None,
 ) -> None:
     """Bring your own files in, and again what changed there: Markdown, HTML, PDF, Office, notebooks, text and more."""
-    from hive_agents.importing import changes, import_sources
+    from hive_agents.importing import changes, import_documents
 
     place = surface.workspace
     metadata = _labels(tenant or [], view or [])
 
     def once(given: Sequence[str], revision: str | None) -> ImportReport:
         with surface.progress("what is imported stays; run the command again to go on") as progress:
-            report = import_sources(
+            report = import_documents(
                 place,
                 given,
                 to=to,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PositiveOption = int | None
-CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1}
+CODES = {"deployed": 0, "no_improvement": 0, "stopped": 0, "escalated": 1, "interrupted": 130, "unavailable": 3}
 
 
 @with_surface()
@@ -65,7 +65,7 @@ def command(
         run.on_update = live.update
     result = run.go()
     surface.show(result, *parts(result))
-    raise typer.Exit(130 if result["stopped_by"] == "interrupted" else CODES[result["status"]])
+    raise typer.Exit(CODES.get(result["stopped_by"], CODES[result["status"]]))
 
 
 class Live:

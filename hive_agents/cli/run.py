@@ -70,13 +70,16 @@ def command(
 
 
 def code_of(result: dict[str, Any]) -> int:
-    """0 for a run that is done or rests to go on, 130 where Ctrl-C stopped it, 1 for what ended otherwise.
+    """0 for a run that is done or rests to go on, 130 where Ctrl-C stopped it, 3 where no model could be asked, 1 for
+    what ended otherwise.
 
-    >>> [code_of({"status": "stopped", "stopped_by": by}) for by in ("interrupted", "user:dana")]
-    [130, 1]
+    >>> [code_of({"status": "stopped", "stopped_by": by}) for by in ("interrupted", "user:dana", "unavailable")]
+    [130, 1, 3]
     """
     if result["status"] == "stopped" and result["stopped_by"] == "interrupted":
         return 130
+    if result["stopped_by"] == "unavailable":
+        return 3
     return 0 if result["status"] in RESTS else 1
 
 

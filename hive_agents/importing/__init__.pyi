@@ -13,7 +13,7 @@ from .imported import (
 )
 from .importing import (
     changes as changes,
-    import_sources as import_sources,
+    import_documents as import_documents,
 )
 from .syncing import (
     ImportReport as ImportReport,

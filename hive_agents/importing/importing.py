@@ -31,9 +31,9 @@ class _Wanted:
     only: PurePosixPath | None = None
 
 
-def import_sources(
+def import_documents(
     workspace: Workspace,
-    given: Sequence[str],
+    given: str | Path | Sequence[str | Path] = (),
     *,
     to: str | None = None,
     rev: str | None = None,
@@ -48,13 +48,22 @@ def import_sources(
     document's front matter, over what the file says itself, and is remembered as well.
 
     Raises: HIVE-409 for a source that isn't there, or a place outside `documents/`; 402, 403.
+
+    >>> from tempfile import mkdtemp
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = Path(mkdtemp())
+    >>> _ = (folder / "lamp.md").write_text("# The lamp\\n\\nTurn it off before you open it.\\n")
+    >>> workspace = Workspace(init_workspace(folder / "kb"))
+    >>> import_documents(workspace, folder / "lamp.md", to="lab").added
+    ['lab/lamp.md']
     """
+    sources = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
     report = ImportReport()
     with workspace.exclusive("importing"), connected(workspace.database) as connection:
         workspace.documents.mkdir(exist_ok=True)
         records = Records(connection)
         remembered = records.sources()
-        wanted = list(_wanted(workspace, given, to, remembered)) if given else [_again(one) for one in remembered]
+        wanted = list(_wanted(workspace, sources, to, remembered)) if sources else [_again(one) for one in remembered]
         if not wanted:
             fix = "name files, folders or patterns: hive import PATH…"
             raise HiveError.of("HIVE-409", "no source is remembered yet", fix=fix)

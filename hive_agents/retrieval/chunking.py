@@ -52,6 +52,11 @@ class Chunk:
     def heading(self) -> str:
         return " > ".join(self.heading_path)
 
+    def embedded(self, title: str) -> str:
+        """Return what is embedded: the chunk's place in the document of that title, then its text."""
+        place = [part for part in self.heading_path if part != title]
+        return "\n".join(filter(None, [title, " > ".join(place), self.text.strip()]))
+
 
 def chunk_markdown(body: str, chunking: Chunking, offsets: TokenOffsets) -> list[Chunk]:
     """Chunks of a Markdown text; a body without text is one chunk, which stands for its title."""

@@ -106,7 +106,9 @@ def build_index(
                 guarded = not accept and connection.execute("SELECT 1 FROM config_versions").fetchone() is not None
                 for collection in collections:
                     wanted = Recipe(collection, language, embedder)
-                    _Indexer(workspace, connection, report, progress, write_seed).bring_up_to_date(wanted, guarded)
+                    _Indexer(workspace, connection, report, progress or (lambda *_: None), write_seed).bring_up_to_date(
+                        wanted, guarded
+                    )
                 if report.added or report.updated or report.deleted:
                     EventLog.record(connection, [Event(EventType.INDEX_COMPLETED, payload=report.counts)])
         finally:
@@ -236,7 +238,7 @@ class _Indexer:
     workspace: Workspace
     connection: sqlite3.Connection
     report: IndexReport
-    progress: Progress | None
+    progress: Progress
     write_seed: bool
 
     def bring_up_to_date(self, wanted: Recipe, guarded: bool) -> None:
@@ -286,7 +288,7 @@ class _Indexer:
             documents = [({**carried, **fresh})[doc_id] for doc_id in sorted(indexed)]
             order = store.chunk_order(documents)
             contents = Contents(documents, order, self._embed(documents, order, recipe))
-            self._tell("writing the index", 0, 1)
+            self.progress("writing the index", 0, 1)
             store.write_generation(
                 self.workspace,
                 self.connection,
@@ -346,7 +348,7 @@ class _Indexer:
         vocabulary = TermVocabulary(self.connection)
         parsed: dict[str, IndexedDocument] = {}
         for number, (doc_id, raw) in enumerate(data.items()):
-            self._tell("reading documents", number, len(data))
+            self.progress("reading documents", number, len(data))
             try:
                 document = parse_document(doc_id, raw, recipe.schema)
             except HiveError as error:
@@ -372,9 +374,9 @@ class _Indexer:
         for _, d, n in order:
             heading, text, *_ = documents[d].chunks[n]
             path = tuple(json.loads(heading))
-            texts.append(embedding_text(documents[d].title, Chunk(text, path, path)))
+            texts.append(Chunk(text, path, path).embedded(documents[d].title))
         self.report.embedded += cache.missing(hashes)
-        vectors = cache.vectors(hashes, texts, lambda done, total: self._tell("embedding", done, total))
+        vectors = cache.vectors(hashes, texts, lambda done, total: self.progress("embedding", done, total))
         if hashes:
             others = self.connection.execute("SELECT DISTINCT text_hash FROM chunks")
             used = [*hashes, *(row[0] for row in others)]
@@ -383,17 +385,13 @@ class _Indexer:
                 cache.write_seed(used)
         return vectors
 
-    def _tell(self, what: str, done: int, total: int) -> None:
-        if self.progress is not None:
-            self.progress(what, done, total)
-
 
 def _indexed(document: Document, chunks: Sequence[Chunk], vocabulary: TermVocabulary, language: str) -> IndexedDocument:
     rows = []
     for chunk in chunks:
         tokens = vocabulary.numbers([*terms(" ".join(chunk.ancestors), language), *terms(chunk.text, language)])
-        embedded = embedding_text(document.title, chunk)
-        rows.append((json.dumps(chunk.heading_path, ensure_ascii=False), chunk.text, text_hash(embedded), tokens))
+        hashed = text_hash(chunk.embedded(document.title))
+        rows.append((json.dumps(chunk.heading_path, ensure_ascii=False), chunk.text, hashed, tokens))
     return IndexedDocument(
         document.doc_id,
         document.content_hash,
@@ -403,9 +401,3 @@ def _indexed(document: Document, chunks: Sequence[Chunk], vocabulary: TermVocabu
         vocabulary.numbers(terms(document.title, language)),
         rows,
     )
-
-
-def embedding_text(title: str, chunk: Chunk) -> str:
-    """What of a chunk is embedded: its place in the document, then its text."""
-    place = [part for part in chunk.heading_path if part != title]
-    return "\n".join(filter(None, [title, " > ".join(place), chunk.text.strip()]))

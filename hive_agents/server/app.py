@@ -10,7 +10,7 @@ from starlette.routing import Route
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime import Host
-from hive_agents.server import account, health, webhooks
+from hive_agents.server import account, health, pages, webhooks
 from hive_agents.server.access_log import AccessLog
 from hive_agents.server.api import routes_of
 from hive_agents.server.feed import Feed
@@ -22,7 +22,7 @@ from hive_agents.server.problems import Faults, of_hive, of_http
 from hive_agents.server.protocols.mcp import McpEndpoint
 from hive_agents.server.rates import Rates
 
-ROUTES = [*health.routes, *webhooks.routes, *account.routes, *routes_of(OPERATIONS)]
+ROUTES = [*health.routes, *webhooks.routes, *pages.routes, *account.routes, *routes_of(OPERATIONS)]
 
 
 def create_app(host: Host) -> Starlette:

@@ -177,3 +177,21 @@ def test_tokens_that_nobody_counted_are_estimated_and_marked(place: Workspace) -
     from hive_agents.agents.effects import Effects
 
     assert Effects(place, run.run_id, Budget(Limits())).budget.spent.estimated == 1
+
+
+def test_a_limit_that_was_raised_never_falls() -> None:
+    budget = Budget(Limits(tokens=100))
+    budget.raise_limit("tokens", 40)
+    assert budget.limits.tokens == 100
+    budget.raise_limit("tokens", 140)
+    assert budget.limits.tokens == 140
+
+
+def test_nobody_is_asked_for_money_of_which_no_sum_can_be_kept_to(staffed: Workspace) -> None:
+    def unpriced(_: Any, __: Any) -> ChatResult:
+        return say(CALLS[0]).model_copy(update={"usage": Usage(input_tokens=1, priced=False)})
+
+    run = start(staffed, agent(NODE), Told(unpriced), tools=registry(), limits=Limits(usd=1.0))
+    ended = run.go()
+    assert (ended["status"], ended["stopped_by"]) == ("failed", "usd")
+    assert ApprovalStore(staffed).list() == []

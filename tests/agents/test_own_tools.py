@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from hive_agents import AgentRun, HiveError, Host, ToolResult, Workspace, tool
 from hive_agents.agents import ToolContext, ToolRegistry, workspace_tools
 from hive_agents.agents.bundled import NAMES
 from hive_agents.agents.own_tools import _tell
-from hive_agents.runs import RunStore
+from hive_agents.runs import RunRow, RunStore
 from hive_agents.trust import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import agent, goal, said, sets, start
@@ -419,6 +421,54 @@ async def test_a_host_runs_an_agent_with_its_own_tools(shop: Workspace) -> None:
         while RunStore(shop).get(run_id).status not in ("done", "failed"):
             await asyncio.sleep(0.02)
     assert RunStore(shop).get(run_id).status == "done"
+
+
+@contextmanager
+def served(place: Workspace, *, die: bool = False) -> Iterator[subprocess.Popen[str]]:
+    environment = {key: value for key, value in os.environ.items() if key != "DIE"} | ({"DIE": "1"} if die else {})
+    command = [sys.executable, "-m", "hive_agents", "serve", "--headless", "--roles", "runs", "-w", str(place.root)]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.kill()
+
+
+def until(place: Workspace, run_id: str, status: str) -> RunRow:
+    while (row := RunStore(place).get(run_id)).status != status:
+        time.sleep(0.05)
+    return row
+
+
+@pytest.mark.slow
+def test_a_host_that_is_killed_in_an_own_tool_leaves_a_run_that_the_next_one_ends(shop: Workspace) -> None:
+    with (shop.root / "hive.toml").open("a") as file:
+        file.write("[runs]\nlease_seconds = 2.0\n")
+    trust(shop)
+    run_id = json.loads(hive_process(shop, "run", "digest", "--queue").stdout)["run_id"]
+    with served(shop, die=True) as first:
+        assert first.wait(120) == -signal.SIGKILL
+    assert RunStore(shop).get(run_id).status == "running"
+    with served(shop) as second:
+        assert (until(shop, run_id, "done").result or {})["outputs"] == {"items": [1]}
+        second.send_signal(signal.SIGTERM)
+        assert second.wait(120) == 0
+    keys = (shop.root / "refunds.log").read_text().splitlines()
+    assert (len(keys), len(set(keys))) == (2, 1)
+
+
+@pytest.mark.slow
+def test_a_host_of_tools_that_are_not_trusted_runs_none_of_them(shop: Workspace) -> None:
+    run_id = json.loads(hive_process(shop, "run", "digest", "--queue").stdout)["run_id"]
+    with (shop.root / "tools" / "refunds.py").open("a") as file:
+        file.write("# changed since\n")
+    with served(shop) as host:
+        until(shop, run_id, "failed")
+        host.send_signal(signal.SIGTERM)
+        assert "hive trust" in host.communicate(timeout=120)[1]
+    assert not (shop.root / "refunds.log").exists()
+    trust(shop)
+    assert hive_process(shop, "run", "digest").returncode == 0
 
 
 def test_without_trust_the_agent_is_refused_and_nothing_runs(shop: Workspace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,11 +11,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hive_agents import Workspace
 from hive_agents.trust import trust
+from tests.agents.conftest import GOAL, agent_json, node, write_json
+from tests.graphs.optimizing import small
+from tests.llm.bedrock_server import bedrock_server
+from tests.llm.environment import point_aws_at
+from tests.llm.trusting import workspace_with
 from tests.sample import words_sample
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +38,15 @@ async def main():
         print(type(error).__name__, file=sys.stderr)
 asyncio.run(main())
 """
+LOOKING = f"""
+from hive_agents import tool
+
+@tool(policy="allow")
+def look() -> str:
+    "Look."
+    return "{CANARY}-tool"
+"""
+HAIKU = "bedrock:anthropic.claude-3-haiku-20240307-v1:0"
 
 
 @contextmanager
@@ -103,6 +119,52 @@ def test_variables_of_the_environment_send_no_prompt(place: Workspace, names: tu
         told = ask(place, environment(url, *names))
         assert told.returncode == 0, told.stderr
     assert heard == []
+
+
+@pytest.mark.slow
+def test_chat_agents_and_optimizer_with_a_model_send_no_word_to_anybody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over LangChain's client of Bedrock, which would trace itself; what it was asked shows that all three asked."""
+    settings = (
+        f'[models]\nembedding = "none"\nchat = ["{HAIKU}"]\n[tools]\npython = ["tools/*.py"]\n[access]\nmode = "open"\n'
+    )
+    topics = small(tmp_path / "topics")
+    (topics.root / "tools").mkdir()
+    (topics.root / "tools" / "look.py").write_text(LOOKING)
+    write_json(topics, "goals/digest.json", GOAL)
+    worker = node("look", system_prompt=f"Look. {CANARY}-agent", tools=["look"], output_keys=["seen"])
+    write_json(topics, "agents/looker.json", agent_json(worker, id="looker"))
+    topics = workspace_with(topics.root, settings, monkeypatch)
+    golden = topics.root / "evals" / "golden.json"
+    golden.write_text(golden.read_text().replace('"query": "', f'"query": "{CANARY}-query '))
+    with bedrock_server() as bedrock, listening() as (url, heard):
+        point_aws_at(bedrock.url, monkeypatch)
+        bedrock.says = answered
+        env = environment(url) | {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_TRACES_EXPORTER": "otlp"}
+        where = ["-w", str(topics.root)]
+        for arguments in (
+            ["chat", f"how do I set the heater {CANARY}-chat"],
+            ["run", "looker"],
+            ["optimize", "--iterations", "1", "--no-deploy"],
+        ):
+            told = run(["-m", "hive_agents", *arguments, *where], env)
+            assert told.returncode == 0, told.stdout + told.stderr
+        asked = json.dumps([request.body for request in bedrock.requests])
+    assert {one for one in ("chat", "agent", "tool", "query") if f"{CANARY}-{one}" not in asked} == set()
+    assert heard == []
+
+
+def answered(body: dict[str, Any]) -> Any:
+    """What Bedrock's model says: a tool and an output to an agent, a patch to the optimizer, else a sentence."""
+    text, choice = json.dumps(body), body.get("toolConfig", {}).get("toolChoice", {}).get("tool")
+    if choice:
+        patch = [{"op": "replace", "path": "/retrieval/top_k", "value": 2}]
+        return choice["name"], {"patches": [{"patch": patch, "reason": "two are enough"}]}
+    turns = [("look", {}), ("set_output", {"key": "seen", "value": True})]
+    return (
+        turns[text.count('"toolResult"')] if f"{CANARY}-agent" in text and text.count('"toolResult"') < 2 else "Done."
+    )
 
 
 def test_a_model_that_a_user_gives_a_judge_is_not_traced(place: Workspace) -> None:

@@ -62,7 +62,7 @@ def test_a_run_that_is_done(place: Workspace) -> None:
     assert (ran.json["status"], ran.json["outputs"]) == ("done", {"items": [1], "text": "bees"})
     (row,) = command(place, "runs", "list", "--json").json["runs"]
     assert set(row) == set(
-        "run_id thread_id graph status tenant started_at ended_at node steps tokens usd stopped_by error".split()
+        "run_id thread_id graph agent status tenant started_at ended_at node steps tokens usd stopped_by error".split()
     )
     again = command(place, "run", "--resume", ran.json["run_id"], "--json")
     assert again.json == ran.json
@@ -100,6 +100,12 @@ def test_bad_input_is_wrong_usage_and_leaves_no_run(place: Workspace, arguments:
 def test_without_a_model_nothing_runs(place: Workspace) -> None:
     ran = command(place, "run", "digest", *INPUT, "--json")
     assert (ran.code, ran.codes) == (3, {"HIVE-401"})
+
+
+def test_a_run_whose_models_are_out_says_so_by_its_exit_code(place: Workspace) -> None:
+    script(place, *[{"error": "server"}] * 20)
+    ran = command(place, "run", "digest", *INPUT, "--json")
+    assert (ran.code, ran.json["status"], ran.json["stopped_by"]) == (3, "failed", "unavailable")
 
 
 def test_a_faulty_agent_does_not_run(place: Workspace) -> None:

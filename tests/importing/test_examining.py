@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.importing import Finding, examine_documents, import_sources
+from hive_agents.importing import Finding, examine_documents, import_documents
 from hive_agents.workspace import Workspace
 
 
@@ -88,7 +88,7 @@ def test_documents_that_are_behind_their_files_are_stale(place: Workspace, tmp_p
     source.mkdir()
     for name in ("a", "b", "c"):
         (source / f"{name}.md").write_text(name * 5)
-    import_sources(place, [str(source)])
+    import_documents(place, [str(source)])
     assert "stale" not in found(place)
     (source / "a.md").unlink()
     late = (source / "b.md").stat().st_mtime + 60

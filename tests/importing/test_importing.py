@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from hive_agents.errors import HiveError
-from hive_agents.importing import ImportReport, import_sources
+from hive_agents.importing import ImportReport, import_documents
 from hive_agents.workspace import Workspace
 
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(place: Workspace, *sources: Path | str, delete: bool = False, **options: Any) -> ImportReport:
-    return import_sources(place, list(map(str, sources)), may_delete=lambda gone, everything: delete, **options)
+    return import_documents(place, list(map(str, sources)), may_delete=lambda gone, everything: delete, **options)
 
 
 def messages(report: ImportReport) -> dict[str, str]:
@@ -357,7 +357,7 @@ def test_a_source_that_is_gone_as_a_whole_deletes_nothing_unasked(place: Workspa
         asked.append(everything)
         return False
 
-    report = import_sources(place, [], may_delete=refuse)
+    report = import_documents(place, [], may_delete=refuse)
     assert asked == [True]
     assert sorted(report.gone) == ["guide.md", "hr-team/leave-policy.md"]
     assert len(documents(place)) == 2

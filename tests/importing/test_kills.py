@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.importing import import_sources
+from hive_agents.importing import import_documents
 from hive_agents.workspace import Workspace
 
 KILLED = 99
 PROGRAM = f"""
 import os, sys
-from hive_agents.importing import import_sources
+from hive_agents.importing import import_documents
 from hive_agents.workspace import Workspace
 
 root, left, after = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "after"
@@ -32,7 +32,7 @@ def counted(call):
     return wrapper
 
 os.replace, os.unlink = counted(os.replace), counted(os.unlink)
-import_sources(Workspace(root), [], may_delete=lambda gone, everything: True)
+import_documents(Workspace(root), [], may_delete=lambda gone, everything: True)
 """
 
 
@@ -44,7 +44,7 @@ def prepared(folder: Path) -> Workspace:
     source.mkdir()
     for name in ("same", "changed", "renamed", "edited", "moved", "gone"):
         (source / f"{name}.txt").write_text(f"{name}: the first text")
-    import_sources(place, [str(source)])
+    import_documents(place, [str(source)])
     (source / "added.txt").write_text("added")
     (source / "changed.txt").write_text("changed: the second text")
     (source / "renamed.txt").rename(source / "new name.txt")
@@ -65,7 +65,7 @@ def documents(place: Workspace) -> dict[str, str]:
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_the_next_import_finishes_what_a_killed_one_began(tmp_path: Path, moment: str) -> None:
     whole = prepared(tmp_path / "whole")
-    import_sources(whole, [], may_delete=lambda gone, everything: True)
+    import_documents(whole, [], may_delete=lambda gone, everything: True)
     expected = documents(whole)
     assert sorted(expected) == ["added.md", "away.md", "changed.md", "edited.md", "new-name.md", "same.md"]
     killed = 0
@@ -74,10 +74,10 @@ def test_the_next_import_finishes_what_a_killed_one_began(tmp_path: Path, moment
         command = [sys.executable, "-c", PROGRAM, str(place.root), str(number), moment]
         code = subprocess.run(command, capture_output=True).returncode
         assert code in (0, KILLED)
-        report = import_sources(place, [], may_delete=lambda gone, everything: True)
+        report = import_documents(place, [], may_delete=lambda gone, everything: True)
         assert documents(place) == expected, f"killed {moment} call {number}"
         assert report.skipped == []
-        again = import_sources(place, [], may_delete=lambda gone, everything: True)
+        again = import_documents(place, [], may_delete=lambda gone, everything: True)
         assert (again.imported, again.deleted, again.renamed, again.conflicts) == ([], [], [], [])
         if code == 0:
             break

@@ -145,6 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(404, f'model "{state.missing}" not found, try pulling it first', "not_found_error")
         elif path == "/v1/chat/completions":
             self._chat(body, failure if isinstance(failure, Dripping) else Dripping())
+        elif path == "/api/chat":
+            self._own_chat(body)
         elif path == "/v1/embeddings":
             vectors = [embed(text, state.dimensions) for text in body["input"]]
             data = [{"index": number, "embedding": vector} for number, vector in enumerate(vectors)]
@@ -173,6 +175,18 @@ class _Handler(BaseHTTPRequestHandler):
         if body.get("stream_options", {}).get("include_usage") and not silent:
             events.append({"choices": [], "usage": counted})
         self._events([json.dumps(event) for event in events] + ["[DONE]"], dripping)
+
+    def _own_chat(self, body: dict[str, Any]) -> None:
+        """Ollama's own way: a line of JSON for each piece, the last one with the counts."""
+        message, _ = self._message(body)
+        words = [{"content": word} for word in re.findall(r"\s*\S+", message["content"] or "")]
+        pieces: list[dict[str, Any]] = words or [{"content": "", "tool_calls": message["tool_calls"]}]
+        lines: list[dict[str, Any]] = [{"message": {"role": "assistant", **piece}, "done": False} for piece in pieces]
+        last = {"message": {"role": "assistant", "content": ""}, "done": True, "done_reason": "stop"}
+        lines.append(last | {"prompt_eval_count": 1000, "eval_count": 100})
+        shared = {"model": body["model"], "created_at": "2026-01-01T00:00:00Z"}
+        data = "".join(json.dumps(shared | line) + "\n" for line in lines)
+        self._bytes(200, data.encode(), {"Content-Type": "application/x-ndjson"})
 
     def _message(self, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
         state = self.state

@@ -1,0 +1,3 @@
+from .routes import (
+    routes as routes,
+)

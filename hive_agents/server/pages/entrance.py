@@ -1,0 +1,43 @@
+"""The way in: signing in, and the page that one begins with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from hive_agents.errors import HiveError
+from hive_agents.server import account
+from hive_agents.server.auth import ANYBODY, Call
+from hive_agents.server.pages.view import HEADERS, Pages, rendered
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+pages = Pages()
+
+
+@pages.get("/", ANYBODY, "home.html")
+def home(_: Call) -> dict[str, Any]:
+    """Where one may go, by one's roles."""
+    return {}
+
+
+async def sign_in(request: Request) -> Response:
+    """GET with the code of a sign-in link, or the form for a token."""
+    if "code" in request.query_params:
+        try:
+            return await account.login(request)
+        except HiveError as error:
+            return rendered(request, "login.html", {"next": "/", "diagnostics": error.diagnostics}, status=401)
+    wanted = request.query_params.get("next", "/")
+    wanted = wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
+    return rendered(request, "login.html", {"next": wanted, "diagnostics": ()})
+
+
+async def favicon(_: Request) -> Response:
+    return RedirectResponse("/static/hive.svg", 303, headers=HEADERS)
+
+
+routes: list[BaseRoute] = [Route("/login", sign_in, methods=["GET"]), Route("/favicon.ico", favicon)]

@@ -1,0 +1,162 @@
+"""What all pages share: who looks, templates and texts, the headers that keep foreign scripts out, and faults.
+
+A page is a function `(call, …parts of the path…) -> context` with a template. For a request of htmx only the template's
+block `content` is rendered, so that one function serves the whole page and the part of it that changes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from hive_agents.errors import HiveError
+from hive_agents.server.auth import Call
+from hive_agents.server.pages.assets import address
+from hive_agents.server.problems import status_of
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from starlette.requests import Request
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
+        " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+@dataclass(frozen=True)
+class PageView:
+    """One page: where it is, who may look, its template, and what it shows."""
+
+    path: str
+    show: Callable[..., Any]
+    roles: frozenset[str]
+    template: str
+
+    async def __call__(self, request: Request) -> Response:
+        try:
+            call = await run_in_threadpool(self._called, request)
+            given = dict(request.path_params)
+            if inspect.iscoroutinefunction(self.show):
+                context = await self.show(call, **given)
+            else:
+                context = await run_in_threadpool(self.show, call, **given)
+        except HiveError as error:
+            return _refused(request, error)
+        if isinstance(context, Response):
+            return context
+        return await run_in_threadpool(rendered, request, self.template, context, call)
+
+    def _called(self, request: Request) -> Call:
+        call = Call(request)
+        request.state.principal = call.principal
+        request.app.state.rates.admit(call.principal)
+        call.require(self.roles)
+        return call
+
+
+class Pages:
+    """The pages of one part, in the order in which they are matched."""
+
+    def __init__(self) -> None:
+        self.views: list[PageView] = []
+
+    def get(self, path: str, roles: frozenset[str], template: str) -> Callable[..., Any]:
+        def register(show: Callable[..., Any]) -> Callable[..., Any]:
+            self.views.append(PageView(path, show, roles, template))
+            return show
+
+        return register
+
+
+def routes_of(pages: Pages) -> list[BaseRoute]:
+    return [Route(view.path, _endpoint(view), methods=["GET"]) for view in pages.views]
+
+
+def _endpoint(view: PageView) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        return await view(request)
+
+    return endpoint
+
+
+def rendered(
+    request: Request, template: str, context: Mapping[str, Any], call: Call | None = None, status: int = 200
+) -> HTMLResponse:
+    """Return a template as a page; its block `content` alone for a request of htmx."""
+    found = environment().get_template(template)
+    values = {
+        "call": call,
+        "me": call.principal if call is not None else None,
+        "csrf": call.csrf() if call is not None else None,
+        "here": request.url.path,
+        **context,
+    }
+    if request.headers.get("hx-request") == "true":
+        text = "".join(found.blocks["content"](found.new_context(values)))
+    else:
+        text = found.render(values)
+    return HTMLResponse(text, status, headers=HEADERS)
+
+
+def _refused(request: Request, error: HiveError) -> Response:
+    """Return the sign-in page's address for nobody, else what is wrong and how to mend it."""
+    status = status_of(error)
+    if status == 401:
+        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        where = "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"
+        if request.headers.get("hx-request") == "true":
+            return Response(status_code=204, headers=HEADERS | {"HX-Redirect": where})
+        return RedirectResponse(where, 303, headers=HEADERS)
+    return rendered(request, "fault.html", {"diagnostics": error.diagnostics, "status": status}, status=status)
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates; all that they show is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    found.globals |= {"asset": address, "t": told}
+    found.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json}
+    return found
+
+
+@cache
+def texts() -> Mapping[str, str]:
+    """Return what pages say, by key; a translation is another file."""
+    found: dict[str, str] = json.loads(files(__package__).joinpath("texts", "en.json").read_text(encoding="utf-8"))
+    return found
+
+
+def told(key: str, **values: object) -> str:
+    """Return a text with its values. Raises: KeyError for a key without a text.
+
+    >>> told("nav.chat")
+    'Chat'
+    """
+    return texts()[key].format(**values)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,70 @@
+"""A real headless Chromium on the pages of a real server; what a browser complains of fails the test."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, async_playwright
+
+from hive_agents import Workspace
+from tests.server.serving import token
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 850}
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's package chromium")
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def signed_in(
+    browser: Browser,
+    url: str,
+    place: Workspace,
+    user: str = "dana",
+    *roles: str,
+    expected: tuple[str, ...] = (),
+    **how: Any,
+) -> AsyncIterator[Page]:
+    """A page of `user`, signed in by a token; console errors that aren't `expected` fail at the end."""
+    context = await browser.new_context(base_url=url, **({"viewport": WIDE} | how))
+    page = await context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda one: complaints.append(one.text) if one.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    await page.goto("/login")
+    await page.get_by_label("Token").fill(token(place, user, *roles))
+    await page.get_by_role("button", name="Sign in").click()
+    await page.wait_for_url("**/")
+    yield page
+    await context.close()
+    assert [one for one in complaints if not any(part in one for part in expected)] == []
+
+
+async def require_accessible(page: Page) -> None:
+    """What axe-core finds serious or critical fails."""
+    found = await Axe().run(page)
+    serious = [one for one in found.response["violations"] if one["impact"] in ("serious", "critical")]
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious] == []
+
+
+async def picture(page: Page, folder: Path, name: str) -> None:
+    """The page as a picture, for people to look at."""
+    folder.mkdir(parents=True, exist_ok=True)
+    await page.screenshot(path=folder / f"{name}.png", full_page=True)

@@ -1,0 +1,98 @@
+"""The way in: by a token or a link, for one's own pages alone, with headers that keep foreign scripts out."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from hive_agents.access import login_code
+from hive_agents.server.pages.assets import THIRD_PARTY
+from hive_agents.server.pages.view import environment, texts
+from tests.pages.browser import chromium, needs_chromium, require_accessible, signed_in
+from tests.server.serving import sample, served, token
+
+
+def test_third_party_files_are_as_they_were_published() -> None:
+    static = files("hive_agents.server.pages").joinpath("static")
+    for name, digest in THIRD_PARTY.items():
+        assert hashlib.sha256(static.joinpath(name).read_bytes()).hexdigest() == digest
+
+
+def test_templates_are_whole_and_no_text_is_spare() -> None:
+    import re
+
+    used = set()
+    for name in environment().list_templates():
+        source = environment().loader.get_source(environment(), name)[0]  # type: ignore[union-attr]
+        environment().compile(source)
+        used |= set(re.findall(r'\bt\(["\']([\w.]+)["\']\s*[,)]', source))
+        assert not re.search(r"\son\w+=|<script(?! src)|style=", source), f"{name} has inline script or style"
+        assert "|safe" not in source.replace(" ", ""), f"{name} shows something unescaped"
+    assert used <= set(texts())
+
+
+async def test_pages_send_whoever_is_not_signed_in_to_the_form(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        answer = await client.get("/chat?x=1", follow_redirects=False)
+        assert answer.status_code in (303, 404)
+        answer = await client.get("/", follow_redirects=False)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+        form = await client.get("/login?next=//evil.example")
+        assert 'data-then="/"' in form.text
+        assert "default-src 'none'" in form.headers["content-security-policy"]
+        assert "unsafe" not in form.headers["content-security-policy"]
+
+
+async def test_link_signs_in_once_and_the_page_says_who_one_is(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        code = login_code(place, "dana")
+        page = await client.get(f"/login?code={code}", follow_redirects=True)
+        assert page.status_code == 200
+        assert "dana of acme" in page.text or "dana of" in page.text
+        client.cookies.clear()
+        again = await client.get(f"/login?code={code}", follow_redirects=True)
+        assert again.status_code == 401
+        assert "Sign in" in again.text
+
+
+async def test_static_files_are_anybodys_and_nothing_else_is(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        assert (await client.get("/static/style.css")).headers["content-type"].startswith("text/css")
+        for name in ("..%2Fview.py", "view.py", "%2e%2e%2ftexts%2fen.json", "none.css"):
+            assert (await client.get(f"/static/{name}")).status_code == 404
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_signing_in_and_out_by_keyboard_in_a_browser(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place) as page:
+            assert await page.get_by_text("You are signed in as dana").is_visible()
+            await require_accessible(page)
+            await page.get_by_role("button", name="Sign out").focus()
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**/login")
+            await require_accessible(page)
+            await page.goto("/")
+            assert page.url.endswith("/login")
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_a_wrong_token_is_told_and_nothing_is_lost(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        context = await browser.new_context(base_url=str(client.base_url))
+        page = await context.new_page()
+        await page.goto("/login")
+        await page.get_by_label("Token").fill(token(place)[:-3] + "xyz")
+        await page.keyboard.press("Enter")
+        await page.locator("#told .fault").wait_for()
+        assert await page.get_by_label("Token").input_value()

@@ -1,0 +1,46 @@
+"""`docs/architecture.md` draws the layers that are enforced, and names files that there are."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PATH = re.compile(r"`((?:[\w.]+/)+[\w.]*)`")
+
+
+def drawn() -> list[set[str]]:
+    """Return the names of each layer of the drawing, from the top; a line that begins with blanks goes on."""
+    layers: list[set[str]] = []
+    for line in PAGE.split("```")[1].strip("\n").splitlines():
+        names = set(re.findall(r"\w+", line[:48]))
+        if line.startswith(" "):
+            layers[-1] |= names
+        else:
+            layers.append(names)
+    return layers
+
+
+def test_the_drawing_has_the_layers_that_are_enforced() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    (enforced,) = [one["layers"] for one in contracts if one["type"] == "layers"]
+    assert drawn() == [set(layer.replace("hive_agents.", "").split(" | ")) for layer in enforced]
+
+
+def test_every_part_of_the_library_is_in_the_drawing() -> None:
+    there = {
+        path.stem
+        for path in (ROOT / "hive_agents").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert there - {"__init__", "__main__"} == set().union(*drawn()) - {"graphs"}
+
+
+def test_files_that_the_page_names_are_there() -> None:
+    bases = (ROOT / "hive_agents", ROOT)
+    for name in PATH.findall(PAGE):
+        assert any((base / name).exists() or (base / f"{name}.py").exists() for base in bases), name
