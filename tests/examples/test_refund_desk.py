@@ -134,10 +134,13 @@ async def test_two_hundred_tickets_with_kills_every_second(tmp_path: Path, serve
     crossed = {words: count for words, count in model.words.items() if len(words) > 1}
     assert crossed == {}
     hive, counted = sum(row.summary["tokens"] for row in rows.values()), sum(model.counted.values())
+    off = {order: row.summary["tokens"] - model.counted[order] for order, row in rows.items()}
+    below, above = (sum(one for one in off.values() if (one < 0) == side) for side in (True, False))
     print(
         f"\n{len(tickets)} tickets, {killed} kills in {time.monotonic() - began:.0f} s; {len(paid)} refunds, of which"
         f" {sum(times > 1 for *_, times in paid)} were called again under their key; {dict(keeper.decided)};"
         f" {model.answers} answers, trouble: {dict(model.done)};"
-        f" tokens: {hive:,} by the runs, {counted:,} by the server ({hive / counted - 1:+.2%})"
+        f" tokens: {hive:,} by the runs, {counted:,} by the server ({hive / counted - 1:+.2%}:"
+        f" {below:,} and {above:+,})"
     )
     assert abs(hive / counted - 1) <= 0.01
