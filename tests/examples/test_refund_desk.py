@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from hive_agents import AgentRun, Workspace
+from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import breaker_of
 from hive_agents.runs import RunStore
 from hive_agents.trust import trust
 from tests.examples.desk import WITHOUT_ASKING, Bookkeeper, Model, Ticket, letters, refunds, write_orders
-from tests.llm.openai_server import ModelServer, model_server
+from tests.llm.openai_server import Dripping, ModelServer, model_server
 from tests.runtime.forked import ForkedHost
 from tests.sample import hive
 
@@ -171,3 +172,19 @@ def test_a_rehearsal_says_nothing_of_tools_that_are_not_there(tmp_path: Path, ca
     trust(Workspace(tmp_path / "desk"))
     assert hive("agents", "eval", "refund-desk", "-w", tmp_path / "desk", "--json").json["passed"] == 3
     assert "HIVE-432" not in caplog.text
+
+
+def test_a_budget_holds_over_a_server_that_counts_nothing(tmp_path: Path, server: ModelServer) -> None:
+    """What was sent is estimated, rather too high; before the call that wouldn't fit a person is asked for more."""
+    place, model = desk(tmp_path / "desk", server, [Ticket(0)]), opened(server, [Ticket(0)])
+    server.faulty = lambda _: Dripping(silent=True)
+    run = AgentRun.start(place, "refund-desk", Ticket(0).input, limits=Limits(tokens=5_000))
+    waiting = run.go()
+    (id,) = waiting["approval_ids"]
+    assert ApprovalStore(place).get(id).context["budget"] == "tokens"
+    assert 0 < model.counted["B-0000"] <= run.row.summary["tokens"] <= 5_000
+    assert refunds(place) == []
+    keeper = Bookkeeper(place, model.tickets)
+    while run.go()["status"] == "waiting":
+        keeper.work()
+    assert (run.row.status, refunds(place)) == ("done", [("B-0000", 20, 1)])
