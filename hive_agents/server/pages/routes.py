@@ -8,9 +8,9 @@ from hive_agents.server.pages import approvals, entrance
 from hive_agents.server.pages.assets import asset
 from hive_agents.server.pages.view import routes_of
 
+PARTS = (entrance.pages, approvals.pages)
 routes: list[BaseRoute] = [
     Route("/static/{name}", asset),
     *entrance.routes,
-    *routes_of(entrance.pages),
-    *routes_of(approvals.pages),
+    *(route for pages in PARTS for route in routes_of(pages)),
 ]
