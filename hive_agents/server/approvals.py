@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -178,7 +177,8 @@ def decide_batch(call: Caller, body: DecideBatch) -> BatchDecided:
 def delegate(call: Caller, request_id: str, body: Delegate) -> RequestShown:
     """Hand a request to another person."""
     _readable(call, request_id)
-    ApprovalStore(call.workspace).delegate(request_id, to=body.to, **asdict(call.asker.decider()))
+    who = call.asker.decider()
+    ApprovalStore(call.workspace).delegate(request_id, to=body.to, by=who.by, authn=who.authn, tenant=who.tenant)
     return RequestShown(request=_readable(call, request_id).to_json())
 
 
@@ -202,7 +202,7 @@ def _readable(call: Caller, request_id: str) -> ApprovalRequest:
 
 def _decided(call: Caller, request_id: str, answer: Decide) -> Decided:
     given = {"reason": answer.reason, "message": answer.message, "patch": answer.patch, "for_run": answer.for_run}
-    given |= {"version": answer.version, "content_hash": answer.content_hash, **asdict(call.asker.decider())}
+    given |= {"version": answer.version, "content_hash": answer.content_hash, **call.asker.decider().named()}
     request, run = decide(call.workspace, request_id, answer.verb, **given)
     call.wake()
     return Decided(**decision_json(request, answer.verb, given["by"], run))

@@ -195,7 +195,8 @@ async def test_a_heartbeat_ends_the_stream_of_a_token_that_was_revoked(
         run = await asked(client, dana, QUESTION)
         async with client.stream("GET", run["events"], headers=dana) as response:
             pieces = response.aiter_bytes()
-            assert await anext(pieces) == streams.BEAT
+            while await anext(pieces) != streams.BEAT:
+                pass  # that it was taken in
             revoke(place, str(verify(place, dana["Authorization"].removeprefix("Bearer ")).token_id))
             async for _ in pieces:
                 pass  # it ends
