@@ -18,7 +18,7 @@ from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.firing import fire
 from hive_agents.triggers import WebhookTrigger
 from tests.agents.conftest import node, write_json
-from tests.agents.loops import Told, agent, events, said, say, sets, start
+from tests.agents.loops import Told, agent, events, given, said, say, sets, start
 from tests.agents.test_grants import approvals
 
 NODE = node("collect", output_keys=["items"], tools=["page"])
@@ -107,7 +107,7 @@ def test_a_sub_agent_that_uses_up_its_own_budget_fails_and_its_parent_goes_on(pl
     model = said([delegate], "hm", ITEMS)
     run = start(place, agent(node("collect", output_keys=["items"], sub_agents=["helper"])), model)
     assert run.go()["status"] == "done"
-    told = json.loads(model.prompts[-1][-1].content)
+    told = json.loads(given(model.prompts[-1][-1]))
     assert (told["status"], "budget of steps" in told["error"]) == ("failed", True)
 
 

@@ -256,7 +256,7 @@ def test_a_tool_for_sub_agents_alone_needs_no_listing_by_the_node_that_delegates
     run = start(place, spec(["browse"], lent=[]), model, {"topic": "bees"}, tools=registry)
     assert run.go()["status"] == "done"
     child = [prompt for prompt in model.prompts if "Do checker." in prompt[0].content]
-    assert child[1][-1].content.startswith("browsed")
+    assert "\nbrowsed\n" in child[1][-1].content
 
 
 def test_a_sub_agents_own_policy_allows_no_more_than_that_of_its_parent(place: Workspace) -> None:
