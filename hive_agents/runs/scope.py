@@ -62,6 +62,7 @@ class Scope:
         workspace: Workspace,
         status: str | Sequence[str] | None = None,
         tenant: str | None = None,
+        thread_id: str | None = None,
         limit: int = 100,
         before: str | None = None,
     ) -> list[RunRow]:
@@ -75,6 +76,7 @@ class Scope:
             status=sorted(wanted | {"running"}),
             tenant=tenant or self.tenant,
             user=self.user,
+            thread_id=thread_id,
             limit=limit + more,
             before=before,
         )

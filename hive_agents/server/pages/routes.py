@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from hive_agents.server.pages import entrance
+from hive_agents.server.pages import chat, entrance, golden
 from hive_agents.server.pages.assets import asset
 from hive_agents.server.pages.view import routes_of
 
-routes: list[BaseRoute] = [Route("/static/{name}", asset), *entrance.routes, *routes_of(entrance.pages)]
+routes: list[BaseRoute] = [
+    Route("/static/{name}", asset),
+    *entrance.routes,
+    *routes_of(entrance.pages),
+    *routes_of(chat.pages),
+    *routes_of(golden.pages),
+]
