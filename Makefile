@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-slow test-all check example bench clean
+.PHONY: help demo test test-slow test-all check example bench security mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -56,6 +56,12 @@ bench: $(VENV)/.bench ## the short benchmarks
 	$(BIN)/python benchmarks/bus.py
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/bm25.py --rounds 1 || echo "bm25.py needs Debian's package lists; see its first lines"
+
+security: $(VENV)/.dev ## what is promised about security, with the number of tries (half an hour)
+	$(BIN)/python -m benchmarks.security
+
+mutants: $(VENV)/.dev ## deliberate faults, one at a time: do the everyday tests notice? (not part of CI)
+	$(BIN)/python benchmarks/mutants.py
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

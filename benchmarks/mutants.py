@@ -71,6 +71,15 @@ def place_of(fault: Fault, tree: Path) -> Path:
     return found[0]
 
 
+def missing(fault: Fault) -> str:
+    """Why the fault can't be made in the tree as it is now, for its code was changed; "" where it can."""
+    try:
+        place_of(fault, ROOT)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def copied(target: Path) -> None:
     ignored = shutil.ignore_patterns("__pycache__", ".hive", "*.pyc")
     for name in COPIED:
@@ -157,11 +166,11 @@ def main() -> None:
     options = parser.parse_args()
     faults = [one for one in listed() if options.group in (None, one.group) and options.match in one.title]
     faults = faults[:: options.every]
-    for fault in faults:
-        place_of(fault, ROOT)
-    print(f"{len(faults)} faults, each text stands once", flush=True)
+    gone = [told for fault in faults if (told := missing(fault))]
+    print(*gone, f"{len(faults)} faults, the texts of {len(faults) - len(gone)} stand once", sep="\n", flush=True)
     if options.check:
-        return
+        raise SystemExit(1 if gone else 0)
+    faults = [fault for fault in faults if not missing(fault)]
     found: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
         tree = Path(folder)

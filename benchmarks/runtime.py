@@ -80,6 +80,7 @@ def bare_graph() -> Any:
 
 async def beside_bare(place: Workspace, rounds: int) -> dict[str, Any]:
     taken: dict[str, list[float]] = {"bare": [], "agent": []}
+    worked: dict[str, list[float]] = {"bare": [], "agent": []}
 
     async def bare(n: int) -> None:
         async with async_checkpointer(place) as saver:
@@ -92,31 +93,37 @@ async def beside_bare(place: Workspace, rounds: int) -> dict[str, Any]:
 
     for n in range(-1, rounds):
         for name, run in (("bare", bare), ("agent", agent)) if n % 2 else (("agent", agent), ("bare", bare)):
-            started = time.perf_counter()
+            started, busy = time.perf_counter(), time.process_time()
             await run(n)
             if n >= 0:
                 taken[name].append((time.perf_counter() - started) * 1000)
+                worked[name].append((time.process_time() - busy) * 1000)
     medians = {name: statistics.median(times) for name, times in taken.items()}
+    cpu = {name: statistics.median(times) for name, times in worked.items()}
     return {
         "bare ms": round(medians["bare"], 1),
         "agent ms": round(medians["agent"], 1),
         "agent / bare": round(medians["agent"] / medians["bare"], 2),
+        "bare CPU ms": round(cpu["bare"], 1),
+        "agent CPU ms": round(cpu["agent"], 1),
+        "agent / bare, CPU": round(cpu["agent"] / cpu["bare"], 2),
     }
 
 
 async def through_dispatcher(place: Workspace, runs: int) -> dict[str, Any]:
     for _ in range(runs):
         AgentRun.start(place, "worker", {}, hold=False)
-    started = time.perf_counter()
+    started, busy = time.perf_counter(), time.process_time()
     async with EventBus(EventLog(place)) as bus:
         task = asyncio.create_task(Dispatcher(place, bus).run())
         while RunStore(place).list(status=["queued", "running"], limit=1):
             await asyncio.sleep(0.05)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    seconds = time.perf_counter() - started
+    seconds, cpu = time.perf_counter() - started, (time.process_time() - busy) * 1000
     assert len(RunStore(place).list(status="done", limit=10_000)) >= runs
-    return {"runs at once": runs, "runs a second": round(runs / seconds, 1)}
+    rate = {"runs a second": round(runs / seconds, 1), "CPU ms a run": round(cpu / runs, 1)}
+    return {"runs at once": runs, **rate}
 
 
 def leases(place: Workspace) -> dict[str, Any]:

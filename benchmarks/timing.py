@@ -130,28 +130,33 @@ def searched(workspace: Workspace, tries: int) -> list[list[float]]:
     return times
 
 
+def measured(tries: int) -> dict[str, dict[str, Any]]:
+    """Return what each attacker learns: tries of both kinds together, the AUC, the medians in ms."""
+    found: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = made(Path(folder) / "ws", tries)
+        attackers: dict[str, Callable[[], list[list[float]]]] = {
+            "/open, a new conversation": lambda: opened(workspace, tries, cold=True),
+            "/open, the same conversation": lambda: opened(workspace, tries, cold=False),
+            f"{HIDDEN} hidden matches of a search": lambda: searched(workspace, tries),
+        }
+        for name, attack in attackers.items():
+            absent, hidden = attack()
+            medians = [1000 * statistics.median(times) for times in (hidden, absent)]
+            found[name] = {"tries": 2 * tries, "auc": round(auc(absent, hidden), 3), "target": TARGET}
+            found[name] |= {"hidden_ms": round(medians[0], 3), "absent_ms": round(medians[1], 3)}
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tries", type=int, default=400, help="of each kind, for each attacker")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        workspace = made(Path(folder) / "ws", options.tries)
-        attackers: dict[str, Callable[[], list[list[float]]]] = {
-            "/open, a new conversation": lambda: opened(workspace, options.tries, cold=True),
-            "/open, the same conversation": lambda: opened(workspace, options.tries, cold=False),
-            f"{HIDDEN} hidden matches of a search": lambda: searched(workspace, options.tries),
-        }
-        print(f"{'what is hidden':<36} {'tries':>6} {'AUC':>6} {'hidden ms':>10} {'absent ms':>10}")
-        for name, attack in attackers.items():
-            absent, hidden = attack()
-            medians = [1000 * statistics.median(times) for times in (hidden, absent)]
-            found[name] = {"tries": 2 * options.tries, "auc": round(auc(absent, hidden), 3), "target": TARGET}
-            found[name] |= {"hidden_ms": round(medians[0], 3), "absent_ms": round(medians[1], 3)}
-            print(
-                f"{name:<36} {2 * options.tries:>6} {found[name]['auc']:>6.3f} {medians[0]:>10.3f} {medians[1]:>10.3f}"
-            )
+    found = measured(options.tries)
+    print(f"{'what is hidden':<36} {'tries':>6} {'AUC':>6} {'hidden ms':>10} {'absent ms':>10}")
+    for name, row in found.items():
+        print(f"{name:<36} {row['tries']:>6} {row['auc']:>6.3f} {row['hidden_ms']:>10.3f} {row['absent_ms']:>10.3f}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
 

@@ -1,6 +1,9 @@
 from .bundled import (
     bundled_tools as bundled_tools,
 )
+from .config_tools import (
+    propose_config as propose_config,
+)
 from .deployed import (
     VersionRow as VersionRow,
     deployed_text as deployed_text,

@@ -74,7 +74,7 @@ class Effects:
         self._recorded = recorded
         self._workspace = workspace
         self._lock = threading.Lock()
-        self._sent = Sent(run_folder(workspace, run_id) / ".sent")
+        self._sent = Sent(partial(run_folder, workspace, run_id))
         self._turn = asyncio.Lock()
         """So that the event loop never waits for `_lock`, which a thread holds while another process writes."""
         self.budget = Budget(budget.limits, self._spent())
@@ -176,7 +176,7 @@ class Effects:
             done = self._recorded(key, kind) if self._recorded is not None else None
             if done is None:
                 done = await do(again)
-            if tokens and not done.usage.estimated:
+            if tokens:
                 self._foreseen += tokens
                 self._counted += done.usage.input_tokens + done.usage.output_tokens
             if lost:

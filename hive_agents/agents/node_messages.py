@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hive_agents import llm, prompts
 from hive_agents.agents.effects import Done
 from hive_agents.agents.models import streamed
 from hive_agents.agents.node_end import End
 from hive_agents.agents.node_work import NodeWork
-from hive_agents.agents.synthetic import synthetic_tools
+from hive_agents.agents.synthetic import ASK, LIST, REPORT, SET, WRITING, synthetic_tools
 from hive_agents.agents.viewing import PERSON
 from hive_agents.approvals import WITHHELD
 from hive_agents.llm import Message, ModelError
 from hive_agents.memory import ContextHandoff, Summarise, compact, estimate_tokens, transition_marker
 from hive_agents.text import cut, fenced
+
+OWN_WORDS = frozenset({SET, *WRITING, LIST, ASK, REPORT})
+"""Tools that answer in the loop's own words, or a person's."""
 
 
 def hear(work: NodeWork) -> None:
@@ -58,7 +61,18 @@ async def turn_messages(
     await compact(store, work.conversation, work.files, context_tokens=room, prompt_tokens=size, summarise=summarise)
     withheld = view.withheld_from_model(work.conversation)
     shown = store.view(work.conversation, withheld=withheld, notice=WITHHELD)
-    return [Message(role="system", content=prompt), *shown]
+    return [Message(role="system", content=prompt), *_marked(shown)]
+
+
+def _marked(messages: Sequence[Message]) -> Iterator[Message]:
+    """The conversation with what tools and sub-agents gave as data: a page or a customer gives no orders there."""
+    names: dict[str, str] = {}
+    for message in messages:
+        if message.role == "assistant":  # ids are a turn's own
+            names = {call.id: call.name for call in message.tool_calls}
+        if message.role == "tool" and names.get(message.tool_call_id) not in OWN_WORDS:
+            message = message.model_copy(update={"content": fenced(message.content)})
+        yield message
 
 
 async def _unsaid(_: str) -> str:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from hive_agents.errors import HiveError
 from hive_agents.files import disk_errors, make_folder, opened, read_bytes
+
+FILE = ".sent"
+"""In the run's folder, where the agent sees no file whose name begins so."""
 
 
 class Sent:
     """Requests to models by the key of their effect, in a file of the run.
 
     It is written just before a request goes out, without waiting for the disk: it has to outlive a process that is
-    killed, not a machine, and it must not keep a model waiting.
+    killed, not a machine, and it must not keep a model waiting. Where it can't be written nothing is.
 
     >>> import tempfile
-    >>> sent = Sent(Path(tempfile.mkdtemp()) / "r1" / ".sent")
+    >>> sent = Sent(lambda folder=Path(tempfile.mkdtemp()): folder)
     >>> sent.add("write#1/1/model")
     >>> sent.add("write#1/1/model")
     >>> sent.add("write#1/1/model", -1)  # it was refused, and costs nothing
@@ -24,19 +29,22 @@ class Sent:
     (1, 0)
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, folder: Callable[[], Path]) -> None:
+        """`folder` is the run's, asked for each time: a link may have taken its place."""
+        self._folder = folder
 
     def add(self, key: str, number: int = 1) -> None:
-        with disk_errors(self._path):
-            make_folder(self._path.parent)
-            with os.fdopen(opened(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
-                file.write(f"{number:+d} {key}\n".encode())
+        with suppress(HiveError):
+            path = self._folder() / FILE
+            with disk_errors(path):
+                make_folder(path.parent)
+                with os.fdopen(opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
+                    file.write(f"{number:+d} {key}\n".encode())
 
     def count(self, key: str) -> int:
         """Return how many requests of an effect are out."""
         text = ""
-        with suppress(FileNotFoundError):
-            text = read_bytes(self._path).decode(errors="replace")
+        with suppress(OSError, HiveError):
+            text = read_bytes(self._folder() / FILE).decode(errors="replace")
         lines = (line.partition(" ") for line in text.splitlines())
         return max(0, sum(int(number) for number, _, of in lines if of == key))

@@ -18,6 +18,7 @@ from hive_agents.text import encodable
 
 DELEGATE, ASK, REPORT, SET = "delegate_to_sub_agent", "ask_user", "report_to_parent", "set_output"
 WRITING = ("save_data", "edit_data")
+LIST = "list_data_files"
 _TEXT: dict[str, Any] = {"type": "string"}
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0}

@@ -101,8 +101,8 @@ def _announce(host: Host, listener: Listener | None, link: str | None, json: boo
     elif not quiet:
         line = f"hosting {', '.join(host.roles)} of {host.workspace.root}"
         console().print(line + (f"; webhooks at {url}" if url is not None else ""), soft_wrap=True)
-    if link is not None and not json:
-        write(f"sign in within a minute, once: {link}")
+        if link is not None:
+            write(f"sign in within a minute, once: {link}")
     sys.stdout.flush()
 
 

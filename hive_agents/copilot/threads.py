@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,10 +57,35 @@ class ThreadStore:
 
     def create(self, title: str) -> str:
         """Begin an empty thread, and return its id."""
-        thread_id, now = f"t{uuid.uuid4().hex[:10]}", audit.now()
+        return self._create(f"t{uuid.uuid4().hex[:10]}", title)
+
+    def of_client(self, name: str, title: str) -> str:
+        """Return the thread that a client of this reader calls `name`: theirs of that id, else one made for the name.
+
+        The same name of another reader is another thread.
+        """
+        with connected(self.workspace.database) as connection:
+            if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, name)).fetchone() is not None:
+                return name
+        digest = hashlib.sha256(json.dumps([*self._owner, name]).encode()).hexdigest()
+        return self._create(f"t{digest[:20]}", title)
+
+    def of_questions(self, texts: Sequence[str]) -> str | None:
+        """Return the thread in which just these questions were asked, the last such; None without one."""
+        with connected(self.workspace.database) as connection:
+            query = "SELECT thread_id FROM turns WHERE tenant = ? AND user = ? AND n = ? AND text = ? ORDER BY at DESC"
+            found = connection.execute(f"{query} LIMIT 50", (*self._owner, len(texts), texts[-1])).fetchall()
+        for (thread_id,) in found:
+            if [turn.text for turn in self.turns(thread_id)] == list(texts):
+                return str(thread_id)
+        return None
+
+    def _create(self, thread_id: str, title: str) -> str:
+        now = audit.now()
         with connected(self.workspace.database) as connection:
             connection.execute(
-                "INSERT INTO threads VALUES (?, ?, ?, ?, ?, ?)", (*self._owner, thread_id, _title(title), now, now)
+                "INSERT OR IGNORE INTO threads VALUES (?, ?, ?, ?, ?, ?)",
+                (*self._owner, thread_id, _title(title), now, now),
             )
         return thread_id
 

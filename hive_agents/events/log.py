@@ -53,6 +53,13 @@ class EventLog:
         """
         return [_append(connection, event, _row(event)) for event in events]
 
+    def recorded(self, id: str) -> Event | None:
+        """Return the event of that id with its seq; None where the log has none."""
+        query = f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?"
+        with connected(self.workspace.database, rows=True) as connection:
+            found = connection.execute(query, (id,)).fetchone()
+        return None if found is None else _event(found)
+
     async def tell(self, bus: Bus, event: Event) -> None:
         """Publish an event on a bus over this log, without a thread where nobody else writes to the database just then.
 

@@ -150,7 +150,7 @@ class EndpointModel:
                     if text:
                         yield ChatDelta(text=text)
             except ModelError as error:
-                if said.text or said.calls:
+                if said.text or said.calls or error.kind == "timeout":  # a server counts what nobody waits for
                     error.usage = self._usage(said.usage, body, said.text)
                 raise
         if not said.finish:

@@ -37,6 +37,9 @@ PASSING: frozenset[ErrorKind] = frozenset(
 OUTAGES: frozenset[ErrorKind] = frozenset({"throttling", "timeout", "server", "unavailable", "authentication"})
 """Failures that say nothing about the question: no model could be asked."""
 
+LONGEST_STREAM = 600.0
+"""Seconds after which an answer ends that never does."""
+
 Piece = TypeVar("Piece")
 
 
@@ -156,7 +159,7 @@ class ChatModel(Protocol):
     def stream(
         self, messages: Sequence[Message], *, tools: Sequence[Tool] = (), deadline: float
     ) -> AsyncGenerator[ChatDelta, None]:
-        """The answer in pieces, all of it within `deadline` seconds; closing the generator stops listening.
+        """The answer in pieces, each within `deadline` seconds of the last; closing the generator stops listening.
 
         Raises: ModelError, also after pieces; its `usage` is then what is known of the unfinished answer.
         """
@@ -174,16 +177,16 @@ async def within(deadline: float, name: str) -> AsyncIterator[None]:
 
 
 async def arriving(pieces: AsyncGenerator[Piece, None], deadline: float, name: str) -> AsyncGenerator[Piece, None]:
-    """`pieces` for `deadline` seconds, which a listener's own time counts towards; then a ModelError.
+    """`pieces`, of which each has to come within `deadline` seconds: silence is a ModelError, a long answer is none.
 
     Each piece is waited for by itself: a timeout around all of them would cancel what the listener awaits.
     """
     loop = asyncio.get_running_loop()
-    end = loop.time() + deadline
+    end = loop.time() + max(deadline, LONGEST_STREAM)
     async with aclosing(pieces):
         while True:
             try:
-                async with asyncio.timeout_at(end):
+                async with asyncio.timeout_at(min(end, loop.time() + deadline)):
                     piece = await anext(pieces)
             except StopAsyncIteration:
                 return

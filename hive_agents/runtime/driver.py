@@ -465,18 +465,20 @@ class Attempt:
         row, event = self._run.row, None
         if self._tells:
             event = _event(row, kind, derived_id(self._run.SOURCE, row.run_id, at, kind), **told)
-        done = False
+        done, told_as = False, event
 
         def write() -> None:
-            nonlocal done
+            nonlocal done, told_as
             done = self._store.update(row.run_id, status, **how, lease=self._lease, told=event)
             self._run.row = self._store.get(row.run_id)
+            if done and event is not None:  # with the number of its record, which the bus then need not look up
+                told_as = EventLog(self._run.workspace).recorded(event.id) or event
 
         # What a failed run asked is withdrawn with it, which may take a while.
         await (asyncio.to_thread(write) if status == "failed" else briefly(write))
-        if done and event is not None and self._bus is not None:
+        if done and told_as is not None and self._bus is not None:
             with suppress(HiveError):  # it is in the log
-                await self._bus.announce(event)
+                await self._bus.announce(told_as)
         return done
 
 

@@ -4,3 +4,7 @@ from .app import (
 from .listener import (
     Listener as Listener,
 )
+from .protocols.mcp import (
+    local_caller as local_caller,
+    mcp_server as mcp_server,
+)

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Sent = TypeVar("Sent", bound=Format)
+Run = TypeVar("Run", bound=Callable[..., Any])
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
@@ -70,6 +71,8 @@ class Operation:
     keyed: bool = False
     """Whether it takes an Idempotency-Key."""
     media: str = "application/json"
+    takes: type[BaseModel] | None = None
+    """The type of a body that it reads by itself, of somebody else's protocol."""
 
     @cached_property
     def hints(self) -> dict[str, Any]:
@@ -86,8 +89,9 @@ class Operation:
     @property
     def answer(self) -> type[BaseModel] | None:
         """The type of what it gives; None where that is no JSON."""
-        found = self.hints.get("return")
-        return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+        given = self.hints.get("return")
+        types = [one for one in get_args(given) or (given,) if isinstance(one, type) and issubclass(one, BaseModel)]
+        return types[0] if types else None
 
     async def __call__(self, request: Request) -> Response:
         call = await run_in_threadpool(self._called, request)
@@ -128,20 +132,20 @@ class Api:
         self.tag = tag
         self.operations: list[Operation] = []
 
-    def get(self, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
+    def get(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         return self._route("GET", path, roles, **how)
 
-    def post(self, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
+    def post(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         return self._route("POST", path, roles, **how)
 
-    def patch(self, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
+    def patch(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         return self._route("PATCH", path, roles, **how)
 
-    def delete(self, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
+    def delete(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         return self._route("DELETE", path, roles, **how)
 
-    def _route(self, method: Method, path: str, roles: frozenset[str], **how: Any) -> Callable[..., Any]:
-        def register(run: Callable[..., Any]) -> Callable[..., Any]:
+    def _route(self, method: Method, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
+        def register(run: Run) -> Run:
             self.operations.append(Operation(method, path, run, roles, tag=self.tag, **how))
             return run
 
@@ -165,15 +169,19 @@ def _dispatched(methods: Mapping[str, Operation]) -> Callable[[Request], Any]:
 
 
 def parsed(model: type[Sent], request: Request, sent: bytes) -> Sent:
-    """Raises: 415 for anything but JSON, HIVE-101 for what is no JSON, level 1 for what doesn't fit."""
+    """Return a body of JSON. Raises: as `json_of`, level 1 for what doesn't fit."""
+    return load_value(model, json_of(request, sent), "body")
+
+
+def json_of(request: Request, sent: bytes) -> Any:
+    """Raises: 415 for anything but JSON, HIVE-101 for what is no JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
     try:
-        value = jsontext.parse(jsontext.decode(sent, "body"), "body")
+        return jsontext.parse(jsontext.decode(sent, "body"), "body")
     except HiveError as error:
         raise HiveError(error.diagnostics, exit_code=2) from None
-    return load_value(model, value, "body")
 
 
 def _read_query(model: type[Query], request: Request) -> BaseModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.routing import Route
 
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
@@ -18,6 +19,7 @@ from hive_agents.server.limits import BodyLimit
 from hive_agents.server.meta import OPERATIONS
 from hive_agents.server.metrics import Measured, Metrics
 from hive_agents.server.problems import Faults, of_hive, of_http
+from hive_agents.server.protocols.mcp import McpEndpoint
 from hive_agents.server.rates import Rates
 
 ROUTES = [*health.routes, *webhooks.routes, *pages.routes, *account.routes, *routes_of(OPERATIONS)]
@@ -26,9 +28,9 @@ ROUTES = [*health.routes, *webhooks.routes, *pages.routes, *account.routes, *rou
 def create_app(host: Host) -> Starlette:
     """The HTTP side of a host; `app.state` holds what its routes share: the host, the feed of events, the limits."""
     limits = host.workspace.settings.server
-    metrics = Metrics()
+    metrics, mcp = Metrics(), McpEndpoint()
     app = Starlette(
-        routes=ROUTES,
+        routes=[*ROUTES, Route("/mcp", mcp, methods=["POST"])],
         middleware=[
             Middleware(AccessLog),
             Middleware(Measured, metrics=metrics),
@@ -39,7 +41,7 @@ def create_app(host: Host) -> Starlette:
     )
     app.router.redirect_slashes = False  # to where the Host header says
     app.state.host = host
-    app.state.metrics = metrics
+    app.state.metrics, app.state.mcp = metrics, mcp
     app.state.feed = Feed(host)
     app.state.rates = Rates(limits)
     app.state.freshness = Freshness(host.workspace)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,7 +10,7 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader,
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.runtime import decide, decision_json
 from hive_agents.server.api import Api, Body, Value
-from hive_agents.server.auth import APPROVER, REVIEWER, Call
+from hive_agents.server.auth import APPROVER, REVIEWER, Caller
 from hive_agents.server.problems import status_of
 from hive_agents.server.shapes import Page, Problem, paged
 
@@ -100,7 +99,7 @@ class Delegate(Body):
 
 
 @api.get("/api/approvals", REVIEWER)
-def list_requests(call: Call, query: RequestsPage) -> RequestList:
+def list_requests(call: Caller, query: RequestsPage) -> RequestList:
     """The requests that the caller may read, newest first."""
     reader = RequestReader(call.workspace, call.asker)
     every = [one for one in ApprovalStore(call.workspace).list(query.status) if reader.may_read(one)]
@@ -109,20 +108,20 @@ def list_requests(call: Call, query: RequestsPage) -> RequestList:
 
 
 @api.get("/api/approvals/{request_id}", REVIEWER)
-def show_request(call: Call, request_id: str) -> RequestShown:
+def show_request(call: Caller, request_id: str) -> RequestShown:
     """One request, whole."""
     return RequestShown(request=_readable(call, request_id).to_json())
 
 
 @api.post("/api/approvals/{request_id}/decide", APPROVER)
-def decide_request(call: Call, request_id: str, body: Decide) -> Decided:
+def decide_request(call: Caller, request_id: str, body: Decide) -> Decided:
     """Answer a request: what it asks for is carried out. 409 tells who was quicker, or that the content changed."""
     _readable(call, request_id)
     return _decided(call, request_id, body)
 
 
 @api.post("/api/approvals/batch", APPROVER)
-def decide_batch(call: Call, body: DecideBatch) -> BatchDecided:
+def decide_batch(call: Caller, body: DecideBatch) -> BatchDecided:
     """Answer all calls of a run that were read together, each for itself."""
     run_id = body.batch.partition(":")[0]
     pending = ApprovalStore(call.workspace).batch(run_id)
@@ -135,14 +134,15 @@ def decide_batch(call: Call, body: DecideBatch) -> BatchDecided:
 
 
 @api.post("/api/approvals/{request_id}/delegate", APPROVER)
-def delegate(call: Call, request_id: str, body: Delegate) -> RequestShown:
+def delegate(call: Caller, request_id: str, body: Delegate) -> RequestShown:
     """Hand a request to another person."""
     _readable(call, request_id)
-    ApprovalStore(call.workspace).delegate(request_id, to=body.to, **asdict(call.asker.decider()))
+    who = call.asker.decider()
+    ApprovalStore(call.workspace).delegate(request_id, to=body.to, by=who.by, authn=who.authn, tenant=who.tenant)
     return RequestShown(request=_readable(call, request_id).to_json())
 
 
-def _readable(call: Call, request_id: str) -> ApprovalRequest:
+def _readable(call: Caller, request_id: str) -> ApprovalRequest:
     """Raises: HIVE-409 (404) for a request that the caller may not read, as for one that doesn't exist."""
     reader = RequestReader(call.workspace, call.asker)
     found = ApprovalStore(call.workspace).get(request_id)
@@ -151,15 +151,15 @@ def _readable(call: Call, request_id: str) -> ApprovalRequest:
     return reader.shown(found)
 
 
-def _decided(call: Call, request_id: str, answer: Decide) -> Decided:
+def _decided(call: Caller, request_id: str, answer: Decide) -> Decided:
     given = {"reason": answer.reason, "message": answer.message, "patch": answer.patch, "for_run": answer.for_run}
-    given |= {"version": answer.version, "content_hash": answer.content_hash, **asdict(call.asker.decider())}
+    given |= {"version": answer.version, "content_hash": answer.content_hash, **call.asker.decider().named()}
     request, run = decide(call.workspace, request_id, answer.verb, **given)
-    call.host.dispatcher.wake()
+    call.wake()
     return Decided(**decision_json(request, answer.verb, given["by"], run))
 
 
-def _each(call: Call, request: ApprovalRequest, body: DecideBatch) -> BatchItem:
+def _each(call: Caller, request: ApprovalRequest, body: DecideBatch) -> BatchItem:
     answer = Decide(verb=body.verb, reason=body.reason, content_hash=request.content_hash)
     try:
         return BatchItem(decided=_decided(call, request.id, answer), problem=None)

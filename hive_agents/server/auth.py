@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import ROLES, Asker, Principal, asker_of, local_key
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from hive_agents.runtime import Host
+    from hive_agents.server.freshness import Freshness
     from hive_agents.workspace import Workspace
 
 COOKIE = "hive_session"
@@ -30,39 +30,13 @@ OPERATOR = frozenset({"operator", "admin"})
 ADMIN = frozenset({"admin"})
 
 
-class Call:
-    """One request: by whom, and to which host.
+class Caller:
+    """Who calls, in which workspace: what an operation needs of them, whichever way they came."""
 
-    Nothing but a verified token or session says who calls: no header that a proxy or a client adds ever does.
-
-    Raises: HIVE-417 without a proof or with one that is refused, HIVE-415 for a browser's request without its CSRF
-    token.
-    """
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.host: Host = request.app.state.host
-        self.session = None
-        proof = _bearer(request)
-        if proof is None:
-            self.session = proof = request.cookies.get(COOKIE)
-        if not proof:
-            fix = "send `Authorization: Bearer …` with a token of `hive token`"
-            raise HiveError.of("HIVE-417", "nobody says who asks", fix=fix, exit_code=2)
-        self.asker: Asker = asker_of(self.workspace, proof)
-        self.principal: Principal = self.asker.reader_or_owner()
+    def __init__(self, workspace: Workspace, asker: Asker, *, engine: SearchEngine, freshness: Freshness) -> None:
+        self.workspace, self.asker, self.engine, self.freshness = workspace, asker, engine, freshness
+        self.principal: Principal = asker.reader_or_owner()
         """Who calls; the workspace's owner, of a session that names nobody, has every role and no document."""
-        if self.session is not None and request.method not in _SAFE:
-            self._require_own_page(self.session)
-
-    @property
-    def workspace(self) -> Workspace:
-        return self.host.workspace
-
-    @cached_property
-    def engine(self) -> SearchEngine:
-        engine: SearchEngine = self.request.app.state.engine
-        return engine
 
     def reaches(self) -> Principal | None:
         """Whose runs and requests the caller reaches, looked up now; None is the workspace's owner, who reaches all."""
@@ -83,6 +57,38 @@ class Call:
     def chat(self, thread_id: str | None = None) -> Chat:
         """Return the caller's conversation. Raises: HIVE-409 for a thread that isn't theirs."""
         return Chat(self.workspace, self.asker.reader_or_owner, thread_id, engine=self.engine)
+
+    def wake(self) -> None:
+        """Let the runs that wait for this go on; without a host here another process hears of it."""
+
+
+class Call(Caller):
+    """One request: by whom, and to which host.
+
+    Nothing but a verified token or session says who calls: no header that a proxy or a client adds ever does.
+
+    Raises: HIVE-417 without a proof or with one that is refused, HIVE-415 for a browser's request without its CSRF
+    token.
+    """
+
+    def __init__(self, request: Request) -> None:
+        state = request.app.state
+        self.request = request
+        self.host: Host = state.host
+        self.session = None
+        proof = _bearer(request)
+        if proof is None:
+            self.session = proof = request.cookies.get(COOKIE)
+        if not proof:
+            fix = "send `Authorization: Bearer …` with a token of `hive token`"
+            raise HiveError.of("HIVE-417", "nobody says who asks", fix=fix, exit_code=2)
+        asker = asker_of(self.host.workspace, proof)
+        super().__init__(self.host.workspace, asker, engine=state.engine, freshness=state.freshness)
+        if self.session is not None and request.method not in _SAFE:
+            self._require_own_page(self.session)
+
+    def wake(self) -> None:
+        self.host.dispatcher.wake()
 
     def csrf(self) -> str | None:
         """Return what a browser has to send with whatever changes something; None for a bearer token."""

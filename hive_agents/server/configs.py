@@ -15,7 +15,7 @@ from hive_agents.files import NAME_PATTERN
 from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
 from hive_agents.runtime import ask_for_override
 from hive_agents.server.api import Api, Body, Value
-from hive_agents.server.auth import OPERATOR, Call
+from hive_agents.server.auth import OPERATOR, Caller
 from hive_agents.server.shapes import ConfigRef, Finding, Page, paged
 from hive_agents.verification import (
     accept,
@@ -177,7 +177,7 @@ class Labelled(Value):
 
 
 @api.get("/api/configs", OPERATOR, tagged=True)
-def list_configs(call: Call) -> ConfigList:
+def list_configs(call: Caller) -> ConfigList:
     """Every config of the workspace, and which one serves."""
     active = find_active(call.workspace)
     name = active.stored.name if active else None
@@ -185,7 +185,7 @@ def list_configs(call: Call) -> ConfigList:
 
 
 @api.get("/api/configs/{name}", OPERATOR, tagged=True)
-def show_config(call: Call, name: str) -> ConfigShown:
+def show_config(call: Caller, name: str) -> ConfigShown:
     """A config as its file has it; `active` is the one that serves."""
     stored = _config(call, name)
     active = find_active(call.workspace)
@@ -199,7 +199,7 @@ def show_config(call: Call, name: str) -> ConfigShown:
 
 
 @api.post("/api/configs/{name}/validate", OPERATOR)
-def validate(call: Call, name: str) -> Checked:
+def validate(call: Caller, name: str) -> Checked:
     """Check a config: syntax and sense."""
     try:
         findings = check_config(call.workspace, _config(call, name))
@@ -213,9 +213,9 @@ def validate(call: Call, name: str) -> Checked:
 
 
 @api.post("/api/evaluate", OPERATOR)
-def measure(call: Call, body: Measure) -> Measured:
+def measure(call: Caller, body: Measure) -> Measured:
     """Measure a config against the golden set. The split `holdout` spends a use of it."""
-    call.request.app.state.freshness.refresh(now=True)
+    call.freshness.refresh(now=True)
     stored = _config(call, body.config)
     queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="evaluate")
     require_sound(call.workspace, stored, golden=queries)
@@ -230,9 +230,9 @@ def measure(call: Call, body: Measure) -> Measured:
 
 
 @api.post("/api/compare", OPERATOR)
-def compare_configs(call: Call, body: Compare) -> Compared:
+def compare_configs(call: Caller, body: Compare) -> Compared:
     """Measure two configs side by side."""
-    call.request.app.state.freshness.refresh(now=True)
+    call.freshness.refresh(now=True)
     first, second = _config(call, body.a), _config(call, body.b)
     queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="compare")
     for stored in (first, second):
@@ -241,7 +241,7 @@ def compare_configs(call: Call, body: Compare) -> Compared:
 
 
 @api.post("/api/deploy", OPERATOR)
-def deploy_config(call: Call, body: Deploy) -> Deployed:
+def deploy_config(call: Caller, body: Deploy) -> Deployed:
     """Put a config through the gate, and let it serve if it passes. Each time it may spend a use of the holdout."""
     if body.override and not (body.reason and body.reason.strip()):
         raise HiveError.of("HIVE-409", "an override needs a reason", fix='add "reason"', exit_code=2)
@@ -263,14 +263,14 @@ def deploy_config(call: Call, body: Deploy) -> Deployed:
 
 
 @api.post("/api/rollback", OPERATOR)
-def roll_back(call: Call, body: Rollback) -> RolledBack:
+def roll_back(call: Caller, body: Rollback) -> RolledBack:
     """Serve the config that was active before; again, to go further back."""
     version, before = rollback(call.workspace, reason=body.reason, by=call.by, authn=call.asker.authn)
     return RolledBack(deployed=version.name, previous=before)
 
 
 @api.get("/api/history", OPERATOR)
-def history(call: Call, query: Page) -> History:
+def history(call: Caller, query: Page) -> History:
     """Every deployment, newest first, with what was measured."""
     every = [
         VersionRow(
@@ -293,7 +293,7 @@ def history(call: Call, query: Page) -> History:
 
 
 @api.get("/api/golden", OPERATOR, tagged=True)
-def golden(call: Call) -> Golden:
+def golden(call: Caller) -> Golden:
     """The labelled questions; those of the holdout stay unread."""
     found = load_golden(call.workspace)
     listed = [query.model_dump(mode="json") for query in found if query.split != "holdout"]
@@ -307,7 +307,7 @@ def golden(call: Call) -> Golden:
 
 
 @api.post("/api/golden/labels", OPERATOR)
-def label(call: Call, body: Label) -> Labelled:
+def label(call: Caller, body: Label) -> Labelled:
     """Label a question, for training unless another split is named."""
     active = find_active(call.workspace)
     collection = load_collection(call.workspace, active.stored.config.collection if active else None)
@@ -328,21 +328,21 @@ def label(call: Call, body: Label) -> Labelled:
     return Labelled(query_id=entry["id"], **labels)
 
 
-def _is_trusted(call: Call) -> bool:
+def _is_trusted(call: Caller) -> bool:
     try:
         return is_accepted(call.workspace, load_golden(call.workspace))
     except NotFound:
         return True  # this label is its first
 
 
-def _config(call: Call, name: str) -> StoredConfig:
+def _config(call: Caller, name: str) -> StoredConfig:
     """By name alone: nobody reaches another file by a path. Raises: HIVE-107 (404) for an unknown one."""
     if re.fullmatch(NAME_PATTERN, name) is None or name.endswith(".json"):
         raise NotFound.of("HIVE-107", f"there is no config {name[:80]!a}", fix="GET /api/configs lists them")
     return named_config(call.workspace, name)
 
 
-def _row(call: Call, path: Path, active: str | None) -> ConfigRow:
+def _row(call: Caller, path: Path, active: str | None) -> ConfigRow:
     file = call.workspace.relative(path)
     try:
         config = read_config(call.workspace, path).config

@@ -13,7 +13,7 @@ from hive_agents.copilot import DocumentFilter, Request, search
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunRow, Scope
 from hive_agents.server.api import PRIVATE, Api, Body, Query, Value
-from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call
+from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, Caller
 from hive_agents.server.protocols.agui_events import spoken
 from hive_agents.server.shapes import Done, Page, RunSummary, paged
 
@@ -151,9 +151,9 @@ class Review(Body):
 
 
 @api.post("/api/query", READER)
-async def query(call: Call, body: Search) -> Results:
+async def query(call: Caller, body: Search) -> Results:
     """Search once with the active config, without a conversation."""
-    await run_in_threadpool(call.request.app.state.freshness.refresh)
+    await run_in_threadpool(call.freshness.refresh)
     pinned = list(body.pinned)
     if body.filters:
         pinned = [*await run_in_threadpool(call.chat().filters, body.filters), *pinned]
@@ -168,7 +168,7 @@ def fields(call: Call) -> Fields:
 
 
 @api.get("/api/documents/{doc_id:path}", READER)
-def document(call: Call, doc_id: str) -> Document:
+def document(call: Caller, doc_id: str) -> Document:
     """A document that the caller may view; a hidden one is an unknown one."""
     return Document(**call.chat().document(doc_id))
 

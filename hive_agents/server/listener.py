@@ -86,6 +86,7 @@ class Listener:
                 raise
             finally:
                 watching.cancel()
+                await app.state.mcp.close()
 
     def close(self) -> None:
         self._socket.close()

@@ -13,6 +13,7 @@ from hive_agents.server.api import PRIVATE, Api, Operation, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.metrics import MEDIA
 from hive_agents.server.openapi import document
+from hive_agents.server.protocols import agui, openai
 
 api = Api("meta")
 
@@ -44,6 +45,8 @@ OPERATIONS: list[Operation] = [
     *golden.api.operations,
     *colony.api.operations,
     *account.api.operations,
+    *agui.api.operations,
+    *openai.api.operations,
     *api.operations,
 ]
 

@@ -31,7 +31,7 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """Return the document of all operations, OpenAPI 3.1."""
     models: list[tuple[type[BaseModel], Any]] = [(Problem, "serialization")]
     for one in operations:
-        models += [(one.body, "validation")] if one.body else []
+        models += [(body, "validation")] if (body := one.body or one.takes) else []
         models += [(one.answer, "serialization")] if one.answer else []
     unique = list(dict.fromkeys(models))
     named, schemas = models_json_schema(unique, ref_template=_REF, schema_generator=GenerateJsonSchema)
@@ -62,8 +62,8 @@ def _operation(one: Operation, named: Any) -> dict[str, Any]:
         "parameters": [*_path_parameters(one), *_query_parameters(one), *_headers(one)],
         "responses": _responses(one, named),
     }
-    if one.body is not None:
-        content = {"application/json": {"schema": named[one.body, "validation"]}}
+    if (body := one.body or one.takes) is not None:
+        content = {"application/json": {"schema": named[body, "validation"]}}
         found["requestBody"] = {"required": True, "content": content}
     return found
 
@@ -99,7 +99,7 @@ def _responses(one: Operation, named: Any) -> dict[str, Any]:
         found["304"] = {"description": "It is as the ETag says."}
     if one.media == "text/event-stream":
         found["204"] = {"description": "The run is over, and the client has all of it."}
-    told = REFUSALS | (WITH_BODY if one.body is not None else {})
+    told = REFUSALS | (WITH_BODY if one.body or one.takes else {})
     problem = {"application/problem+json": {"schema": _problem()}}
     return found | {str(status): {"description": told[status], "content": problem} for status in sorted(told)}
 

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 class RunStream:
-    """The groups of a run's events after a position: `seq` in the log, and so many messages of its agent."""
+    """The groups of a run's events after a position: so many of its logged events, and messages of its agent.
+
+    Numbers are the run's own: those of the log would tell how much happens elsewhere.
+
+    With `until_rest` it ends also where people have to decide, and not only where the run is over.
+    """
 
     def __init__(
         self,
@@ -31,11 +36,13 @@ class RunStream:
         after: tuple[int, int] = (0, 0),
         *,
         names: tuple[str, str] | None = None,
+        until_rest: bool = False,
     ) -> None:
         self._call, self._feed, self._row = call, feed, row
         self._projection = Projection(call, row, names)
         self._after, self._messages = after
-        self._seen = 0
+        self._seen = self._count = self._waits_since = 0
+        self._until_rest = until_rest
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Each group with one id, on its last event: who comes back in the middle of a group gets the whole group."""
@@ -43,20 +50,20 @@ class RunStream:
             if found is None:
                 yield BEAT
                 continue
-            seq, group = found
+            number, group = found
             for place, event in enumerate(group.events, start=1):
-                last = place == len(group.events) and seq is not None
-                yield frame(text_of(event), f"{seq}-{group.messages}" if last else None)
+                last = place == len(group.events) and number is not None
+                yield frame(text_of(event), f"{number}-{group.messages}" if last else None)
 
     async def groups(self) -> AsyncIterator[tuple[int | None, Group] | None]:
-        """(number in the log, group), without a number for what is not logged; None for each heartbeat."""
-        with self._feed.watch(self._row.run_id) as watch:
+        """(number of the event, group), without a number for what is not logged; None for each heartbeat."""
+        async with self._feed.watch(self._row.run_id) as watch:
             for event in await run_in_threadpool(self._logged):
                 for told in await self._of(event):
                     yield told
             for told in await self._rest():
                 yield told
-            if self._projection.over:
+            if self._ended():
                 return
             async for happening in live(self._call, watch, lambda: self._seen):
                 if happening is None:
@@ -64,8 +71,12 @@ class RunStream:
                     continue
                 for told in await self._of(happening):
                     yield told
-                if self._projection.over:
+                if self._ended():
                     return
+
+    def _ended(self) -> bool:
+        rests = self._until_rest and self._projection.waits and self._waits_since > self._after
+        return self._projection.over or rests
 
     def _logged(self) -> list[Event]:
         return EventLog(self._call.workspace).replay(run_id=self._row.run_id, types=DURABLE)
@@ -75,21 +86,21 @@ class RunStream:
         on."""
         logged = event.type in DURABLE and event.seq is not None
         if logged:
-            self._seen = max(self._seen, event.seq or 0)
+            self._seen, self._count = max(self._seen, event.seq or 0), self._count + 1
+        waited = self._projection.waits
         groups = await run_in_threadpool(self._projection.groups, event)
-        found: list[tuple[int | None, Group]] = []
-        for group in groups:
-            fresh = not logged or (event.seq or 0) > self._after or group.messages > self._messages
-            if fresh:
-                found.append((event.seq if logged else None, group))
-        return found
+        if self._projection.waits and not waited:
+            self._waits_since = self._count
+        number = self._count if logged else None
+        fresh = [one for one in groups if not logged or self._count > self._after or one.messages > self._messages]
+        return [(number, group) for group in fresh]
 
     async def _rest(self) -> list[tuple[int | None, Group]]:
         """The end of a run that the log doesn't tell of. Its events have the number of what the log told last."""
         found: list[tuple[int | None, Group]] = []
         for event in await run_in_threadpool(self._projection.missing):
             groups = await run_in_threadpool(self._projection.groups, event)
-            found += [(self._seen, group) for group in groups if self._after == 0]
+            found += [(self._count, group) for group in groups if self._after == 0]
         return found
 
 

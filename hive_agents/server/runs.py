@@ -119,7 +119,6 @@ class Retried(Body):
 @api.post("/api/runs", ANYBODY, status=202, keyed=True)
 def start_run(call: Call, body: StartRun) -> RunStarted | Answer:
     """Start a run. Questions are a reader's; agents and the optimizer an operator's."""
-    call.require(READER if body.graph == CHAT_GRAPH else OPERATOR)
     row = started(call, body, call.request.headers.get("idempotency-key"))
     value = RunStarted(
         run_id=row.run_id, thread_id=row.thread_id, status=row.status, events=f"/api/runs/{row.run_id}/events"
@@ -128,7 +127,11 @@ def start_run(call: Call, body: StartRun) -> RunStarted | Answer:
 
 
 def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRow:
-    """Return the row of a run that a host will take. Raises: HIVE-433 where too many of the caller's are under way."""
+    """Return the row of a run that a host will take.
+
+    Raises: HIVE-415 where the caller's roles don't start such a run, HIVE-433 where too many of theirs are under way.
+    """
+    call.require(READER if wanted.graph == CHAT_GRAPH else OPERATOR)
     key = f"{call.principal.user}/{key}" if key else None  # one person's key is not another's
     call.request.app.state.rates.require_room(call.workspace, call.principal)
     if wanted.agent is not None and wanted.graph != AGENT_GRAPH:
@@ -143,13 +146,13 @@ def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRow:
         ).row
     else:
         row = _search(call, load_value(Search, wanted.input, "input"), key)
-    call.host.dispatcher.wake()
+    call.wake()
     return row
 
 
 def ask(call: Call, question: Question, thread_id: str | None, key: str | None = None) -> RunRow:
     """Leave a question for a host, on documents as they are now."""
-    call.request.app.state.freshness.refresh()
+    call.freshness.refresh()
     pinned = [*call.chat().filters(question.filters), *question.pinned] if question.filters else question.pinned
     request = Request(
         text=question.text, doc_id=question.doc_id, pinned=pinned, dropped=question.dropped, cursor=question.cursor
@@ -159,7 +162,7 @@ def ask(call: Call, question: Question, thread_id: str | None, key: str | None =
 
 def _search(call: Call, search: Search, key: str | None) -> RunRow:
     budgets = search.model_dump(exclude={"deploy"}, exclude_none=True)
-    call.request.app.state.freshness.refresh(now=True)
+    call.freshness.refresh(now=True)
     return OptimizeRun.start(
         call.workspace,
         golden=None,
@@ -252,7 +255,7 @@ def resume_run(call: Call, run_id: str) -> RunSummary:
 def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
     """Let a failed run go on from its last good step."""
     row = asyncio.run(retry(call.workspace, _run(call, run_id).run_id, call.by, node=body.node))
-    call.host.dispatcher.wake()
+    call.wake()
     return RunSummary(**row.summary)
 
 
@@ -278,9 +281,9 @@ def _run(call: Call, run_id: str) -> RunRow:
 
 def _steered(call: Call, run_id: str, act: Any) -> RunSummary:
     row = act(call.workspace, _run(call, run_id).run_id, call.by)
-    call.host.dispatcher.wake()
+    call.wake()
     return RunSummary(**row.summary)
 
 
-def _has_all(call: Call, run_id: str, seq: int) -> bool:
-    return not EventLog(call.workspace).replay(seq, run_id=run_id, limit=1)
+def _has_all(call: Call, run_id: str, number: int) -> bool:
+    return len(EventLog(call.workspace).replay(run_id=run_id)) <= number

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
+from anyio import CancelScope
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
@@ -14,6 +15,8 @@ from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE
 
 if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
     from hive_agents.events import Event
     from hive_agents.server.auth import Call
     from hive_agents.server.feed import Watch
@@ -34,7 +37,7 @@ def frame(data: str, id: str | None = None) -> bytes:
 
 
 def position(text: str | None) -> tuple[int, int]:
-    """Return where a client stands, from the id of the last event that it has: `seq`, and messages before it.
+    """Return where a client stands, from the id of the last event that it has: its number, and messages before it.
 
     >>> position("17-3"), position("17"), position(None)
     ((17, 3), (17, 0), (0, 0))
@@ -50,8 +53,24 @@ def position(text: str | None) -> tuple[int, int]:
     return int(found[1]), int(found[2] or 0)
 
 
+class EventStream(StreamingResponse):
+    """A stream whose frames end with it, also where the client has gone."""
+
+    def __init__(self, frames: AsyncGenerator[bytes]) -> None:
+        super().__init__(frames, media_type="text/event-stream", headers=HEADERS)
+        self._frames = frames
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with CancelScope(shield=True):
+                await self._frames.aclose()
+
+
 def response(frames: AsyncIterator[bytes]) -> StreamingResponse:
-    return StreamingResponse(frames, media_type="text/event-stream", headers=HEADERS)
+    assert isinstance(frames, AsyncGenerator)
+    return EventStream(frames)
 
 
 async def live(call: Call, watch: Watch, seen: Callable[[], int]) -> AsyncIterator[Event | None]:

@@ -139,7 +139,8 @@ def test_open_mode_is_for_the_owner_alone(place: Workspace) -> None:
     assert service.lists
     impostor = Principal("local", owner().user, frozenset(), frozenset({"reader"}))
     for who in (impostor, Principal("local", "other", frozenset(), owner().roles)):
-        assert service.view(who, list(DOCUMENTS)) == frozenset()
+        assert service.view(who, list(DOCUMENTS)) == frozenset() == service.ask(who, list(DOCUMENTS))
+        assert not service.scope(who, [("a.md", AccessLabels())]).any()
     assert service.view(GUEST, list(DOCUMENTS)) == {"open.md", "acme.md"}
     labelled = [("a.md", AccessLabels()), ("b.md", AccessLabels.of({"tenant": "acme", "view": "tenant"}))]
     assert service.scope(owner(), labelled).tolist() == [True, True]

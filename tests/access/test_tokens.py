@@ -35,6 +35,7 @@ def pems(key: Any) -> tuple[str, str]:
 
 
 RSA_PRIVATE, RSA_PUBLIC = pems(rsa.generate_private_key(65537, 2048))
+RSA_SHORT, _ = pems(rsa.generate_private_key(65537, 1024))
 EC_PRIVATE, EC_PUBLIC = pems(ec.generate_private_key(ec.SECP256R1()))
 EC_384, _ = pems(ec.generate_private_key(ec.SECP384R1()))
 
@@ -156,6 +157,8 @@ FORGED: list[tuple[Any, str]] = [
     (signed().rsplit(".", 1)[0] + ".", "signature is wrong"),
     (signed() + "x" * 4, "no"),
     (signed(header={"crit": ["x-other"], "x-other": 1}), "no token"),
+    (jwt.encode(claims(), SECRET + SECRET, "HS512", {"kid": "k1"}), "algorithm is not that of the key"),
+    (jwt.encode(claims(), SECRET + SECRET, "HS384", {"kid": "k1"}), "algorithm is not that of the key"),
 ]
 
 
@@ -202,10 +205,12 @@ def test_a_public_key_is_no_shared_secret(
     ("alg", "secret"),
     [
         ("HS256", "short"),
+        ("HS256", "s" * 31),
         ("HS256", ""),
         ("HS256", None),
         ("RS256", SECRET),
         ("RS256", EC_PRIVATE),
+        ("RS256", RSA_SHORT),
         ("ES256", RSA_PRIVATE),
         ("ES256", EC_384),
         ("RS256", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
@@ -358,7 +363,7 @@ def test_the_local_key_serves_only_while_there_are_no_others(hs256: Workspace, t
     assert "no key here" in reason(hs256, mint(local, DANA).token)
 
 
-@pytest.mark.parametrize("ttl", [0, -1, 10**9])
+@pytest.mark.parametrize("ttl", [0, -1, 367 * 86_400, 10**9])
 def test_a_lifetime_has_bounds(text_workspace: Workspace, ttl: int) -> None:
     with pytest.raises(HiveError, match="HIVE-409"):
         mint(text_workspace, DANA, ttl)

@@ -100,3 +100,8 @@ def words(run: AgentRun, conversation: int = 0) -> list[str]:
 
     store = ConversationStore(run.workspace)
     return [entry.message.content for entry in store.messages(store.of_run(run.run_id)[conversation])]
+
+
+def given(message: Message) -> str:
+    """What a tool or sub-agent gave, of a message that a model was sent: without the lines that mark it as data."""
+    return message.content.split("\n", 2)[2].rpartition("\n")[0]

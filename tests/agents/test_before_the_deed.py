@@ -181,3 +181,14 @@ def test_a_constraint_that_cannot_be_evaluated_on_a_call_asks(place: Workspace) 
     odd = bounded("result.get('amount').upper() == 'SMALL'")
     (request,) = asked(place, refunding(place, desk, said([refund(500)], DONE), goal=odd).go())
     assert (request.kind, desk.paid) == ("tool_call", [])
+
+
+def test_a_file_that_the_policy_denies_for_what_it_is_called_is_not_written(place: Workspace) -> None:
+    rule = {"match": "save_data", "when": "args['filename'] == 'adapt.md'", "decision": "deny"}
+    spec = agent(node("desk", output_keys=["decision"]), tool_policy=[rule, ALLOW])
+    calls = [("save_data", {"filename": name, "text": "x"}) for name in ("adapt.md", "notes.md")]
+    run = start(place, spec, said(calls, DONE))
+    assert run.go()["status"] == "done"
+    assert any("save_data did not run: the policy denies it" in one for one in words(run))
+    written = {path.name for path in (place.state / "runs").rglob("*.md")}
+    assert written == {"notes.md"}

@@ -18,7 +18,7 @@ from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.firing import fire
 from hive_agents.triggers import WebhookTrigger
 from tests.agents.conftest import node, write_json
-from tests.agents.loops import Told, agent, events, said, say, sets, start
+from tests.agents.loops import Told, agent, events, given, said, say, sets, start
 from tests.agents.test_grants import approvals
 
 NODE = node("collect", output_keys=["items"], tools=["page"])
@@ -107,7 +107,7 @@ def test_a_sub_agent_that_uses_up_its_own_budget_fails_and_its_parent_goes_on(pl
     model = said([delegate], "hm", ITEMS)
     run = start(place, agent(node("collect", output_keys=["items"], sub_agents=["helper"])), model)
     assert run.go()["status"] == "done"
-    told = json.loads(model.prompts[-1][-1].content)
+    told = json.loads(given(model.prompts[-1][-1]))
     assert (told["status"], "budget of steps" in told["error"]) == ("failed", True)
 
 
@@ -177,3 +177,21 @@ def test_tokens_that_nobody_counted_are_estimated_and_marked(place: Workspace) -
     from hive_agents.agents.effects import Effects
 
     assert Effects(place, run.run_id, Budget(Limits())).budget.spent.estimated == 1
+
+
+def test_a_limit_that_was_raised_never_falls() -> None:
+    budget = Budget(Limits(tokens=100))
+    budget.raise_limit("tokens", 40)
+    assert budget.limits.tokens == 100
+    budget.raise_limit("tokens", 140)
+    assert budget.limits.tokens == 140
+
+
+def test_nobody_is_asked_for_money_of_which_no_sum_can_be_kept_to(staffed: Workspace) -> None:
+    def unpriced(_: Any, __: Any) -> ChatResult:
+        return say(CALLS[0]).model_copy(update={"usage": Usage(input_tokens=1, priced=False)})
+
+    run = start(staffed, agent(NODE), Told(unpriced), tools=registry(), limits=Limits(usd=1.0))
+    ended = run.go()
+    assert (ended["status"], ended["stopped_by"]) == ("failed", "usd")
+    assert ApprovalStore(staffed).list() == []

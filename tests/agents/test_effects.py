@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,76 @@ async def test_an_effect_that_is_not_permitted_is_not_begun_and_one_that_was_don
     with pytest.raises(PermissionError):
         await effects.once("b", "tool", "send", call)
     assert call.begun == 0
+
+
+async def test_what_an_effect_cost_counts_at_once(place: Workspace) -> None:
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    effects = Effects(place, row.run_id, Budget(Limits(tokens=15)))
+    await effects.once("a", "model", "m", Calls())
+    assert (effects.budget.spent.tokens, effects.left("b", "tokens")) == (10, 5)
+    await effects.once("b", "model", "m", Calls())
+    call = Calls()
+    with pytest.raises(BudgetExhausted):
+        await effects.once("c", "model", "m", call)
+    assert call.begun == 0
+
+
+async def test_a_raised_limit_holds_for_the_process_that_goes_on(place: Workspace) -> None:
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    first = Effects(place, row.run_id, Budget(Limits(tokens=10)))
+    await first.raise_limit("tokens", 10, 40)
+    resumed = Effects(place, row.run_id, Budget(Limits(tokens=10)))
+    assert resumed.budget.limits.tokens == first.budget.limits.tokens == 40
+
+
+async def test_a_delegations_budget_is_of_its_own_effects_alone(place: Workspace) -> None:
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    effects = Effects(place, row.run_id, Budget(Limits()))
+    effects.limit("a#1/2/1", Limits(tokens=10))
+    await effects.once("a#1/2/1/b#1/1", "model", "m", Calls())
+    await effects.once("a#1/2/10/b#1/1", "model", "m", Calls())
+    assert effects.left("a#1/2/1/b#1/2", "tokens") == 0
+    assert effects.left("a#1/2/10/b#1/2", "tokens") is None
+    with pytest.raises(BudgetExhausted) as error:
+        await effects.once("a#1/2/1/b#1/2", "model", "m", Calls())
+    assert error.value.scope == "a#1/2/1"
+    await effects.once("a#1/2/10/b#1/2", "model", "m", Calls())
+
+
+@pytest.mark.parametrize("measure", ["tokens", "usd"])
+async def test_sub_agents_that_work_at_once_spend_no_more_than_the_run_has(place: Workspace, measure: str) -> None:
+    """Forty calls of five delegations at once: what has begun is held back, so that the sum never passes the limit."""
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    effects = Effects(place, row.run_id, Budget(Limits(tokens=100) if measure == "tokens" else Limits(usd=1.0)))
+
+    async def do(_: bool) -> Done:
+        await asyncio.sleep(0.001)
+        return Done("done", Usage(input_tokens=10, usd=0.1))
+
+    await effects.once("first", "model", "m", do, tokens=10)
+    for part in range(5):
+        effects.limit(f"a#1/{part}", Limits(tokens=1_000))
+    calls = (effects.once(f"a#1/{n % 5}/b#1/{n}", "model", "m", do, tokens=10) for n in range(40))
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(one == "done" for one in found) == 9
+    assert all(isinstance(one, BudgetExhausted) and one.measure == measure for one in found if one != "done")
+    assert effects.budget.spent.tokens == 100
+    assert effects.budget.spent.usd == pytest.approx(1.0)
+
+
+async def test_estimates_are_corrected_by_what_models_counted(place: Workspace) -> None:
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    effects = Effects(place, row.run_id, Budget(Limits(tokens=100)))
+    await effects.once("a", "model", "m", Calls(), tokens=50)
+    assert await effects.once("b", "model", "m", Calls(), tokens=95) == "done", "a fifth of it was used the last time"
+
+
+async def test_what_one_run_has_done_is_not_done_for_another(place: Workspace) -> None:
+    calls = Calls()
+    for _ in range(2):
+        row, _ = RunStore(place).insert("event_loop", {"input": {}})
+        await Effects(place, row.run_id, Budget(Limits())).once("a", "tool", "send", calls)
+    assert calls.begun == 2
 
 
 class Death(BaseException):

@@ -118,3 +118,40 @@ def test_a_function_that_is_told_of_its_call_is_trusted_with_the_key(place: Work
         return "paid"
 
     assert [make_tool(one, side_effect="external").keyed for one in (pay, plain)] == [True, False]
+
+
+@pytest.mark.parametrize("kind", ["takes a key", "writes here"])
+def test_what_happens_once_anyway_is_made_again_without_asking(place: Workspace, kind: str) -> None:
+    till, keys = Till(), list[str]()
+    till.registry = ToolRegistry()
+
+    def pay(amount: int, idempotency_key: str) -> str:
+        """Pay once for each key."""
+        keys.append(idempotency_key)
+        till.paid.append(amount)
+        return "paid"
+
+    if kind == "takes a key":
+        till.registry.register(pay, side_effect="external")
+    else:
+        till.registry.register(till.pay, side_effect="write")
+    run = died(place, till)
+    assert run.go()["status"] == "done"
+    assert ApprovalStore(place).list() == []
+    assert till.paid == [5, 5]
+    assert len(set(keys)) <= 1, "under the key of the first time"
+
+
+def test_each_call_has_a_key_of_its_own(place: Workspace) -> None:
+    registry, keys = ToolRegistry(), list[str]()
+
+    def pay(amount: int, idempotency_key: str) -> str:
+        """Pay once for each key."""
+        keys.append(idempotency_key)
+        return "paid"
+
+    registry.register(pay, side_effect="external")
+    both = [("pay", {"amount": 5}), ("pay", {"amount": 5})]
+    for _ in range(2):
+        assert start(place, SPEC, said(both, both, [sets("items", [1])]), tools=registry).go()["status"] == "done"
+    assert len(keys) == len(set(keys)) == 8

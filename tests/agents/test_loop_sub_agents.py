@@ -256,4 +256,24 @@ def test_a_tool_for_sub_agents_alone_needs_no_listing_by_the_node_that_delegates
     run = start(place, spec(["browse"], lent=[]), model, {"topic": "bees"}, tools=registry)
     assert run.go()["status"] == "done"
     child = [prompt for prompt in model.prompts if "Do checker." in prompt[0].content]
-    assert child[1][-1].content.startswith("browsed")
+    assert "\nbrowsed\n" in child[1][-1].content
+
+
+def test_a_sub_agents_own_policy_allows_no_more_than_that_of_its_parent(place: Workspace) -> None:
+    registry, called = ToolRegistry(), list[int]()
+
+    def look(n: int) -> str:
+        """Look at a page."""
+        called.append(n)
+        return "seen"
+
+    registry.register(look, policy="allow")
+    allowed = [{"match": "*", "decision": "allow"}]
+    own = node("checker", output_keys=["verdict"], tools=["look"])
+    write_json(place, "agents/checker.json", agent_json(own, id="checker", tool_policy=allowed))
+    parent = node("collect", input_keys=["topic"], output_keys=["items"], sub_agents=["checker"], tools=["look"])
+    small = {"match": "look", "when": "args['n'] > 5", "decision": "deny"}
+    found = agent(parent, edges=[], tool_policy=[small, *allowed])
+    model = by_role([[to("checker")], ITEMS], [[("look", {"n": 9}), ("look", {"n": 1})], [sets("verdict", "holds")]])
+    assert start(place, found, model, {"topic": "bees"}, tools=registry).go()["status"] == "done"
+    assert called == [1]

@@ -17,7 +17,7 @@ from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import Message, Tool
 from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import agent_json, node, write_json
-from tests.agents.loops import Answer, Told, agent, goal, sets, start
+from tests.agents.loops import Answer, Told, agent, given, goal, sets, start
 from tests.agents.test_loop_sub_agents import by_role, delegated, to
 from tests.agents.test_withdrawn import BY_GRANT, BY_VIEW, DANA, KIM, OPEN, place as with_documents, seen
 
@@ -149,7 +149,7 @@ def test_all_its_sub_agents_together_make_no_more_calls_than_the_node_may(place:
     run = start(place, parent("look", own=own, max_tool_calls=3), model, tools=till.registry)
     assert run.go()["status"] == "done"
     assert till.looked == 3
-    told = [one.content for one in model.prompts[-1] if one.role == "tool" and "{" in one.content]
+    told = [given(one) for one in model.prompts[-1] if one.role == "tool" and "{" in one.content]
     assert [json.loads(text)["status"] for text in told] == ["completed", "failed"]
     assert "3 of 3 used" in told[1]
 

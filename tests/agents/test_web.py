@@ -181,6 +181,23 @@ async def test_the_address_that_was_looked_at_is_the_one_to_connect_to() -> None
     )  # fmt: skip
 
 
+async def test_a_name_that_changes_its_mind_is_not_asked_again(
+    context: ToolContext, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, names = socket.getaddrinfo, list[str]()
+
+    def look_up(name: Any, *rest: Any, **more: Any) -> Any:
+        if name != "mind.example":
+            return asked(name, *rest, **more)
+        names.append(name)
+        assert len(names) == 1, "the second answer could be an address inside"
+        return asked("127.0.0.1", *rest, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    named = host.replace("127.0.0.1", "mind.example")
+    assert (await scraped(context, f"http://{named}/page", named))[0].endswith("Honey & wax")
+
+
 PRIVATE = """
     224.0.0.1 0.0.0.0 100.64.0.1 10.0.0.1 127.0.0.1 169.254.169.254 172.16.0.1 192.168.1.1 198.18.0.1 203.0.113.1
     240.0.0.1 255.255.255.255 192.0.0.9 192.88.99.1

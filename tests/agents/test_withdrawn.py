@@ -13,8 +13,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal, mint, revoke, verify
 from hive_agents.agents import RunLog, ToolRegistry, bundled_tools
-from hive_agents.approvals import WITHHELD, ApprovalStore
-from hive_agents.errors import RightsWithdrawn
+from hive_agents.approvals import WITHHELD, ApprovalStore, Filing
+from hive_agents.errors import HiveError, RightsWithdrawn
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.llm import ChatResult, Message, Tool
 from hive_agents.runs import RunStore
@@ -250,6 +250,28 @@ def test_a_log_that_is_followed_asks_again_for_each_line(place: Workspace) -> No
     assert canaries(json.dumps(log.new())) == set()
 
 
+@pytest.mark.parametrize("what", [*LOSSES, "a deleted principal", "a revoked token"])
+def test_the_next_line_of_a_log_that_is_followed_knows_what_was_withdrawn(place: Workspace, what: str) -> None:
+    """Also where a token goes on to say otherwise."""
+    run = begin(place, Searcher(lambda: None))
+    run.go()
+    token = mint(place, DANA, 600)
+    log = RunLog(place, run.row, lambda: verify(place, token.token))
+    assert {number for _, number in canaries(json.dumps(log.new()))} == {1, 2, 3}
+    log._cursors.clear()
+    if what in LOSSES:
+        lose, lost = LOSSES[what]
+        lose(place)
+        assert lost not in {number for _, number in canaries(json.dumps(log.new()))}
+        return
+    if what == "a deleted principal":
+        rules(place, dana=False)
+    else:
+        revoke(place, token.jti)
+    with pytest.raises(HiveError, match="HIVE-417"):
+        log.new()
+
+
 @pytest.mark.parametrize("kind", ["tool_call", "question"])
 def test_a_decider_is_not_shown_documents_that_they_may_not_view(
     place: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -319,3 +341,14 @@ def test_an_auditor_sees_no_work_that_rests_on_documents_that_they_may_not_view(
         assert ran.out.replace(str(hidden), "99") == unknown.out
     assert as_holder(place, monkeypatch, DANA, "judge", "audit").code == 1, "no approver, no auditor"
     assert as_holder(place, monkeypatch, mine, "judge", "audit", str(quotes), "--action", "accept").code == 0
+
+
+def test_what_names_documents_is_decided_by_who_may_view_them(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ApprovalStore(place)
+    filing = Filing(kind="ticket", title="stale?", requester="agent:digest", context={"documents": [BY_GRANT.doc_id]})
+    request = store.file(filing)
+    boss = dataclasses.replace(DANA, roles=frozenset({"approver"}))
+    assert as_holder(place, monkeypatch, KIM, "approvals", "approve", request.id, "--json").codes == {"HIVE-415"}
+    assert as_holder(place, monkeypatch, boss, "approvals", "approve", request.id, "--json").code == 0

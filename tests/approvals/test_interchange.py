@@ -43,6 +43,12 @@ def test_legacy_names_come_back_as_they_were() -> None:
     assert filed(LEGACY)[0].allowed_decisions == ["approve", "respond", "reject"]
 
 
+@pytest.mark.parametrize("given", [1, "true", "false", [0], {}, None])
+def test_an_answer_is_allowed_by_true_and_nothing_else(given: Any) -> None:
+    config = LEGACY[0]["config"] | {"allow_accept": given}
+    assert filed(LEGACY[0] | {"config": config})[0].allowed_decisions == ["respond", "reject"]
+
+
 @pytest.mark.filterwarnings("ignore")  # of names that have moved
 def test_the_values_are_those_of_langgraph() -> None:
     from langgraph.prebuilt.interrupt import ActionRequest, HumanInterrupt, HumanInterruptConfig

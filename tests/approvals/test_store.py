@@ -294,3 +294,12 @@ def test_notices_go_out_and_failures_stay_here(place: Workspace, tmp_path: Path)
             one.join()
         thread.join()
     assert told == [{"occasion": "requested", "request": request.summary()}]
+
+
+def test_what_is_decided_is_not_revised(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(context={"amount": 1}))
+    approvals.decide(request.id, "approve", by="dana")
+    with refused("HIVE-414"):
+        approvals.revise(request.id, context={"amount": 1_000_000})
+    assert approvals.get(request.id).context == {"amount": 1}

@@ -313,3 +313,28 @@ def test_the_recorded_log_is_certified(text_workspace: Workspace) -> None:
     assert (found.status, found.recommended_threshold) == ("certified", 0.75)
     assert found.retry_success_rate is not None
     assert sum(row.n for row in found.accept_accuracy_by_confidence) > 100
+
+
+def certified(place: Workspace, goal_type: str, threshold: float, expires_at: str) -> None:
+    """A certificate of somebody's making, below the default of 0.7."""
+    certificate = json.dumps({"by": "user:local", "judge_hashes": {goal_type: "a"}})
+    row = ("2026-01-01T00:00:00+00:00", goal_type, "certified", threshold, "a", expires_at, certificate)
+    with closing(connect(place.database)) as connection:
+        connection.execute(
+            "INSERT INTO calibrations (at, goal_type, status, threshold, judge_hash, expires_at, certificate)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            row,
+        )
+
+
+def test_an_expired_threshold_below_the_default_is_the_default(text_workspace: Workspace) -> None:
+    certified(text_workspace, "summary", 0.55, "2026-01-31T00:00:00+00:00")
+    assert threshold_for(text_workspace, "summary", now=NOW) == Threshold(0.7, "expired", "2026-01-31T00:00:00+00:00")
+    certified(text_workspace, "summary", 0.55, "2027-01-31T00:00:00+00:00")
+    assert threshold_for(text_workspace, "summary", now=NOW).value == 0.55
+
+
+def test_what_other_types_show_takes_security_never_below_the_default(text_workspace: Workspace) -> None:
+    certified(text_workspace, GLOBAL, 0.55, "2027-01-31T00:00:00+00:00")
+    assert threshold_for(text_workspace, "summary", now=NOW).value == 0.55
+    assert threshold_for(text_workspace, "security", now=NOW).value == 0.7

@@ -296,14 +296,6 @@ async def test_a_stream_that_breaks_off_is_no_answer(serve: Any, opened: Opening
     assert (caught.value.kind, caught.value.usage.output_tokens > 0) == ("server", True)
 
 
-async def test_a_stream_that_drips_ends_at_the_deadline(serve: Any, opened: Opening) -> None:
-    server = serve()
-    server.fail(Dripping(pause=0.4))
-    with pytest.raises(ModelError) as caught:
-        await streamed(opened(server, deadline=0.9))
-    assert caught.value.kind == "timeout"
-
-
 async def test_an_event_that_is_no_json_is_garbage(serve: Any, opened: Opening) -> None:
     server = serve()
     server.fail(Body(b'data: {"choices": [{"delta": {"content": "a"}}]}\n\ndata: {"cho\n\n', "text/event-stream"))
@@ -364,6 +356,29 @@ def test_a_name_of_no_endpoint_says_how_to_add_one(tmp_path: Path, monkeypatch: 
     place = workspace_with(tmp_path / "ws", "", monkeypatch)
     with pytest.raises(HiveError, match=r"models\.endpoints\.nowhere"):
         open_chain(["nowhere:small"], place.settings, root=place.root)
+
+
+async def test_a_stream_that_is_sending_is_not_cut_and_one_that_falls_silent_is(serve: Any, opened: Opening) -> None:
+    """However long the whole answer takes."""
+    server = serve("openai")
+    server.says = lambda _: "one two three four five six seven eight"
+    server.fail(Dripping(pause=0.15))
+    assert (await streamed(opened(server, deadline=0.6)))[0] == "one two three four five six seven eight"
+    server.fail(*[Dripping(pause=1.0)] * 3)
+    with pytest.raises(ModelError) as caught:
+        await streamed(opened(server, deadline=0.6))
+    assert caught.value.kind == "timeout"
+
+
+async def test_a_request_that_nobody_waited_for_is_estimated(serve: Any, opened: Opening) -> None:
+    """The server works on it all the same."""
+    server = serve("openai")
+    server.fail(Slow(1.0))
+    with pytest.raises(ModelError) as caught:
+        await streamed(opened(server, deadline=0.3))
+    assert caught.value.kind == "timeout"
+    assert caught.value.usage.estimated
+    assert caught.value.usage.input_tokens > 0
 
 
 async def test_what_a_server_leaves_uncounted_is_estimated_by_what_it_counted_before(

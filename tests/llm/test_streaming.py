@@ -27,6 +27,7 @@ from hive_agents.llm import (
     open_chain,
 )
 from hive_agents.llm.langchain import LangChainModel
+from hive_agents.llm.model import arriving
 from hive_agents.settings import Models, Settings
 from tests.llm.bedrock_server import DENIED, THROTTLED, UNAVAILABLE, BedrockServer, Broken, Slow
 from tests.llm.event_stream import event, exception
@@ -102,12 +103,24 @@ async def test_a_listener_who_leaves_is_counted_without_a_price(tmp_path: Path) 
     assert (models.meter.attempts, models.meter.unpriced) == (1, ["scripted:0.jsonl"])
 
 
-async def test_the_deadline_counts_the_listeners_time_and_leaves_the_listener_alone(tmp_path: Path) -> None:
+async def test_the_deadline_is_for_the_models_silence_and_not_for_a_slow_listener(tmp_path: Path) -> None:
     deltas = scripts(tmp_path, [{"content": "one two three"}], deadline=0.05).stream(ASK)
     assert (await anext(deltas)).text == "one"
     await asyncio.sleep(0.1)
-    _, error = await broken_off(deltas)
-    assert error.kind == "timeout"
+    assert [delta.text async for delta in deltas] == [" two", " three", ""]
+
+
+async def test_a_stream_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hive_agents.llm.model.LONGEST_STREAM", 0.1)
+
+    async def endless() -> AsyncGenerator[str, None]:
+        while True:
+            await asyncio.sleep(0.01)
+            yield "on and "
+
+    with pytest.raises(ModelError, match="gave no answer"):
+        async for _ in arriving(endless(), 0.05, "m"):
+            pass
 
 
 class Pieces(GenericFakeChatModel):

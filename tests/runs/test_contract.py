@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import Lease, LeaseLost, Leases, LeasesProtocol, RunStore, RunStoreProtocol
+from hive_agents.runs.holding import LOST, Hold
+from hive_agents.store import connected
 from tests.runs.contract import Clock, LeasesContract, RunStoreContract
 
 
@@ -87,6 +91,48 @@ def test_whoever_had_a_deleted_run_does_not_pass_for_the_next_worker_of_its_thre
     assert not silent.renew()
     with pytest.raises(LeaseLost):
         silent.check()
+
+
+def test_a_lease_of_which_nothing_is_known_lets_nobody_write(place: Workspace) -> None:
+    lease = Leases(place).acquire("t", "r1")
+    assert lease is not None
+    lease.check()
+    with connected(place.database) as connection:
+        connection.execute("DELETE FROM leases")
+    with pytest.raises(LeaseLost):
+        lease.check()
+
+
+def test_the_lease_of_a_living_worker_is_not_cleared(place: Workspace) -> None:
+    leases = Leases(place)
+    lease = leases.acquire("t", "r1")
+    assert lease is not None
+    leases.clear("t")
+    assert leases.is_held("t")
+    lease.check()
+
+
+def test_half_of_its_time_a_lease_is_sure_to_last(place: Workspace) -> None:
+    clock = Clock()
+    leases = Leases(place, seconds=30.0, clock=clock)
+    lease = leases.acquire("t", "r1")
+    assert lease is not None
+    assert lease.lasts
+    clock.now += 16
+    assert not lease.lasts, "somebody may have taken it soon"
+
+
+async def test_a_worker_is_told_that_another_has_its_run(place: Workspace) -> None:
+    lease = Leases(place, seconds=0.3).acquire("t", "r1")
+    assert lease is not None
+    told: list[str] = []
+    async with Hold(lease, told.append):
+        with connected(place.database) as connection:
+            connection.execute("UPDATE leases SET fence = fence + 1")
+        until = time.monotonic() + 30
+        while not told and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+    assert told == [LOST]
 
 
 def test_a_status_and_what_is_told_of_it_are_one(place: Workspace) -> None:

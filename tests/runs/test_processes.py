@@ -54,10 +54,12 @@ def test_a_worker_that_is_killed_leaves_its_thread_at_once(place: Workspace) -> 
         assert worker.stdout.readline() == "held\n"
         leases = [Leases(place), Leases(place, clock=slow)]
         assert [one.is_held("t1") for one in leases] == [True, True]
+        assert [one.held() for one in leases] == [{"t1"}, {"t1"}]
         assert leases[0].acquire("t1", "r1") is None
         worker.kill()
         worker.wait()
         assert [one.is_held("t1") for one in leases] == [False, False]
+        assert [one.held() for one in leases] == [set(), set()]
         assert leases[1].acquire("t1", "r1") is not None
 
 

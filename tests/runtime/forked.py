@@ -44,7 +44,7 @@ WARM = (
 """What a host imports by and by: one that lives for a second would do nothing else."""
 
 
-PARALLEL = 8
+PARALLEL = 12
 PR_SET_PDEATHSIG = 1
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from hive_agents.errors import HiveError
 from hive_agents.evaluation.statistics import spent_alpha
 from hive_agents.store import audit
 from hive_agents.verification.holdout import visible_part
-from hive_agents.verification.ledger import KIND, MAX_USES, query_hashes, spend, uses
+from hive_agents.verification.ledger import KIND, MAX_USES, distinct, query_hashes, spend, uses, was_held_out
 from tests.topics import TOPICS, holdout_queries, query, write_golden
 
 
@@ -32,7 +33,7 @@ def test_uses_count_up_and_are_in_the_audit_log(topics: Workspace) -> None:
 def test_tenth_use_is_the_last(topics: Workspace) -> None:
     holdout = write_golden(topics, holdout_queries()).split("holdout")
     spent = [spend(topics, holdout, "gate") for _ in range(MAX_USES + 2)]
-    assert [use.exhausted for use in spent] == [False] * MAX_USES + [True] * 2
+    assert [use.exhausted for use in spent] == [False] * 10 + [True] * 2
     assert sum(use.alpha for use in spent[:MAX_USES]) < 0.05
     assert len(uses(topics, holdout)) == MAX_USES
 
@@ -142,3 +143,26 @@ def test_unknown_or_empty_split_is_wrong_usage(topics: Workspace, split: str) ->
     (found,) = raised.value.diagnostics
     assert (found.code, raised.value.exit_code) == ("HIVE-409", 2)
     assert found.fix == "the golden set has: holdout, train"
+
+
+@pytest.mark.parametrize("purpose", ["gate", "evaluate", "compare", "agent", "index"])
+def test_queries_that_were_looked_at_are_not_fresh_once_their_mark_is_gone(topics: Workspace, purpose: str) -> None:
+    spend(topics, write_golden(topics, holdout_queries()).split("holdout"), purpose)
+    unmarked = write_golden(topics, [query(topic) for topic in TOPICS])
+    assert was_held_out(topics, unmarked)
+
+
+def test_a_holdout_that_an_optimizer_made_for_itself_holds_nothing_out(topics: Workspace) -> None:
+    spend(topics, write_golden(topics, holdout_queries()).split("holdout"), "optimize", run_id="r1")
+    assert not was_held_out(topics, write_golden(topics, [query(topic) for topic in TOPICS]))
+
+
+def test_one_text_that_two_people_ask_is_two_questions(topics: Workspace) -> None:
+    people = {who: {"tenant": "acme", "groups": [], "roles": ["reader"]} for who in ("dana", "kim")}
+    (topics.root / "access").mkdir(exist_ok=True)
+    (topics.root / "access" / "people.json").write_text(json.dumps({"principals": people}))
+    asked = [query(TOPICS[0], id=f"q{n}", query="the same?", principal=who) for n, who in enumerate(("dana", "kim"))]
+    golden = write_golden(topics, [*asked, query(TOPICS[0], id="q9", query="The  same", principal="kim")])
+    found, (told,) = distinct(golden)
+    assert [one.id for one in found] == ["q0", "q1"]
+    assert told.code == "HIVE-111"

@@ -54,6 +54,8 @@ _STATUS = {
     EventType.RUN_PAUSED: "paused",
     EventType.RUN_WAITING: "waiting",
 }
+_BEGINS = frozenset({EventType.RUN_QUEUED, EventType.RUN_STARTED, EventType.RUN_RESUMED})
+"""What opens a run for its client: it was taken in, and waits for nobody else's word."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ class Projection:
         self._steps: list[str] = []
         self._messages = 0
         self._calls: dict[tuple[str, str], str] = {}
-        self.over = False
+        self.over = self.waits = False
+        """Whether the run is over; whether it waits for people."""
 
     def groups(self, event: Event) -> list[Group]:
         """What an event comes to; what agents said before it comes first."""
@@ -99,8 +102,8 @@ class Projection:
 
     def _told(self, event: Event) -> Iterator[BaseEvent]:
         kind, told = event.type, event.payload
-        if kind in (EventType.RUN_STARTED, EventType.RUN_RESUMED) and not self._open:
-            yield from self._begun()
+        if kind in _BEGINS and not self._open:
+            yield from self._begun(_STATUS[kind])
         elif not self._open:
             return
         elif kind in ENDS:
@@ -121,11 +124,11 @@ class Projection:
         elif kind is EventType.OPTIMIZER_TRIAL:
             yield _delta("add", "/trials/-", dict(told))
 
-    def _begun(self) -> Iterator[BaseEvent]:
-        self._open, self.over = True, False
+    def _begun(self, status: str) -> Iterator[BaseEvent]:
+        self._open, self.over, self.waits = True, False, False
         row = self._row
         yield RunStartedEvent(thread_id=self._thread, run_id=self._run)
-        state: dict[str, Any] = {"run_id": row.run_id, "graph": row.graph, "agent": row.agent, "status": "running"}
+        state: dict[str, Any] = {"run_id": row.run_id, "graph": row.graph, "agent": row.agent, "status": status}
         yield StateSnapshotEvent(snapshot=state | ({"trials": []} if row.graph == OPTIMIZER_GRAPH else {}))
 
     def _ended(self, event: Event) -> Iterator[BaseEvent]:
@@ -150,7 +153,7 @@ class Projection:
 
     def _interrupted(self, approval_ids: Sequence[str]) -> Iterator[BaseEvent]:
         yield from self._steps_ended()
-        self._open = False
+        self._open, self.waits = False, True
         yield _delta("replace", "/status", "waiting")
         outcome = RunFinishedInterruptOutcome(interrupts=[self._interrupt(one) for one in approval_ids])
         yield RunFinishedEvent(thread_id=self._thread, run_id=self._run, outcome=outcome)

@@ -1,0 +1,130 @@
+"""POST /agui: AG-UI 1.0 as its clients speak it. A run of theirs is one of ours, under the names that they gave it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ag_ui.core import RunAgentInput
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from hive_agents.agents import RunLog, serving_agent
+from hive_agents.approvals import ApprovalStore
+from hive_agents.copilot import ThreadStore
+from hive_agents.errors import HiveError
+from hive_agents.events import EventLog
+from hive_agents.files import diagnostics_of
+from hive_agents.runs import RunRow, RunStore, Scope
+from hive_agents.runtime import decide
+from hive_agents.server import streams
+from hive_agents.server.api import Api, json_of
+from hive_agents.server.auth import ANYBODY, Call
+from hive_agents.server.run_stream import RunStream
+from hive_agents.server.runs import StartRun, started
+
+api = Api("protocols")
+
+
+@api.post("/agui", ANYBODY, media="text/event-stream", takes=RunAgentInput)
+async def agui(call: Call) -> Response:
+    """A turn of the copilot for an AG-UI client; `resume` answers what a run waits for."""
+    return await _run(call, None)
+
+
+@api.post("/agui/{agent}", ANYBODY, media="text/event-stream", takes=RunAgentInput)
+async def agui_agent(call: Call, agent: str) -> Response:
+    """A run of an agent for an AG-UI client: its inputs are `forwardedProps.input`, or the last message where it has
+    just one."""
+    return await _run(call, agent)
+
+
+async def _run(call: Call, agent: str | None) -> Response:
+    sent = _read(await call.request.body(), call)
+    if sent.resume:
+        row, after = await run_in_threadpool(_resumed, call, sent)
+    else:
+        row, after = await run_in_threadpool(_started, call, sent, agent), (0, 0)
+    names = (sent.thread_id, sent.run_id)
+    stream = RunStream(call, call.request.app.state.feed, row, after, names=names, until_rest=True)
+    return streams.response(stream.frames())
+
+
+def _read(body: bytes, call: Call) -> RunAgentInput:
+    value = json_of(call.request, body)
+    try:
+        return RunAgentInput.model_validate(value)
+    except ValidationError as error:
+        raise HiveError(diagnostics_of(error, RunAgentInput, value, "body")) from None
+
+
+def _started(call: Call, sent: RunAgentInput, agent: str | None) -> RunRow:
+    """A run sent again under its name is the one that there is: a client that lost it goes on with it."""
+    key = f"agui/{sent.thread_id}/{sent.run_id}"
+    text = last_words([message.model_dump() for message in sent.messages])
+    if agent is not None:
+        given = (sent.forwarded_props or {}).get("input") if isinstance(sent.forwarded_props, dict) else None
+        return started(
+            call, StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
+        )
+    if not text.strip():
+        raise HiveError.of("HIVE-409", "there is no message of a user", fix="send one", exit_code=2)
+    thread_id = ThreadStore(call.workspace, call.principal).of_client(sent.thread_id, text)
+    return started(call, StartRun(input={"text": text}, thread_id=thread_id), key)
+
+
+def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
+    """Decide what the run waits for, as the caller; then it is followed from there.
+
+    Raises: as `runtime.decide`; HIVE-409 for an entry that says nothing.
+    """
+    store, row = ApprovalStore(call.workspace), None
+    for entry in sent.resume or ():
+        request = store.get(entry.interrupt_id)
+        row = Scope(call.reaches()).run(call.workspace, str(request.run_id))
+    assert row is not None
+    # What was told until now: what the decisions themselves come to is told.
+    told = len(EventLog(call.workspace).replay(run_id=row.run_id)), len(RunLog(call.workspace, row).new())
+    for entry in sent.resume or ():
+        verb, answer = _answer(entry.status, entry.payload)
+        decide(call.workspace, entry.interrupt_id, verb, **answer, **call.asker.decider().named())
+    call.wake()
+    return RunStore(call.workspace).get(row.run_id), told
+
+
+def _answer(status: str, payload: Any) -> tuple[Any, dict[str, Any]]:
+    """A payload is {verb, reason, message, patch}, or words, which respond; what is cancelled is rejected."""
+    if status == "cancelled":
+        return "reject", {}
+    if isinstance(payload, str):
+        return "respond", {"message": payload}
+    if isinstance(payload, dict) and payload.get("verb") in ("approve", "edit", "reject", "respond"):
+        known = ("reason", "message", "patch", "version", "content_hash", "for_run")
+        return payload["verb"], {name: payload[name] for name in known if name in payload}
+    fix = 'send {"verb": "approve"}, or one of its allowed_decisions'
+    raise HiveError.of("HIVE-409", "the payload of a resume entry decides nothing", fix=fix, exit_code=2)
+
+
+def agent_input(call: Call, agent: str, given: Any, text: str) -> dict[str, Any]:
+    """Return what an agent is started with: what was given, else the words for its only input."""
+    if isinstance(given, dict):
+        return given
+    spec = serving_agent(call.workspace, agent)[0]
+    keys = spec.node(spec.entry).input_keys
+    return {keys[0]: text} if len(keys) == 1 else {}
+
+
+def last_words(messages: list[dict[str, Any]]) -> str:
+    """Return the text of the last message of a user; of a message in parts, that of its texts."""
+    for message in reversed(messages):
+        if message.get("role") == "user":
+            return words_of(message.get("content"))
+    return ""
+
+
+def words_of(content: Any) -> str:
+    """Return the text of a message, whole or in parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict) and part.get("text"))

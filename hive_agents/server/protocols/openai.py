@@ -1,0 +1,239 @@
+"""OpenAI's shape: the copilot as a model, and each agent as another. Whoever holds the token asks, and nobody else."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from anyio import CancelScope
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from hive_agents import runs as control
+from hive_agents.agents import known_agents
+from hive_agents.copilot import ThreadStore
+from hive_agents.errors import HiveError, NotFound
+from hive_agents.files import diagnostics_of
+from hive_agents.runs import ENDED, RunRow, RunStore
+from hive_agents.server import streams
+from hive_agents.server.api import Api, Value, json_of
+from hive_agents.server.auth import ANYBODY, OPERATOR, Call
+from hive_agents.server.protocols.agui import agent_input, last_words, words_of
+from hive_agents.server.protocols.agui_events import Group, shown_result
+from hive_agents.server.run_stream import RunStream
+from hive_agents.server.runs import StartRun, started
+
+api = Api("protocols")
+COPILOT = "copilot"
+AGENT = "agent/"
+
+
+class Said(BaseModel):
+    """One message of the conversation so far; what isn't known here is left aside."""
+
+    model_config = ConfigDict(extra="ignore")
+    role: str
+    content: Any = None
+
+
+class StreamOptions(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    include_usage: bool = False
+
+
+class Completion(BaseModel):
+    """A request for a chat completion. Sampling parameters are accepted, and change nothing: models are ours."""
+
+    model_config = ConfigDict(extra="ignore")
+    model: str = COPILOT
+    messages: list[Said] = Field(min_length=1)
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    metadata: dict[str, str] | None = None
+
+
+class ModelRow(Value):
+    id: str
+    object: str = "model"
+    created: int = 0
+    owned_by: str = "hive"
+
+
+class ModelList(Value):
+    object: str = "list"
+    data: list[ModelRow]
+
+
+class ChatCompletion(Value):
+    """A completion, as OpenAI has it; `hive` names the run and the thread behind it."""
+
+    id: str
+    object: str = "chat.completion"
+    created: int
+    model: str
+    choices: list[dict[str, Any]]
+    usage: dict[str, int]
+    hive: dict[str, Any]
+
+
+@api.get("/v1/models", ANYBODY)
+def models(call: Call) -> ModelList:
+    """The copilot, and for operators each agent."""
+    agents = sorted(known_agents(call.workspace)) if OPERATOR & call.principal.roles else []
+    return ModelList(data=[ModelRow(id=COPILOT), *(ModelRow(id=f"{AGENT}{one}") for one in agents)])
+
+
+@api.post("/v1/chat/completions", ANYBODY, takes=Completion)
+async def complete(call: Call) -> ChatCompletion | Response:
+    """Answer the last message; the conversation before it is found by its questions."""
+    value = json_of(call.request, await call.request.body())
+    try:
+        wanted = Completion.model_validate(value)
+    except ValueError as error:
+        raise HiveError(diagnostics_of(error, Completion, value, "body")) from None  # type: ignore[arg-type]
+    row = await run_in_threadpool(_started, call, wanted)
+    turn = _Turn(call, wanted, row)
+    if wanted.stream:
+        return streams.response(turn.chunks())
+    text = "".join([piece async for piece in turn.words() if piece is not None])
+    return await run_in_threadpool(turn.whole, text)
+
+
+def _started(call: Call, wanted: Completion) -> RunRow:
+    said = [one.model_dump() for one in wanted.messages]
+    text, key = last_words(said), call.request.headers.get("idempotency-key")
+    if wanted.model.startswith(AGENT):
+        agent = wanted.model.removeprefix(AGENT)
+        given = _object(text)
+        return started(
+            call, StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
+        )
+    if wanted.model != COPILOT:
+        raise NotFound.of("HIVE-409", f"there is no model {wanted.model[:80]!a}", fix="GET /v1/models lists them")
+    asked = [words_of(one["content"]) for one in said if one["role"] == "user"]
+    thread_id = (wanted.metadata or {}).get("thread_id")
+    if thread_id is None and len(asked) > 1:
+        thread_id = ThreadStore(call.workspace, call.principal).of_questions(asked[:-1])
+    return started(call, StartRun(input={"text": text}, thread_id=thread_id), key)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    """Return the inputs of an agent that were sent as JSON."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class _Turn:
+    """One answer on its way."""
+
+    def __init__(self, call: Call, wanted: Completion, row: RunRow) -> None:
+        self._call, self._wanted, self._row = call, wanted, row
+        self._stream = RunStream(call, call.request.app.state.feed, row, until_rest=True)
+        self._named: dict[str, Any] = {
+            "id": f"chatcmpl-{row.run_id}",
+            "created": int(time.time()),
+            "model": wanted.model,
+        }
+        self._result: dict[str, Any] = {}
+
+    async def words(self) -> AsyncIterator[str | None]:
+        """The text in pieces, None for each heartbeat; at its end what it rests on, or whom it waits for."""
+        async for found in self._stream.groups():
+            if found is None:
+                yield None
+                continue
+            for piece in self._pieces(found[1]):
+                yield piece
+        found_result = await run_in_threadpool(shown_result, self._call, self._row.run_id)
+        self._result = found_result or {}
+        if sources := sources_of(self._result):
+            yield "\n\n" + sources
+
+    def _pieces(self, group: Group) -> list[str]:
+        found = []
+        for event in group.events:
+            value = event.model_dump(by_alias=True)
+            if value["type"] == "TEXT_MESSAGE_CONTENT":
+                found.append(value["delta"])
+            elif value["type"] == "RUN_ERROR":
+                found.append(f"\n\n{value.get('code') or 'error'}: {value['message']}")
+            elif value["type"] == "RUN_FINISHED" and (value.get("outcome") or {}).get("type") == "interrupt":
+                asked = value["outcome"]["interrupts"]
+                found.append("".join(f"\n\nWaits for a person: {one['message']} ({one['id']})" for one in asked))
+        return found
+
+    def whole(self, text: str) -> ChatCompletion:
+        message = {
+            "role": "assistant",
+            "content": text,
+            "refusal": None,
+            "annotations": citations_in(self._result, text),
+        }
+        choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+        return ChatCompletion(**self._named, choices=[choice], usage=self._usage(), hive=self._hive())
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The completion in chunks. A client that goes away cancels it, as with any other model."""
+        text, done = "", False
+        try:
+            yield self._chunk({"role": "assistant", "content": ""})
+            async for piece in self.words():
+                text += piece or ""
+                yield streams.BEAT if piece is None else self._chunk({"content": piece})
+            done = True
+        finally:
+            if not done:
+                with CancelScope(shield=True):
+                    await run_in_threadpool(self._stop)
+        yield self._chunk({"annotations": citations_in(self._result, text)}, "stop", hive=self._hive())
+        options = self._wanted.stream_options
+        if options is not None and options.include_usage:
+            yield self._chunk(None, usage=self._usage())
+        yield b"data: [DONE]\n\n"
+
+    def _chunk(self, delta: dict[str, Any] | None, reason: str | None = None, **more: Any) -> bytes:
+        choices = [{"index": 0, "delta": delta, "finish_reason": reason}] if delta is not None else []
+        value = {**self._named, "object": "chat.completion.chunk", "choices": choices, **more}
+        return streams.frame(json.dumps(value, ensure_ascii=False))
+
+    def _stop(self) -> None:
+        if RunStore(self._call.workspace).get(self._row.run_id).status not in ENDED:
+            control.stop(self._call.workspace, self._row.run_id, self._call.by)
+
+    def _usage(self) -> dict[str, int]:
+        used = self._result.get("usage") or {}
+        given, made = int(used.get("input_tokens", 0)), int(used.get("output_tokens", 0))
+        return {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
+
+    def _hive(self) -> dict[str, Any]:
+        return {"run_id": self._row.run_id, "thread_id": self._row.thread_id}
+
+
+def sources_of(result: dict[str, Any]) -> str:
+    """Return the passages that an answer cites, a line each; nothing for what is no answered question."""
+    if result.get("status") != "answered":
+        return ""
+    cited = [one for one in result["results"] if one["citation"] and one["citation"] in (result["answer"] or "")]
+    return "\n".join(f"{one['citation']} {one['title']} ({one['doc_id']})" for one in cited)
+
+
+def citations_in(result: dict[str, Any], text: str) -> list[dict[str, Any]]:
+    """Return where in the text a passage is cited, and the document that it is of."""
+    from urllib.parse import quote
+
+    found = []
+    for one in result.get("results") or ():
+        mark = one["citation"]
+        start = text.find(mark) if mark and result.get("status") == "answered" else -1
+        while start >= 0:
+            cited = {"start_index": start, "end_index": start + len(mark), "title": one["title"]}
+            cited["url"] = f"/api/documents/{quote(one['doc_id'])}"
+            found.append({"type": "url_citation", "url_citation": cited})
+            start = text.find(mark, start + 1)
+    return found

@@ -1,0 +1,115 @@
+"""MCP with the SDK's own client, over HTTP and stdio: the verbs as tools, in the scope of whoever calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.access import revoke, verify
+from tests.server.serving import sample, served, token
+
+mcp = pytest.importorskip("mcp")
+
+TOOLS = {
+    "query", "open_document", "validate", "evaluate", "compare", "propose_config", "deploy", "list_approvals",
+    "decide_approval",
+}  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return sample(tmp_path / "ws")
+
+
+@asynccontextmanager
+async def connected(client: httpx.AsyncClient, proof: str) -> AsyncIterator[Any]:
+    import httpx2
+    from mcp.client.streamable_http import streamable_http_client
+
+    url = f"{str(client.base_url).rstrip('/')}/mcp"
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {proof}"}, timeout=60) as http:
+        async with mcp.Client(streamable_http_client(url, http_client=http)) as session:
+            yield session
+
+
+def value_of(result: Any) -> Any:
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def test_tools_say_what_they_change(place: Workspace) -> None:
+    async with served(place, roles=("http",)) as client, connected(client, token(place)) as session:
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+    assert set(tools) == TOOLS
+    assert {name for name, tool in tools.items() if tool.annotations.destructive_hint} == {"deploy", "decide_approval"}
+    assert not tools["propose_config"].annotations.read_only_hint
+    assert tools["query"].annotations.read_only_hint
+    assert tools["query"].output_schema["properties"]["results"]
+
+
+async def test_a_search_is_in_the_callers_scope(place: Workspace) -> None:
+    async with served(place, roles=("http",)) as client:
+        found = {}
+        for who in ("dana", "hana"):
+            async with connected(client, token(place, who)) as session:
+                found[who] = value_of(await session.call_tool("query", {"query": "rotate an API token"}))["results"]
+        direct = await client.post(
+            "/api/query", json={"query": "rotate an API token"}, headers={"Authorization": f"Bearer {token(place)}"}
+        )
+    assert found["dana"] == direct.json()["results"]
+    assert {one["doc_id"] for one in found["dana"]} - {one["doc_id"] for one in found["hana"]}
+
+
+async def test_a_role_that_is_missing_and_what_is_wrong_are_structured(place: Workspace) -> None:
+    async with served(place, roles=("http",)) as client, connected(client, token(place)) as session:
+        refused = await session.call_tool("evaluate", {})
+        unknown = await session.call_tool("open_document", {"doc_id": "no.md"})
+    for result, code in ((refused, "HIVE-415"), (unknown, "HIVE-409")):
+        assert result.is_error
+        assert code in result.content[0].text
+        assert '"diagnostics"' in result.content[0].text
+
+
+async def test_a_token_that_was_revoked_is_refused(place: Workspace) -> None:
+    proof = token(place)
+    async with served(place, roles=("http",)) as client:
+        revoke(place, str(verify(place, proof).token_id))
+        sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+        found = await client.post("/mcp", json=sent, headers={"Authorization": f"Bearer {proof}"})
+        assert found.status_code == 401
+        assert (await client.post("/mcp", json=sent)).status_code == 401
+
+
+async def test_an_operator_improves_a_config(place: Workspace) -> None:
+    async with served(place, roles=("http",)) as client, connected(client, token(place, "root")) as session:
+        made = {"name": "v2-short", "changes": {"retrieval": {"top_k": 5}}, "reason": "fewer"}
+        assert value_of(await session.call_tool("propose_config", made))
+        assert value_of(await session.call_tool("validate", {"config": "v2-short"}))["ok"]
+        compared = value_of(await session.call_tool("compare", {"b": "v2-short"}))
+        assert compared["changes"] == [{"path": "retrieval.top_k", "a": 10, "b": 5}]
+        shown = await session.read_resource("hive://configs/v2-short")
+        assert json.loads(shown.contents[0].text)["config"]["retrieval"]["top_k"] == 5
+        schema = await session.read_resource("hive://schemas/config")
+        assert json.loads(schema.contents[0].text)["title"] == "RetrievalConfig"
+
+
+@pytest.mark.slow
+async def test_over_stdio_the_holder_of_the_token_calls(place: Workspace) -> None:
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    command = ["-m", "hive_agents", "mcp", "-w", str(place.root)]
+    environment = {**os.environ, "HIVE_TOKEN": token(place), "PYTHONPATH": str(Path(__file__).parents[2])}
+    parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
+    async with mcp.Client(stdio_client(parameters)) as session:
+        found = value_of(await session.call_tool("query", {"query": "rotate an API token"}))
+        assert found["results"]
+        assert (await session.call_tool("deploy", {"config": "v1-naive", "reason": "x"})).is_error

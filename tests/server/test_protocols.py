@@ -1,0 +1,175 @@
+"""AG-UI and OpenAI's shape, as their own clients send them: asked, streamed, cited, approved, resumed, cancelled."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.runs import RunStore
+from tests.agents.conftest import agent_json, node, write_json
+from tests.server.serving import Frame, bearer, frames, sample, served
+
+QUESTION = "what returns a fresh token?"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    place = sample(tmp_path / "ws")
+    script = [
+        {"content": "Let me ask.", "tool_calls": [{"name": "ask_user", "args": {"question": "Which one?"}}]},
+        {"tool_calls": [{"name": "set_output", "args": {"key": "text", "value": "the second"}}]},
+    ]
+    write_json(place, "script.jsonl", "\n".join(map(json.dumps, script)))
+    write_json(place, "goals/digest.json", {"id": "digest", "name": "Digest", "description": "d"})
+    asks = node("write", output_keys=["text"], client_facing=True)
+    write_json(place, "agents/writer.json", agent_json(asks, id="writer", model="scripted:script.jsonl"))
+    return place
+
+
+@pytest.fixture
+async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(place) as client:
+        yield client
+
+
+def turn(text: str, thread: str = "my thread", run: str = "my run", **more: Any) -> dict[str, Any]:
+    return {"threadId": thread, "runId": run, "messages": [{"id": "m1", "role": "user", "content": text}]} | more
+
+
+async def streamed(client: httpx.AsyncClient, path: str, body: dict[str, Any], headers: dict[str, str]) -> list[Frame]:
+    async with client.stream("POST", path, json=body, headers=headers) as response:
+        assert response.status_code == 200, await response.aread()
+        return [one async for one in frames(response)]
+
+
+async def test_an_agui_turn_is_told_under_the_clients_names(place: Workspace, client: httpx.AsyncClient) -> None:
+    found = await streamed(client, "/agui", turn(QUESTION), bearer(place))
+    first, last = found[0].value, found[-1].value
+    assert (first["type"], first["threadId"], first["runId"]) == ("RUN_STARTED", "my thread", "my run")
+    assert (last["type"], last["runId"], last["outcome"]) == ("RUN_FINISHED", "my run", {"type": "success"})
+    assert last["result"]["status"] == "answered"
+    again = await streamed(client, "/agui", turn(QUESTION), bearer(place))
+    assert again[-1].value == last
+    assert len(RunStore(place).list()) == 1
+
+
+async def test_a_thread_goes_on_under_the_clients_name_and_is_its_readers(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    for n in (1, 2):
+        await streamed(client, "/agui", turn(QUESTION, run=f"run {n}"), bearer(place))
+    await streamed(client, "/agui", turn(QUESTION), bearer(place, "alice"))
+    mine = (await client.get("/api/threads", headers=bearer(place))).json()["threads"]
+    theirs = (await client.get("/api/threads", headers=bearer(place, "alice"))).json()["threads"]
+    assert [one["turns"] for one in mine] == [2]
+    assert [one["turns"] for one in theirs] == [1]
+    assert mine[0]["thread_id"] != theirs[0]["thread_id"]
+
+
+async def test_an_agents_question_is_an_interrupt_that_resume_answers(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    both = bearer(place, "root", "operator", "approver")
+    found = await streamed(client, "/agui/writer", turn("go"), both)
+    outcome = found[-1].value["outcome"]
+    assert outcome["type"] == "interrupt"
+    (interrupt,) = outcome["interrupts"]
+    assert interrupt["responseSchema"]["required"] == ["verb"]
+    answer = [{"interruptId": interrupt["id"], "status": "resolved", "payload": "the second"}]
+    rest = await streamed(client, "/agui/writer", turn("", run="my second run", resume=answer), both)
+    assert (rest[0].type, rest[0].value["runId"]) == ("RUN_STARTED", "my second run")
+    assert rest[-1].value["outcome"] == {"type": "success"}
+    assert rest[-1].value["result"]["outputs"] == {"text": "the second"}
+    assert not any("Let me ask." in json.dumps(one.value) for one in rest)
+
+
+async def test_who_may_not_decide_resumes_nothing(place: Workspace, client: httpx.AsyncClient) -> None:
+    operator = bearer(place, "root", "operator")
+    found = await streamed(client, "/agui/writer", turn("go"), operator)
+    (interrupt,) = found[-1].value["outcome"]["interrupts"]
+    answer = [{"interruptId": interrupt["id"], "status": "resolved", "payload": "mine"}]
+    for who in (operator, bearer(place, "hana")):
+        refused = await client.post("/agui/writer", json=turn("", resume=answer), headers=who)
+        assert refused.status_code in (403, 404)
+
+
+async def test_models_are_the_copilot_and_for_operators_the_agents(place: Workspace, client: httpx.AsyncClient) -> None:
+    mine = (await client.get("/v1/models", headers=bearer(place))).json()["data"]
+    theirs = (await client.get("/v1/models", headers=bearer(place, "root"))).json()["data"]
+    assert [one["id"] for one in mine] == ["copilot"]
+    assert "agent/writer" in [one["id"] for one in theirs]
+
+
+async def test_a_completion_answers_with_its_sources(place: Workspace, client: httpx.AsyncClient) -> None:
+    body = {"model": "copilot", "messages": [{"role": "user", "content": QUESTION}], "temperature": 0.2}
+    found = (await client.post("/v1/chat/completions", json=body, headers=bearer(place))).json()
+    (choice,) = found["choices"]
+    message = choice["message"]
+    assert choice["finish_reason"] == "stop"
+    (first, *_) = message["annotations"]
+    cited = first["url_citation"]
+    assert re.fullmatch(r"\[\d\]", message["content"][cited["start_index"] : cited["end_index"]])
+    assert cited["title"] in message["content"]
+    opened = await client.get(cited["url"], headers=bearer(place))
+    assert opened.json()["title"] == cited["title"]
+
+
+async def test_a_streamed_completion_is_the_same_in_pieces(place: Workspace, client: httpx.AsyncClient) -> None:
+    body: dict[str, Any] = {"model": "copilot", "messages": [{"role": "user", "content": QUESTION}]}
+    whole = (await client.post("/v1/chat/completions", json=body, headers=bearer(place))).json()
+    text, last = "", None
+    body |= {"stream": True, "stream_options": {"include_usage": True}}
+    async with client.stream("POST", "/v1/chat/completions", json=body, headers=bearer(place)) as response:
+        async for line in response.aiter_lines():
+            if line.startswith("data: {"):
+                chunk = json.loads(line.removeprefix("data: "))
+                for choice in chunk["choices"]:
+                    text += choice["delta"].get("content") or ""
+            if line.startswith("data: "):
+                last = line
+    assert last == "data: [DONE]"
+    assert chunk["usage"]["total_tokens"] == 0
+    assert text == whole["choices"][0]["message"]["content"]
+
+
+async def test_a_conversation_is_found_again_by_its_questions(place: Workspace, client: httpx.AsyncClient) -> None:
+    said: list[dict[str, Any]] = []
+    threads = []
+    for text in (QUESTION, "and who may do that?", "thanks"):
+        said.append({"role": "user", "content": [{"type": "text", "text": text}]})
+        found = (await client.post("/v1/chat/completions", json={"messages": said}, headers=bearer(place))).json()
+        threads.append(found["hive"]["thread_id"])
+        said.append({"role": "assistant", "content": found["choices"][0]["message"]["content"]})
+    assert len(set(threads)) == 1
+
+
+async def test_an_agent_as_a_model_says_whom_it_waits_for(place: Workspace, client: httpx.AsyncClient) -> None:
+    body = {"model": "agent/writer", "messages": [{"role": "user", "content": "{}"}]}
+    refused = await client.post("/v1/chat/completions", json=body, headers=bearer(place))
+    assert refused.status_code == 403
+    found = await client.post("/v1/chat/completions", json=body, headers=bearer(place, "root"))
+    assert "Waits for a person" in found.json()["choices"][0]["message"]["content"]
+    unknown = await client.post("/v1/chat/completions", json=body | {"model": "gpt"}, headers=bearer(place))
+    assert unknown.status_code == 404
+
+
+async def test_a_client_that_goes_away_cancels_its_completion(place: Workspace) -> None:
+    async with served(place, roles=("http",)) as client:  # nobody answers
+        body = {"messages": [{"role": "user", "content": QUESTION}], "stream": True}
+        async with client.stream("POST", "/v1/chat/completions", json=body, headers=bearer(place)) as response:
+            await anext(response.aiter_lines())
+        (row,) = RunStore(place).list()
+        for _ in range(500):
+            if RunStore(place).get(row.run_id).status == "stopped":
+                return
+            import asyncio
+
+            await asyncio.sleep(0.02)
+    pytest.fail("the run goes on")
