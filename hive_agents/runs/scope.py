@@ -62,9 +62,9 @@ class Scope:
         workspace: Workspace,
         status: str | Sequence[str] | None = None,
         tenant: str | None = None,
-        thread_id: str | None = None,
         limit: int = 100,
         before: str | None = None,
+        thread_id: str | None = None,
     ) -> list[RunRow]:
         """Return their runs, newest first, each as it stands: one whose worker died isn't running.
 

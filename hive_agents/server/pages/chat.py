@@ -21,7 +21,7 @@ THREADS = 30
 @pages.get("/chat", READER, "chat.html")
 def begin(call: Call) -> dict[str, Any]:
     """A new conversation, beside those that there are."""
-    asked = {"pinned": [], "doc_id": call.request.query_params.get("about") or None}
+    asked: dict[str, Any] = {"pinned": [], "doc_id": call.request.query_params.get("about") or None}
     return {"thread": None, "turns": [], "asked": asked, "fields": copilot.fields(call).fields, **_threads(call)}
 
 
@@ -62,7 +62,7 @@ def thread(call: Call, thread_id: str) -> dict[str, Any]:
     """A conversation, with the questions that are still being answered."""
     found = copilot.thread(call, thread_id)
     turns = _turns(call, thread_id, found.turns)
-    shown = next((one["pinned"] for one in reversed(turns) if one["reply"] is not None), [])
+    shown: list[dict[str, Any]] = next((one["pinned"] for one in reversed(turns) if one["reply"] is not None), [])
     return {
         "thread": found,
         "turns": turns,

@@ -12,6 +12,8 @@ _MARK = re.compile(r"</?mark>")
 _CITED = re.compile(r"\s*((?:\[\d{1,3}\]\s*)*\[\d{1,3}\])([.,;:!?]*)")
 _SEED = 3
 """Words in a row by which a place is found; a shorter passage is found by all of its own."""
+NEAR = 250
+"""Words around a passage's longest row in which its other rows stand: such as "of the" stand everywhere."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,15 @@ def located(text: str, passages: Sequence[str]) -> list[Part]:
     for size in sizes:
         for start in range(len(found) - size + 1):
             places.setdefault(tuple(word for word, _, _ in found[start : start + size]), []).append(start)
+    said = [word for word, _, _ in found]
     spans: list[tuple[int, int]] = []
     for passage in wanted:
-        spans += _runs(passage, [word for word, _, _ in found], places)
+        runs = _runs(passage, said, places)
+        longest = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
+        near = [run for run in runs if abs(run[0] - longest[0]) <= NEAR]
+        spans += [_row(text, found[first][1], found[last][2]) for first, last in near]
     ends: list[tuple[int, int]] = []
-    for first, last in sorted((found[first][1], found[last][2]) for first, last in spans):
+    for first, last in sorted(spans):
         if ends and first <= ends[-1][1]:
             ends[-1] = (ends[-1][0], max(last, ends[-1][1]))
         else:
@@ -86,6 +92,14 @@ def located(text: str, passages: Sequence[str]) -> list[Part]:
     cuts = [0, *(cut for span in ends for cut in span), len(text)]
     parts = [Part(text[a:b], "passage" if n % 2 else "") for n, (a, b) in enumerate(pairwise(cuts))]
     return [part for part in parts if part.text]
+
+
+def _row(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the whole row where the words stand in a table's, of which a passage has the heads in between."""
+    begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    stop = len(text) if stop < 0 else stop
+    is_row = text[begin:stop].lstrip().startswith("|") and "\n" not in text[start:end]
+    return (begin, stop) if is_row else (start, end)
 
 
 def _runs(

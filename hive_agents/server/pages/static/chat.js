@@ -76,7 +76,6 @@
         location.assign(`/chat/${encodeURIComponent(run.thread_id)}`);
         return;
       }
-      hive.tell(form().dataset.running);
       await htmx.ajax("GET", turnOf(run), { target: "#turns", swap: "beforeend" });
       document.querySelector(".talk > .empty")?.remove();
       document.getElementById(`turn-${run.run_id}`)?.scrollIntoView({ block: "start" });
@@ -223,7 +222,11 @@
       }
       take({ pinned: [], doc_id: button.dataset.only });
       form().elements.text.focus();
-    } else opener = button;
+    } else {
+      opener = button;
+      for (const cite of document.querySelectorAll(".cite[data-open]")) delete cite.dataset.open;
+      if (button.classList.contains("cite")) button.dataset.open = "";
+    }
   });
 
   // The document that was asked for stands beside the answer, open where the passage is.
