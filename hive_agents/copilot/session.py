@@ -98,11 +98,13 @@ def vocabulary_of(known: ScopedIndex) -> Vocabulary:
 
 
 class Request(Format):
-    """What a reader asks. `pinned` are filters that the reader chose; `cursor` goes on where a page ended."""
+    """What a reader asks. `pinned` are filters that the reader chose, `dropped` the fields of which no filter is to be
+    read out of the question; `cursor` goes on where a page ended."""
 
     text: str
     doc_id: str | None = None
     pinned: list[DocumentFilter] = []
+    dropped: list[str] = []
     cursor: str | None = None
 
 
