@@ -10,6 +10,7 @@ from pydantic import Field
 
 from hive_agents.errors import Diagnostic, NotFound
 from hive_agents.files import NAME_PATTERN
+from hive_agents.runs import RunRow
 from hive_agents.server.api import Query, Value
 
 Item = TypeVar("Item")
@@ -65,6 +66,7 @@ class RunSummary(Value):
     run_id: str
     thread_id: str
     graph: str
+    agent: str | None
     status: str
     tenant: str
     started_at: str
@@ -75,6 +77,10 @@ class RunSummary(Value):
     usd: float
     stopped_by: str | None
     error: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, row: RunRow) -> RunSummary:
+        return cls(agent=row.agent, **row.summary)
 
 
 class Done(Value):
