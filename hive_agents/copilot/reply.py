@@ -9,6 +9,7 @@ from hive_agents.access import ViewGate
 from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
 from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import RESERVED
+from hive_agents.copilot.drafting import drafted
 from hive_agents.copilot.evidence import judge_answer
 from hive_agents.copilot.excerpts import marked_passages, reason
 from hive_agents.copilot.extract import extractive
@@ -44,7 +45,8 @@ _SOURCES = {"deterministic": "router", "fallback": "router", "model": "planner"}
 async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the outcome of a turn whose results have passed the gate; an answer is judged before it is read."""
     decision = RouterDecision.model_validate(state["decision"])
-    results = [Result.model_validate(result) for result in state.get("results", [])]
+    found = [Result.model_validate(result) for result in state.get("results", [])]
+    results = await drafted(session, decision, found)
     rows = rows_of(session.index, results)
     removed = 0
     if results and decision.strategy is not SearchStrategy.METADATA_ONLY:

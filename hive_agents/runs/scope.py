@@ -65,6 +65,7 @@ class Scope:
         limit: int = 100,
         before: str | None = None,
         graph: str | None = None,
+        thread_id: str | None = None,
     ) -> list[RunRow]:
         """Return their runs, newest first, each as it stands: one whose worker died isn't running.
 
@@ -77,6 +78,7 @@ class Scope:
             tenant=tenant or self.tenant,
             user=self.user,
             graph=graph,
+            thread_id=thread_id,
             limit=limit + more,
             before=before,
         )
