@@ -32,21 +32,13 @@ def overview(call: Call) -> dict[str, Any]:
 @pages.get("/optimize/{run_id}", OPERATOR, "optimization.html")
 def search(call: Call, run_id: str) -> dict[str, Any]:
     """One search, as it stands; the holdout is in the certificate alone."""
-    found = runs.show_trials(call, run_id, runs.TrialsPage(limit=1))
-    result = found.result or {}
-    best = (result.get("best") or {}).get("config")
-    return {
-        "found": found,
-        "result": result,
-        "best": best if result and best != result["baseline"]["config"] else None,
-        "active": configs.list_configs(call).active,
-    }
+    return _search(call, run_id)
 
 
 @pages.get("/optimize/{run_id}/standing", OPERATOR, "optimization_standing.html")
 def standing(call: Call, run_id: str) -> dict[str, Any]:
     """The part of a search that changes while it is at work."""
-    return search(call, run_id)
+    return _search(call, run_id)
 
 
 @pages.get("/optimize/{run_id}/trials", OPERATOR, "optimization_trials.html")
@@ -82,3 +74,15 @@ def config(call: Call, name: str) -> dict[str, Any]:
     except HiveError as error:
         return context | {"diagnostics": error.diagnostics}
     return context | {"diagnostics": checked.diagnostics}
+
+
+def _search(call: Call, run_id: str) -> dict[str, Any]:
+    found = runs.show_trials(call, run_id, runs.TrialsPage(limit=1))
+    result = found.result or {}
+    best = (result.get("best") or {}).get("config")
+    return {
+        "found": found,
+        "result": result,
+        "best": best if result and best != result["baseline"]["config"] else None,
+        "active": configs.list_configs(call).active,
+    }
