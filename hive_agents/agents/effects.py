@@ -176,7 +176,7 @@ class Effects:
             done = self._recorded(key, kind) if self._recorded is not None else None
             if done is None:
                 done = await do(again)
-            if tokens and not done.usage.estimated:
+            if tokens:
                 self._foreseen += tokens
                 self._counted += done.usage.input_tokens + done.usage.output_tokens
             if lost:

@@ -70,6 +70,8 @@ async def route(session: TurnSession, state: TurnState) -> TurnUpdate:
     decision, doc_id = decision_of(state), session.request.doc_id or state["doc_id"]
     if doc_id is not None and decision.route != "general.help":
         decision = _about_document(decision, text=session.request.text if session.request.doc_id else None)
+    if session.request.dropped:
+        decision = _without(decision, session.request.dropped)
     if session.request.pinned:
         decision = _with_pinned(decision, session.request.pinned)
     if decision.strategy.retrieves and decision.strategy is not SearchStrategy.METADATA_ONLY:
@@ -89,6 +91,14 @@ def _spelt(session: TurnSession, decision: RouterDecision) -> RouterDecision:
             "search_value": search if search is None else mended(search, session.corrected),
         }
     )
+
+
+def _without(decision: RouterDecision, fields: Sequence[str]) -> RouterDecision:
+    """Return the plan without the filters on these fields, which the question seemed to ask for."""
+    kept = [demand for demand in decision.filters if demand.field not in fields]
+    unfiltered = decision.strategy is SearchStrategy.HYBRID and not kept
+    changes = {"strategy": SearchStrategy.CONTENT_ONLY} if unfiltered else {}
+    return decision.model_copy(update={"filters": kept, **changes})
 
 
 def _with_pinned(decision: RouterDecision, pinned: Sequence[DocumentFilter]) -> RouterDecision:
@@ -286,11 +296,14 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
 
 def _by_best_passage(session: TurnSession, query: str, results: Sequence[Result]) -> list[Result]:
     """Return the documents, each by the chunk in which a reader finds most of what is asked."""
+    if not results:
+        return []
     index = session.index
     weights = weights_in(index, query)
     shown = []
-    for each in results:
-        best, beside = best_chunks(index, each.doc_id, query, weights, by_meaning=not session.outage)
+    doc_ids = [each.doc_id for each in results]
+    places = best_chunks(index, doc_ids, query, weights, by_meaning=not session.outage)
+    for each, (best, beside) in zip(results, places, strict=True):
         chunk_id, *others = index.chunk_ids(np.array([best] if beside is None else [best, beside], np.intp))
         shown.append(each.model_copy(update={"chunk_id": chunk_id, "beside": others[0] if others else None}))
     return shown

@@ -10,15 +10,20 @@ from typing import Any
 from hive_agents.errors import HiveError
 from hive_agents.evaluation.golden import FILE, GoldenFile, parse_golden, question_key
 from hive_agents.files import atomic_write_text, jsontext, load_value, read_bytes
-from hive_agents.retrieval import Hit, RetrievalConfig, SearchEngine
+from hive_agents.retrieval import Hit, RetrievalConfig, ScopedIndex, SearchEngine
 from hive_agents.workspace import Workspace
 
 POOL_DEPTH = 10
 
 
-def pool(engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH) -> list[Hit]:
-    """The documents that either lane would return, each once with its best passage, in turn from both lanes."""
-    rankings = lanes(engine, query, collection, depth)
+def pool(
+    engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH, *, within: ScopedIndex | None = None
+) -> list[Hit]:
+    """The documents that either lane would return, each once with its best passage, in turn from both lanes.
+
+    `within` is a scope of the collection's index, for somebody who may not view all of it.
+    """
+    rankings = lanes(engine, query, collection, depth, within=within)
     pooled: dict[str, Hit] = {}
     for rank in range(max((len(hits) for hits in rankings), default=0)):
         for hits in rankings:
@@ -27,10 +32,19 @@ def pool(engine: SearchEngine, query: str, collection: str, depth: int = POOL_DE
     return list(pooled.values())
 
 
-def lanes(engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH) -> list[tuple[Hit, ...]]:
+def lanes(
+    engine: SearchEngine, query: str, collection: str, depth: int = POOL_DEPTH, *, within: ScopedIndex | None = None
+) -> list[tuple[Hit, ...]]:
     """Return what each lane finds alone: words, and meaning where there is an embedding model."""
     methods = ["keyword", "vector"] if engine.index(collection).embedding_model else ["keyword"]
-    return [tuple(engine.search(query, _single_lane(method, collection, depth)).hits) for method in methods]
+    found = []
+    for config in (_single_lane(method, collection, depth) for method in methods):
+        if within is None:
+            ranking = engine.search(query, config)
+        else:
+            ranking = engine.present(within, engine.run_on(within, [query], config)[0], config)
+        found.append(tuple(ranking.hits))
+    return found
 
 
 def _single_lane(method: str, collection: str, depth: int) -> RetrievalConfig:

@@ -128,9 +128,12 @@ class CachedLanes:
         The rows are those of the first queries.
         """
         found = np.ones(chunks.shape)
+        if len(self._groups) == 1:  # whose rows are all rows, in order
+            np.take(self._groups[0].factors_of(boosts, self.index.n_chunks), chunks, out=found, mode="wrap")
+            return found
         for group in self._groups:
             rows = [row for row in group.rows if row < len(chunks)]
-            found[rows] = group.factors_of(boosts, self.index.n_chunks)[chunks[rows]]
+            found[rows] = np.take(group.factors_of(boosts, self.index.n_chunks), chunks[rows])
         return found
 
     def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> Ints:

@@ -284,8 +284,11 @@ class OptimizerSession:
         """The candidate without changes that neither raise its mean nor keep distractors out."""
 
         def mean_of(changes: Sequence[ConfigChange]) -> float | None:
-            found = self.remeasure(parsed(self.restored(changes)))
-            return None if found.distractors > candidate.distractors + EQUAL else self._mean_with(changes)
+            mean = self._mean_with(changes)
+            if mean is None:
+                return None
+            more = self.remeasure(parsed(self.restored(changes))).distractors > candidate.distractors + EQUAL
+            return None if more else mean
 
         left = ablated(candidate.changes, mean_of)
         return self._candidate(left, self.remeasure(parsed(self.restored(left))))

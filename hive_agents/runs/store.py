@@ -191,6 +191,7 @@ class RunStore:
         status: str | Sequence[str] | None = None,
         tenant: str | None = None,
         user: str | None = None,
+        thread_id: str | None = None,
         limit: int = 100,
         before: str | None = None,
     ) -> list[RunRow]:
@@ -201,7 +202,7 @@ class RunStore:
         if wanted is not None:
             clauses.append(f"status IN ({', '.join('?' * len(wanted))})")
             values += wanted
-        for column, value in (("tenant", tenant), ("user", user)):
+        for column, value in (("tenant", tenant), ("user", user), ("thread_id", thread_id)):
             if value is not None:
                 clauses.append(f"{column} = ?")
                 values.append(value)

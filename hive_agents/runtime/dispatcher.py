@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import AuditFault, Busy, Damaged, HiveError, NoModel, Unwritable, WorkerFault
 from hive_agents.events import Bell, EventType
-from hive_agents.llm import Chain, Role
+from hive_agents.llm import Chain, Role, model_names
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, DueRun, LeaseLost, RunQueue, RunStore
 from hive_agents.runtime.driver import Run, leases_of
 from hive_agents.runtime.kinds import KINDS
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from hive_agents.events import Bus
     from hive_agents.workspace import Workspace
 
+COMPUTING = 2
+"""Questions at once where no model is asked."""
+_ASKED: tuple[Role, ...] = ("planner", "answer", "judge")
 TAKES = 3
 """So often a run may break off without getting on before it has failed."""
 DEATHS = 20
@@ -77,6 +80,9 @@ class Dispatcher:
         self._first_pause = pause
         self._leases = leases_of(workspace)
         self._queue = RunQueue(self._leases)
+        # Without a model to wait for, questions only compute: more at once end no sooner, and hold up all else.
+        waits = any(model_names(workspace.settings, role) for role in _ASKED)
+        self._questions = parallel if waits else COMPUTING
         self._workers: dict[str, _Worker] = {}
         self._left: dict[str, _Left] = {}
         self._brought: set[str] = set()
@@ -85,6 +91,10 @@ class Dispatcher:
         self.looked = asyncio.Event()
         """Set when the queue was looked at once: what dead workers left has been seen."""
         self._draining = False
+
+    @property
+    def _asked_at_once(self) -> int:
+        return sum(worker.due.graph == CHAT_GRAPH for worker in self._workers.values())
 
     @property
     def active(self) -> frozenset[str]:
@@ -141,6 +151,8 @@ class Dispatcher:
         if self._draining or due.run_id in self._brought or len(self._workers) >= self.parallel:
             return
         if any(due.thread_id == worker.due.thread_id for worker in self._workers.values()):
+            return
+        if due.graph == CHAT_GRAPH and self._asked_at_once >= self._questions:
             return
         left = self._left.get(due.run_id)
         if left is not None and left.until > asyncio.get_running_loop().time():

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -89,8 +89,9 @@ class Operation:
     @property
     def answer(self) -> type[BaseModel] | None:
         """The type of what it gives; None where that is no JSON."""
-        found = self.hints.get("return")
-        return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+        given = self.hints.get("return")
+        types = [one for one in get_args(given) or (given,) if isinstance(one, type) and issubclass(one, BaseModel)]
+        return types[0] if types else None
 
     async def __call__(self, request: Request) -> Response:
         call = await run_in_threadpool(self._called, request)

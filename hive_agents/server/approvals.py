@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -14,6 +14,7 @@ from hive_agents.server.api import Api, Body, Value
 from hive_agents.server.auth import APPROVER, REVIEWER, Caller
 from hive_agents.server.problems import status_of
 from hive_agents.server.shapes import Page, Problem, paged
+from hive_agents.store import audit
 
 api = Api("approvals")
 Verb = Literal["approve", "edit", "reject", "respond"]
@@ -32,10 +33,15 @@ class RequestRow(Value):
     due_at: str | None
     allowed_decisions: list[Verb]
     version: int
+    content_hash: str
+    run_id: str | None
 
 
 class RequestsPage(Page):
+    """`due` puts what is due first before the rest, and of what is due alike the greatest risk."""
+
     status: Status | None = None
+    order: Literal["newest", "due"] = "newest"
 
 
 class RequestList(Value):
@@ -99,19 +105,52 @@ class Delegate(Body):
     to: str
 
 
+class AuditEntry(Value):
+    """A line of the audit log: `seq` is its number there, `digest` what the next line is chained to."""
+
+    seq: int
+    at: str
+    event: str
+    status: str
+    version: int
+    content_hash: str
+    digest: str
+
+
+class AuditTrail(Value):
+    """`ok` says whether the whole log is intact; only with a key (`keyed`) does that hold against its writers, too."""
+
+    ok: bool
+    keyed: bool
+    reason: str
+    entries: list[AuditEntry]
+
+
 @api.get("/api/approvals", REVIEWER)
 def list_requests(call: Caller, query: RequestsPage) -> RequestList:
-    """The requests that the caller may read, newest first."""
+    """The requests that the caller may read."""
     reader = RequestReader(call.workspace, call.asker)
     every = [one for one in ApprovalStore(call.workspace).list(query.status) if reader.may_read(one)]
+    if query.order == "due":
+        every.sort(key=_urgency)
     shown, cursor = paged(every, query, lambda one: one.id)
-    return RequestList(items=[RequestRow(**reader.shown(one).summary()) for one in shown], next_cursor=cursor)
+    return RequestList(items=[_row(reader.shown(one)) for one in shown], next_cursor=cursor)
 
 
 @api.get("/api/approvals/{request_id}", REVIEWER)
 def show_request(call: Caller, request_id: str) -> RequestShown:
     """One request, whole."""
     return RequestShown(request=_readable(call, request_id).to_json())
+
+
+@api.get("/api/approvals/{request_id}/audit", REVIEWER)
+def audit_trail(call: Caller, request_id: str) -> AuditTrail:
+    """What the audit log says of a request, and whether the log can be relied on."""
+    _readable(call, request_id)
+    entries, verdict = audit.intact(call.workspace, "approval")
+    names = AuditEntry.model_fields
+    mine = [AuditEntry(**{name: one[name] for name in names}) for one in entries if one["approval"] == request_id]
+    return AuditTrail(ok=verdict.ok, keyed=verdict.keyed, reason=verdict.reason, entries=mine)
 
 
 @api.post("/api/approvals/{request_id}/decide", APPROVER)
@@ -138,22 +177,32 @@ def decide_batch(call: Caller, body: DecideBatch) -> BatchDecided:
 def delegate(call: Caller, request_id: str, body: Delegate) -> RequestShown:
     """Hand a request to another person."""
     _readable(call, request_id)
-    ApprovalStore(call.workspace).delegate(request_id, to=body.to, **asdict(call.asker.decider()))
+    who = call.asker.decider()
+    ApprovalStore(call.workspace).delegate(request_id, to=body.to, by=who.by, authn=who.authn, tenant=who.tenant)
     return RequestShown(request=_readable(call, request_id).to_json())
+
+
+def _urgency(request: ApprovalRequest) -> tuple[str, int, str]:
+    return request.due_at or "9999", ("high", "medium", "low").index(request.risk), request.created_at
+
+
+def _row(request: ApprovalRequest) -> RequestRow:
+    return RequestRow(**request.summary(), content_hash=request.content_hash, run_id=request.run_id)
 
 
 def _readable(call: Caller, request_id: str) -> ApprovalRequest:
     """Raises: HIVE-409 (404) for a request that the caller may not read, as for one that doesn't exist."""
-    reader = RequestReader(call.workspace, call.asker)
-    found = ApprovalStore(call.workspace).get(request_id)
-    if not reader.may_read(found):
+    reader, found = RequestReader(call.workspace, call.asker), None
+    with suppress(NotFound):
+        found = ApprovalStore(call.workspace).get(request_id)
+    if found is None or not reader.may_read(found):
         raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix="GET /api/approvals lists them")
     return reader.shown(found)
 
 
 def _decided(call: Caller, request_id: str, answer: Decide) -> Decided:
     given = {"reason": answer.reason, "message": answer.message, "patch": answer.patch, "for_run": answer.for_run}
-    given |= {"version": answer.version, "content_hash": answer.content_hash, **asdict(call.asker.decider())}
+    given |= {"version": answer.version, "content_hash": answer.content_hash, **call.asker.decider().named()}
     request, run = decide(call.workspace, request_id, answer.verb, **given)
     call.wake()
     return Decided(**decision_json(request, answer.verb, given["by"], run))

@@ -112,7 +112,7 @@ async def _frames(call: Call, after: int) -> AsyncIterator[bytes]:
     def known() -> int:
         return seen
 
-    with call.request.app.state.feed.watch() as watch:
+    async with call.request.app.state.feed.watch() as watch:
         while True:
             found = await run_in_threadpool(_logged, call, seen, BATCH)
             for event in found:

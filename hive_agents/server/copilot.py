@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from hive_agents.copilot import DocumentFilter, search
+from hive_agents.copilot import DocumentFilter, Request, search
+from hive_agents.errors import HiveError
+from hive_agents.runs import RunRow, Scope
 from hive_agents.server.api import PRIVATE, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, Caller
 from hive_agents.server.protocols.agui_events import spoken
-from hive_agents.server.shapes import Done, Page, paged
+from hive_agents.server.shapes import Done, Page, RunSummary, paged
 
 api = Api("copilot")
 Verdict = Literal["relevant", "distractor", "outdated", "wrong_document"]
+MOST_RUNS = 1_000
 
 
 class Search(Body):
@@ -69,7 +73,19 @@ class Thread(Value):
     """`turns` are replies, each with `text`, the reader's words."""
 
     thread_id: str
+    title: str
     turns: list[dict[str, Any]]
+
+
+class ThreadRun(Value):
+    """One question of a conversation, answered or not; `request` is null where its record is damaged."""
+
+    run: RunSummary
+    request: Request | None
+
+
+class ThreadRuns(Value):
+    runs: list[ThreadRun]
 
 
 class Renamed(Body):
@@ -167,7 +183,23 @@ def threads(call: Call, query: ThreadsPage) -> ThreadList:
 @api.get("/api/threads/{thread_id}", READER)
 def thread(call: Call, thread_id: str) -> Thread:
     """A conversation, rendered as it may be seen now."""
-    return Thread(thread_id=thread_id, turns=call.chat(thread_id).transcript())
+    chat = call.chat(thread_id)
+    title = next(str(one["title"]) for one in chat.threads.threads() if one["thread_id"] == thread_id)
+    return Thread(thread_id=thread_id, title=title, turns=chat.transcript())
+
+
+@api.get("/api/threads/{thread_id}/runs", READER)
+def thread_runs(call: Call, thread_id: str) -> ThreadRuns:
+    """The questions of a conversation, oldest first, with those that wait for an answer or never got one."""
+    call.chat(thread_id)
+    rows = Scope(call.principal).runs(call.workspace, thread_id=thread_id, limit=MOST_RUNS)
+    return ThreadRuns(runs=[ThreadRun(run=RunSummary(**row.summary), request=_request(row)) for row in reversed(rows)])
+
+
+def _request(row: RunRow) -> Request | None:
+    with suppress(HiveError, KeyError, ValueError):
+        return Request.model_validate(row.value["request"])
+    return None
 
 
 @api.get("/api/threads/{thread_id}/export", READER, media="text/markdown")

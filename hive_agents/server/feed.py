@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
@@ -67,20 +67,24 @@ class Feed:
         self._host, self._events = host, EventLog(host.workspace)
         self._watches: dict[str | None, set[Watch]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._begun = asyncio.Event()
         self._closed = False
         self._seq = 0
         self._early: deque[Event] = deque()
 
-    @contextmanager
-    def watch(self, run_id: str | None = None) -> Iterator[Watch]:
-        """What happens from now on, in one run or in all; who reads the log after this misses nothing."""
+    @asynccontextmanager
+    async def watch(self, run_id: str | None = None) -> AsyncIterator[Watch]:
+        """What happens from now on, in one run or in all; who reads the log inside of this misses nothing."""
         watch = Watch()
         self._watches.setdefault(run_id, set()).add(watch)
         if self._closed:
             watch.end()
         elif self._task is None:
+            self._begun = asyncio.Event()
             self._task = asyncio.create_task(self._read(), name="feed")
         try:
+            if not self._closed:
+                await self._begun.wait()  # else what is logged before the feed begins would be nobody's
             yield watch
         finally:
             mine = self._watches[run_id]
@@ -98,12 +102,14 @@ class Feed:
     def close(self) -> None:
         """End every stream: a server that ends doesn't wait for its clients."""
         self._closed = True
+        self._begun.set()
         for watches in self._watches.values():
             for watch in watches:
                 watch.end()
 
     async def _read(self) -> None:
-        self._seq, self._early = await asyncio.to_thread(self._events.last_seq), deque()
+        self._seq, self._early = await self._end_of_log(), deque()
+        self._begun.set()
         bus = self._host.bus
         passing = bus.subscribe(self._pass, types=PASSING, overflow="drop_oldest")
         try:
@@ -123,6 +129,14 @@ class Feed:
                         await bell.wait(POLL_SECONDS)
         finally:
             bus.unsubscribe(passing)
+
+    async def _end_of_log(self) -> int:
+        while True:
+            try:
+                return await asyncio.to_thread(self._events.last_seq)
+            except HiveError as error:
+                _log.warning("the event log can't be read: %s", error.diagnostics[0].message)
+                await asyncio.sleep(POLL_SECONDS)
 
     def _pass(self, event: Event) -> None:
         if (event.seq or 0) <= self._seq and not self._early:

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hive_agents.server import account, approvals, colony, configs, copilot, runs
+from hive_agents.server import account, approvals, colony, configs, copilot, golden, runs
 from hive_agents.server.api import PRIVATE, Api, Operation, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.metrics import MEDIA
@@ -42,6 +42,7 @@ OPERATIONS: list[Operation] = [
     *copilot.api.operations,
     *approvals.api.operations,
     *configs.api.operations,
+    *golden.api.operations,
     *colony.api.operations,
     *account.api.operations,
     *agui.api.operations,

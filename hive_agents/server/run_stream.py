@@ -57,7 +57,7 @@ class RunStream:
 
     async def groups(self) -> AsyncIterator[tuple[int | None, Group] | None]:
         """(number of the event, group), without a number for what is not logged; None for each heartbeat."""
-        with self._feed.watch(self._row.run_id) as watch:
+        async with self._feed.watch(self._row.run_id) as watch:
             for event in await run_in_threadpool(self._logged):
                 for told in await self._of(event):
                     yield told

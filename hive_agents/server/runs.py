@@ -41,12 +41,14 @@ class StartRun(Body):
 
 
 class Question(Body):
-    """The input of `worker`; `filters` as the command line writes them, `pinned` as a reply has them."""
+    """The input of `worker`; `filters` as the command line writes them, `pinned` as a reply has them; of the fields in
+    `dropped` no filter is read out of the text."""
 
     text: str
     doc_id: str | None = None
     filters: list[str] = []
     pinned: list[DocumentFilter] = []
+    dropped: list[str] = []
     cursor: str | None = None
 
 
@@ -152,7 +154,9 @@ def ask(call: Call, question: Question, thread_id: str | None, key: str | None =
     """Leave a question for a host, on documents as they are now."""
     call.freshness.refresh()
     pinned = [*call.chat().filters(question.filters), *question.pinned] if question.filters else question.pinned
-    request = Request(text=question.text, doc_id=question.doc_id, pinned=pinned, cursor=question.cursor)
+    request = Request(
+        text=question.text, doc_id=question.doc_id, pinned=pinned, dropped=question.dropped, cursor=question.cursor
+    )
     return QuestionRun.queue(call.workspace, call.principal, request, thread_id, key=key)[0]
 
 

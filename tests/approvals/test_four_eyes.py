@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import Principal
 from hive_agents.approvals import ApprovalStore, Approvers
 from hive_agents.store import connect
 from tests.approvals.asking import filing, refused
@@ -148,13 +149,15 @@ def test_what_is_revised_while_it_is_decided_is_not_decided(place: Workspace) ->
     assert (approvals.get(request).status, approvals.get(request).decisions) == ("pending", [])
 
 
-@pytest.mark.parametrize("who", [{"authn": "local"}, {"authn": "token", "tenant": "globex"}])
-def test_who_may_not_decide_does_not_learn_what_was_decided(place: Workspace, who: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "who", [{"authn": "local"}, {"authn": "token", "tenant": "globex", "holder": Principal("globex", "dana")}]
+)
+def test_who_may_not_decide_does_not_learn_what_was_decided(place: Workspace, who: dict[str, Any]) -> None:
     """The same answer again is no way in: whoever repeats has to be somebody who may give it."""
     (place.root / "hive.toml").write_text("[approvals]\nrequire_token = true\n")
     approvals = ApprovalStore(Workspace(place.root))
     request = approvals.file(filing(tenant="acme")).id
-    mine = {"by": "dana", "authn": "token", "tenant": "acme"}
+    mine: dict[str, Any] = {"by": "dana", "authn": "token", "tenant": "acme", "holder": Principal("acme", "dana")}
     assert approvals.decide(request, "approve", **mine).status == "approved"
     assert approvals.decide(request, "approve", **mine).status == "approved"
     with refused("HIVE-415"):

@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 
 from hive_agents import AgentRun, Workspace
+from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
 from hive_agents.llm import breaker_of
 from hive_agents.runs import RunStore
 from hive_agents.trust import trust
 from tests.examples.desk import WITHOUT_ASKING, Bookkeeper, Model, Ticket, letters, refunds, write_orders
-from tests.llm.openai_server import ModelServer, model_server
+from tests.llm.openai_server import Dripping, ModelServer, model_server
 from tests.runtime.forked import ForkedHost
+from tests.sample import hive
 
 DESK = Path(__file__).parents[2] / "examples" / "refund_desk"
 SETTINGS = """
@@ -144,3 +146,45 @@ async def test_two_hundred_tickets_with_kills_every_second(tmp_path: Path, serve
         f" {below:,} and {above:+,})"
     )
     assert abs(hive / counted - 1) <= 0.01
+
+
+def test_every_command_knows_the_desks_own_tools(tmp_path: Path) -> None:
+    """As it is, with its script: it is checked, evaluated, deployed and run, and an approved run is gone on with."""
+    root = tmp_path / "desk"
+    shutil.copytree(DESK, root)
+    place = Workspace(root)
+    trust(place)
+    for command in ("validate", "deploy"):
+        assert hive("agents", command, "refund-desk", "-w", root, "--json").code == 0
+    assert "HIVE-107" not in hive("doctor", "-w", root, "--json").out
+    given = json.dumps({"order": "A-1002", "message": "The trailer of order A-1002 never came."})
+    waiting = hive("run", "refund-desk", "--input", given, "-w", root, "--json").json
+    (id,) = waiting["approval_ids"]
+    assert refunds(place) == []
+    ApprovalStore(place).decide(id, "approve", by="dana")
+    ended = hive("run", "--resume", waiting["run_id"], "-w", root, "--json")
+    assert (ended.code, ended.json["status"], refunds(place)) == (0, "done", [("A-1002", 180, 1)])
+
+
+def test_a_rehearsal_says_nothing_of_tools_that_are_not_there(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The copy of the workspace that it works in has the tools of the workspace."""
+    shutil.copytree(DESK, tmp_path / "desk")
+    trust(Workspace(tmp_path / "desk"))
+    assert hive("agents", "eval", "refund-desk", "-w", tmp_path / "desk", "--json").json["passed"] == 3
+    assert "HIVE-432" not in caplog.text
+
+
+def test_a_budget_holds_over_a_server_that_counts_nothing(tmp_path: Path, server: ModelServer) -> None:
+    """What was sent is estimated, rather too high; before the call that wouldn't fit a person is asked for more."""
+    place, model = desk(tmp_path / "desk", server, [Ticket(0)]), opened(server, [Ticket(0)])
+    server.faulty = lambda _: Dripping(silent=True)
+    run = AgentRun.start(place, "refund-desk", Ticket(0).input, limits=Limits(tokens=5_000))
+    waiting = run.go()
+    (id,) = waiting["approval_ids"]
+    assert ApprovalStore(place).get(id).context["budget"] == "tokens"
+    assert 0 < model.counted["B-0000"] <= run.row.summary["tokens"] <= 5_000
+    assert refunds(place) == []
+    keeper = Bookkeeper(place, model.tickets)
+    while run.go()["status"] == "waiting":
+        keeper.work()
+    assert (run.row.status, refunds(place)) == ("done", [("B-0000", 20, 1)])

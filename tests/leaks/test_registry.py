@@ -25,12 +25,13 @@ SURFACES = {
     "Chat": {
         "ask": "reply", "transcript": "transcript", "render": "render", "document": "document", "filters": "filters",
         "field_values": "field_values", "why": "why", "feedback": "feedback", "trace": "trace", "gate": "reply",
-        "threads": "threads",
+        "threads": "threads", "active": "reply",
     },
     "FeedbackQueue": {"add": "feedback", "items": "feedback review", "review": "hive chat"},
     "ThreadStore": {
         "create": "threads", "require": "threads", "threads": "threads", "turns": "thread rows", "turn": "render",
         "add": "table turns", "answer": "table answers", "rename": "threads", "delete": "threads",
+        "of_client": "threads", "of_questions": "threads",
     },
     "hive chat": dict.fromkeys(
         "text as_user thread doc filters cursor threads export rename delete trace workspace json quiet".split(),
@@ -49,7 +50,7 @@ SURFACES = {
         " judgment approval_id next_cursor usage".split(),
         "thread rows",
     ),
-    "trace": dict.fromkeys("nodes strategy hybrid counts models notes".split(), "trace"),
+    "trace": dict.fromkeys("nodes strategy hybrid counts models notes basis".split(), "trace"),
 }  # fmt: skip
 """Every public way out, and the channel that looks at it."""
 

@@ -11,7 +11,8 @@ from hive_agents.settings import Gate
 
 def measured(train: list[float], validation: list[float], distractors: float = 0.0) -> Measured:
     values = np.array([*train, *validation])
-    return Measured(Scores(values, np.full(len(values), distractors), np.ones(len(values), np.int64)), len(train))
+    n = len(values)
+    return Measured(Scores(values, np.full(n, distractors), np.ones(n, np.int64), np.zeros(n)), len(train))
 
 
 def judge_trial(
@@ -72,15 +73,15 @@ def test_more_distractors_are_sent_back() -> None:
 
 
 def test_distractors_count_over_all_open_queries() -> None:
-    scores = Scores(np.full(4, 0.9), np.array([2.0, 2.0, 0.0, 0.0]), np.ones(4, np.int64))
+    scores = Scores(np.full(4, 0.9), np.array([2.0, 2.0, 0.0, 0.0]), np.ones(4, np.int64), np.zeros(4))
     assert judge_trial(Measured(scores, 2), BASE, BASE, TAGS, Gate())[0] == "accept"
 
 
 def test_a_refusal_names_everything_that_is_against_a_config() -> None:
-    worse = Measured(Scores(LOSES_OLD.nudcg, np.full(16, 0.5), np.ones(16, np.int64)), 8)
+    worse = Measured(Scores(LOSES_OLD.nudcg, np.full(16, 0.5), np.ones(16, np.int64), np.zeros(16)), 8)
     found = refusal(worse, EVEN, MANY, Gate())
     assert found is not None
-    assert (found.tags, found.distractors) == (("old",), True)
+    assert (found.tags, found.more) == (("old",), True)
     assert 'tag "old"' in found.why
     assert "distractors rise from 0.00 to 0.50" in found.why
 

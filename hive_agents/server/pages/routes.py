@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
-from hive_agents.server.pages import entrance
+from hive_agents.server.pages import approvals, chat, entrance, golden
 from hive_agents.server.pages.assets import asset
 from hive_agents.server.pages.view import routes_of
 
-routes: list[BaseRoute] = [Route("/static/{name}", asset), *entrance.routes, *routes_of(entrance.pages)]
+PARTS = (entrance.pages, chat.pages, golden.pages, approvals.pages)
+routes: list[BaseRoute] = [
+    Route("/static/{name}", asset),
+    *entrance.routes,
+    *(route for pages in PARTS for route in routes_of(pages)),
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from ag_ui.core import RunAgentInput
@@ -88,7 +87,7 @@ def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
     told = len(EventLog(call.workspace).replay(run_id=row.run_id)), len(RunLog(call.workspace, row).new())
     for entry in sent.resume or ():
         verb, answer = _answer(entry.status, entry.payload)
-        decide(call.workspace, entry.interrupt_id, verb, **answer, **asdict(call.asker.decider()))
+        decide(call.workspace, entry.interrupt_id, verb, **answer, **call.asker.decider().named())
     call.wake()
     return RunStore(call.workspace).get(row.run_id), told
 

@@ -54,6 +54,8 @@ _STATUS = {
     EventType.RUN_PAUSED: "paused",
     EventType.RUN_WAITING: "waiting",
 }
+_BEGINS = frozenset({EventType.RUN_QUEUED, EventType.RUN_STARTED, EventType.RUN_RESUMED})
+"""What opens a run for its client: it was taken in, and waits for nobody else's word."""
 
 
 @dataclass(frozen=True)
@@ -100,11 +102,10 @@ class Projection:
 
     def _told(self, event: Event) -> Iterator[BaseEvent]:
         kind, told = event.type, event.payload
-        if kind in (EventType.RUN_STARTED, EventType.RUN_RESUMED) and not self._open:
-            yield from self._begun()
+        if kind in _BEGINS and not self._open:
+            yield from self._begun(_STATUS[kind])
         elif not self._open:
-            if kind is EventType.RUN_QUEUED:  # somebody resumed one that was stopped
-                self.over = False
+            return
         elif kind in ENDS:
             yield from self._ended(event)
         elif kind is EventType.RUN_WAITING and told.get("approval_ids"):
@@ -123,11 +124,11 @@ class Projection:
         elif kind is EventType.OPTIMIZER_TRIAL:
             yield _delta("add", "/trials/-", dict(told))
 
-    def _begun(self) -> Iterator[BaseEvent]:
+    def _begun(self, status: str) -> Iterator[BaseEvent]:
         self._open, self.over, self.waits = True, False, False
         row = self._row
         yield RunStartedEvent(thread_id=self._thread, run_id=self._run)
-        state: dict[str, Any] = {"run_id": row.run_id, "graph": row.graph, "agent": row.agent, "status": "running"}
+        state: dict[str, Any] = {"run_id": row.run_id, "graph": row.graph, "agent": row.agent, "status": status}
         yield StateSnapshotEvent(snapshot=state | ({"trials": []} if row.graph == OPTIMIZER_GRAPH else {}))
 
     def _ended(self, event: Event) -> Iterator[BaseEvent]:

@@ -1,0 +1,125 @@
+"""What somebody who labels needs: the documents to judge, the questions that are open, and what the labels can show."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from hive_agents.access import ViewGate, permissions_of
+from hive_agents.copilot import asked_questions, open_scope
+from hive_agents.errors import HiveError, NotFound
+from hive_agents.evaluation import GENERATED, GoldenSet, LabelYield, load_golden, open_questions, pool, question_key
+from hive_agents.retrieval import find_active, load_collection, words
+from hive_agents.server.api import Api, Query, Value
+from hive_agents.server.auth import OPERATOR, Call
+
+api = Api("configs")
+MOST_OPEN = 200
+MORE = (20, 50, 100, 200, 500)
+
+
+class Pool(Query):
+    query: Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Pooled(Value):
+    """One document to judge; `label` is what the golden set says of it now."""
+
+    doc_id: str
+    title: str
+    heading: str
+    excerpt: str
+    label: str
+
+
+class PoolShown(Value):
+    """`measures` says that the question is one of the holdout, whose labels nobody is shown."""
+
+    query: str
+    measures: bool
+    tags: list[str]
+    documents: list[Pooled]
+
+
+class OpenQuestions(Value):
+    questions: list[str]
+
+
+class Worth(Value):
+    """How small a gain in nUDCG the labelled questions show in four cases of five; null below five of them.
+
+    `later` is the same for so many questions; `enough` says why more of them would change little.
+    """
+
+    questions: int
+    smallest_gain: float | None
+    later: dict[int, float]
+    enough: str | None
+
+
+@api.get("/api/golden/pool", OPERATOR)
+def label_pool(call: Call, query: Pool) -> PoolShown:
+    """What both lanes find for a question, among the documents that the caller may view."""
+    if not words(query.query):
+        raise HiveError.of("HIVE-409", "there is no question", fix="ask in a reader's words", exit_code=2)
+    call.request.app.state.freshness.refresh()
+    collection = _collection(call)
+    hits = call.engine.with_index(
+        collection,
+        lambda _: pool(
+            call.engine,
+            query.query,
+            collection,
+            within=open_scope(call.workspace, call.engine, call.principal, collection),
+        ),
+    )
+    may = ViewGate(permissions_of(call.workspace), call.principal).allowed([hit.doc_id for hit in hits])
+    known = next((one for one in _golden(call) or () if question_key(one.query) == question_key(query.query)), None)
+    hold = known is not None and known.split == "holdout"
+    documents = [
+        Pooled(
+            doc_id=hit.doc_id,
+            title=hit.title,
+            heading=hit.heading,
+            excerpt=hit.excerpt,
+            label=known.label(hit.doc_id) if known is not None and not hold else "unjudged",
+        )
+        for hit in hits
+        if hit.doc_id in may
+    ]
+    tags = list(known.tags) if known is not None and not hold else []
+    return PoolShown(query=query.query, measures=hold, tags=tags, documents=documents)
+
+
+@api.get("/api/golden/open", OPERATOR)
+def open_to_label(call: Call) -> OpenQuestions:
+    """The questions that the caller asked and that have no labels yet, oldest first."""
+    labelled = [one.query for one in _golden(call) or ()]
+    found = open_questions(asked_questions(call.workspace, call.principal), labelled)
+    return OpenQuestions(questions=[one for one in found if words(one)][:MOST_OPEN])
+
+
+@api.get("/api/golden/worth", OPERATOR)
+def worth(call: Call) -> Worth:
+    """What the labelled questions can show; the holdout's are left out."""
+    call.request.app.state.freshness.refresh()
+    counted = LabelYield(call.engine, _collection(call))
+    for query in _golden(call) or ():
+        if query.split != "holdout" and GENERATED not in query.tags:
+            counted.add(query)
+    n = len(counted.differences)
+    later = {more: gain for more in MORE if more > n and (gain := counted.smallest_gain(more)) is not None}
+    return Worth(questions=n, smallest_gain=counted.smallest_gain(), later=later, enough=counted.enough())
+
+
+def _collection(call: Call) -> str:
+    active = find_active(call.workspace)
+    return load_collection(call.workspace, active.stored.config.collection if active else None).name
+
+
+def _golden(call: Call) -> GoldenSet | None:
+    try:
+        return load_golden(call.workspace)
+    except NotFound:
+        return None  # the first label begins it

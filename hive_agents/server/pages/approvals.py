@@ -1,0 +1,111 @@
+"""Approvals: the queue, and each request with all that it takes to decide it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hive_agents.errors import HiveError
+from hive_agents.server import approvals, runs
+from hive_agents.server.auth import APPROVER, REVIEWER, Call
+from hive_agents.server.pages.view import Pages
+
+pages = Pages()
+QUEUE = 25
+"""Requests on one page of the queue; each is shown whole, so that a batch is what was looked at."""
+
+_SHOWN_APART = frozenset(
+    "args tool question options policy evaluation certificate changes result reasoning escalation_reason"
+    " diagnosis".split()
+)
+_WHY = ("escalation_reason", "reasoning", "question", "reason", "diagnosis")
+
+
+@pages.get("/approvals", REVIEWER, "approvals.html")
+def queue(call: Call) -> dict[str, Any]:
+    """What waits by due time and risk, or what was decided."""
+    status = call.request.query_params.get("status", "pending")
+    asked: dict[str, Any] = {"limit": QUEUE, "cursor": call.request.query_params.get("cursor")}
+    if status == "pending":
+        asked |= {"status": "pending", "order": "due"}
+    found = approvals.list_requests(call, approvals.RequestsPage(**asked))
+    rows = [approvals.show_request(call, one.id).request for one in found.items]
+    return {
+        "rows": [row | {"call": _call(row)} for row in rows],
+        "next_cursor": found.next_cursor,
+        "status": status,
+        "may_decide": bool(APPROVER & call.principal.roles),
+    }
+
+
+@pages.get("/approvals/{request_id}", REVIEWER, "approval.html")
+def request(call: Call, request_id: str) -> dict[str, Any]:
+    """One request: asked by whom, why, with which arguments, and what its answers do."""
+    found = approvals.show_request(call, request_id).request
+    context = found["context"]
+    return {
+        "one": found,
+        "call_args": _call(found),
+        "why": [(name, context[name]) for name in _WHY if context.get(name)],
+        "rest": {name: value for name, value in context.items() if name not in _SHOWN_APART and name not in _WHY},
+        "fields": _fields(found),
+        "trail": approvals.audit_trail(call, request_id),
+        "run": _run(call, found["run_id"]),
+        "may_decide": bool(APPROVER & call.principal.roles),
+    }
+
+
+def _call(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The arguments of a call, each as a person reads it."""
+    given = found["context"].get("args")
+    return [(str(name), _text(value)) for name, value in given.items()] if isinstance(given, dict) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+
+
+def _fields(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The form of an edit: a field for each argument that the schema names or the call has.
+
+    What has no simple type is edited as JSON.
+    """
+    if "edit" not in found["allowed_decisions"]:
+        return []
+    schema, given = found["args_schema"] or {}, found["context"].get("args") or {}
+    properties: dict[str, Any] = schema.get("properties") or {}
+    return [_field(name, properties.get(name) or {}, given, schema) for name in {**properties, **given}]
+
+
+def _field(
+    name: str, described: Mapping[str, Any], given: Mapping[str, Any], schema: Mapping[str, Any]
+) -> dict[str, Any]:
+    kind, choices, value = described.get("type"), described.get("enum"), given.get(name)
+    if isinstance(choices, list) and all(isinstance(one, str) for one in choices):
+        widget = "choice"
+    elif kind in ("integer", "number", "boolean"):
+        widget = kind
+    elif kind == "string" or (kind is None and isinstance(value, str)):
+        widget = "text"
+    else:
+        widget = "json"
+    return {
+        "name": name,
+        "widget": widget,
+        "choices": choices,
+        "value": "" if name not in given else value if widget in ("text", "choice") else json.dumps(value),
+        "was": json.dumps(value, ensure_ascii=False) if name in given else None,
+        "required": name in (schema.get("required") or ()),
+        "about": described.get("description"),
+    }
+
+
+def _run(call: Call, run_id: str | None) -> Any:
+    """The run that asks, for those who may see it."""
+    if run_id is None:
+        return None
+    try:
+        return runs.show_run(call, run_id).run
+    except HiveError:
+        return None

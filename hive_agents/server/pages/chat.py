@@ -1,0 +1,168 @@
+"""The chat: questions, answers with the passages behind them, and the conversations that they stand in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hive_agents.server import copilot, runs
+from hive_agents.server.auth import OPERATOR, READER, Call
+from hive_agents.server.copilot import Why
+from hive_agents.server.pages.passages import claims, located, marked
+from hive_agents.server.pages.view import Pages
+
+pages = Pages()
+OPEN = ("queued", "running", "waiting", "paused")
+STEPS = ("rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize")
+VERDICTS = ("relevant", "distractor", "outdated", "wrong_document")
+SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<"}
+THREADS = 30
+
+
+@pages.get("/chat", READER, "chat.html")
+def begin(call: Call) -> dict[str, Any]:
+    """A new conversation, beside those that there are."""
+    asked: dict[str, Any] = {"pinned": [], "doc_id": call.request.query_params.get("about") or None}
+    return {"thread": None, "turns": [], "asked": asked, "fields": copilot.fields(call).fields, **_threads(call)}
+
+
+@pages.get("/chat/threads", READER, "chat_threads.html")
+def threads(call: Call) -> dict[str, Any]:
+    """A page of the conversations, or of those in which something was said."""
+    return {"thread": None, **_threads(call)}
+
+
+@pages.get("/chat/documents/{doc_id:path}", READER, "chat_document.html")
+def document(call: Call, doc_id: str) -> dict[str, Any]:
+    """A document, and in it the passage behind a result or a claim."""
+    found = copilot.document(call, doc_id)
+    given = call.request.query_params
+    quoted = _quoted(call, given.get("run"), doc_id, given.get("claim")) if given.get("run") else []
+    parts = located(found.text, quoted)
+    if quoted and len(parts) < 2:  # the claim is put in other words than the document's
+        parts = located(found.text, _quoted(call, given.get("run"), doc_id, None))
+    first = next((n for n, part in enumerate(parts) if part.kind), None)
+    return {"document": found, "parts": parts, "first": first, "cited": given.get("n"), "searched": bool(quoted)}
+
+
+@pages.get("/chat/runs/{run_id}/why", READER, "chat_facts.html")
+def why(call: Call, run_id: str) -> dict[str, Any]:
+    """Why a result stands where it stands."""
+    query = Why(doc_id=call.request.query_params.get("doc_id", ""))
+    return {"facts": copilot.why(call, run_id, query).explanation}
+
+
+@pages.get("/chat/runs/{run_id}/trace", OPERATOR, "chat_trace.html")
+def trace(call: Call, run_id: str) -> dict[str, Any]:
+    """How a turn was made."""
+    return {"trace": copilot.trace(call, run_id).explanation, "run": runs.show_run(call, run_id)}
+
+
+@pages.get("/chat/{thread_id}", READER, "chat.html")
+def thread(call: Call, thread_id: str) -> dict[str, Any]:
+    """A conversation, with the questions that are still being answered."""
+    found = copilot.thread(call, thread_id)
+    turns = _turns(call, thread_id, found.turns)
+    shown: list[dict[str, Any]] = next((one["pinned"] for one in reversed(turns) if one["reply"] is not None), [])
+    return {
+        "thread": found,
+        "turns": turns,
+        "asked": {"pinned": shown, "doc_id": None},
+        "fields": copilot.fields(call).fields,
+        **_threads(call),
+    }
+
+
+@pages.get("/chat/{thread_id}/turns/{run_id}", READER, "chat_one_turn.html")
+def turn(call: Call, thread_id: str, run_id: str) -> dict[str, Any]:
+    """One question of a conversation, as it stands now."""
+    result = runs.show_run(call, run_id).result
+    found = [result | {"text": None}] if result is not None else []
+    turns = _turns(call, thread_id, found, only=run_id)
+    return {"turns": turns, "run_id": run_id}
+
+
+def _threads(call: Call) -> dict[str, Any]:
+    given = call.request.query_params
+    search = given.get("search") or None
+    query = copilot.ThreadsPage(limit=THREADS, cursor=given.get("cursor"), search=search)
+    found = copilot.threads(call, query)
+    return {"threads": found.threads, "next_cursor": found.next_cursor, "search": search}
+
+
+def _turns(call: Call, thread_id: str, replies: list[dict[str, Any]], only: str | None = None) -> list[dict[str, Any]]:
+    """Return what is shown of a conversation's questions: those with a reply, and those without one yet."""
+    known = {one.run.run_id: one for one in copilot.thread_runs(call, thread_id).runs}
+    found = []
+    for reply in replies:
+        run = known.pop(reply["run_id"], None)
+        found.append(_turn(thread_id, reply["run_id"], run, reply))
+    for run_id, run in known.items():
+        if only in (None, run_id):
+            found.append(_turn(thread_id, run_id, run, None))
+    return found
+
+
+def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dict[str, Any] | None) -> dict[str, Any]:
+    request = run.request if run is not None else None
+    text = request.text if request is not None else (reply or {}).get("text") or ""
+    filters = reply["filters"] if reply is not None else []
+    pinned = [_demand(one) for one in filters if one["source"] == "reader"]
+    if request is not None:
+        pinned = [one.model_dump(mode="json") for one in request.pinned]
+    status = run.run.status if run is not None else "done"
+    asked = {
+        "text": text,
+        "pinned": pinned,
+        "dropped": request.dropped if request is not None else [],
+        "doc_id": request.doc_id if request is not None else None,
+    }
+    cited = {one["rank"] for one in reply["results"] if one["citation"]} if reply is not None else set()
+    return {
+        "thread_id": thread_id,
+        "run_id": run_id,
+        "text": text,
+        "pinned": pinned,
+        "asked": asked,
+        "chips": [_chip(asked, one) for one in filters],
+        "at": run.run.started_at if run is not None else None,
+        "status": status,
+        "open": reply is None and status in OPEN,
+        "error": run.run.error if run is not None else None,
+        "reply": reply,
+        "claims": claims(reply["answer"], cited) if reply is not None and reply["answer"] else [],
+        "excerpts": [marked(one["excerpt"]) for one in reply["results"]] if reply is not None else [],
+        "more": asked | {"cursor": reply["next_cursor"]} if reply is not None and reply["next_cursor"] else None,
+        "options": [(one, {"text": one}) for one in reply["options"]] if reply is not None else [],
+        "searched": reply is not None and reply["strategy"] not in ("NoMatch", "NeedsClarification"),
+        "steps": STEPS,
+        "verdicts": VERDICTS,
+    }
+
+
+def _demand(shown: dict[str, Any]) -> dict[str, Any]:
+    return {name: shown[name] for name in ("field", "op", "value")}
+
+
+def _chip(asked: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
+    """Return a filter in words, and the question that goes without it."""
+    value = shown["value"]
+    words = " | ".join(map(str, value)) if isinstance(value, list) else str(value)
+    field = shown["field"]
+    without = asked | {
+        "pinned": [one for one in asked["pinned"] if one["field"] != field],
+        "dropped": list(dict.fromkeys([*asked["dropped"], field])),
+    }
+    return {"words": f"{field} {SIGNS[shown['op']]} {words}", "source": shown["source"], "without": without}
+
+
+def _quoted(call: Call, run_id: str | None, doc_id: str, claim: str | None) -> list[str]:
+    """Return the words to look for in a document: those of a claim that rests on it, else the result's passage."""
+    reply = runs.show_run(call, run_id or "").result or {}
+    result = next((one for one in reply.get("results", ()) if one["doc_id"] == doc_id), None)
+    if result is None:
+        return []
+    if claim is not None and claim.isdecimal() and reply["answer"]:
+        said = [one for line in claims(reply["answer"], {result["rank"]}) for one in line]
+        if int(claim) < len(said) and said[int(claim)].cites:
+            return [said[int(claim)].text]
+    return [part for part in result["excerpt"].split(" … ") if part.strip("… ")]

@@ -1,0 +1,123 @@
+"""Where the words of a passage stand in a document, and texts as parts that a template can mark or link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+_WORD = re.compile(r"\w+")
+_MARK = re.compile(r"</?mark>")
+_CITED = re.compile(r"\s*((?:\[\d{1,3}\]\s*)*\[\d{1,3}\])([.,;:!?]*)")
+_SEED = 3
+"""Words in a row by which a place is found; a shorter passage is found by all of its own."""
+NEAR = 250
+"""Words around a passage's longest row in which its other rows stand: such as "of the" stand everywhere."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a text: plain (""), `match`, or `passage`."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What an answer says, by its place in it from 0, and the ranks of the results that it rests on."""
+
+    n: int
+    text: str
+    cites: list[int]
+
+
+def marked(excerpt: str) -> list[Part]:
+    """Return an excerpt's parts; of what stands in it only its pairs of marks are markup.
+
+    >>> [(part.text, part.kind) for part in marked("a <mark>key</mark> <b>")]
+    [('a ', ''), ('key', 'match'), (' <b>', '')]
+    """
+    pieces = _MARK.split(excerpt)
+    return [Part(text, "match" if n % 2 else "") for n, text in enumerate(pieces) if text]
+
+
+def claims(answer: str, cited: Collection[int]) -> list[list[Claim]]:
+    """Return an answer's lines, each as what is said and the results in `cited` that it rests on.
+
+    >>> [(one.n, one.text, one.cites) for one in claims("Keys expire [1]. Ask QA [2][9].", {1, 2})[0]]
+    [(0, 'Keys expire.', [1]), (1, 'Ask QA.', [2])]
+    """
+    n, lines = 0, []
+    for line in answer.splitlines():
+        pieces, found = [*_CITED.split(line), "", ""], []
+        for text, cites, stop in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+            if text.strip() or cites:
+                numbers = [int(each) for each in re.findall(r"\d+", cites)]
+                found.append(Claim(n, text.strip() + stop, [number for number in numbers if number in cited]))
+                n += 1
+        lines.append(found)
+    return lines
+
+
+def located(text: str, passages: Sequence[str]) -> list[Part]:
+    """Return a document's text in parts, with what stands in a passage as `passage`.
+
+    Words are compared in a row, so that a document's markup, which a passage is without, doesn't matter.
+
+    >>> [part.text for part in located("Intro. *Keys* expire after a year. End.", ["Keys expire after a year."])]
+    ['Intro. *', 'Keys* expire after a year', '. End.']
+    """
+    found = [(word[0].casefold(), word.start(), word.end()) for word in _WORD.finditer(text)]
+    places: dict[tuple[str, ...], list[int]] = {}
+    wanted = [[word.casefold() for word in _WORD.findall(_MARK.sub("", passage))] for passage in passages]
+    sizes = {min(_SEED, len(passage)) for passage in wanted} - {0}
+    for size in sizes:
+        for start in range(len(found) - size + 1):
+            places.setdefault(tuple(word for word, _, _ in found[start : start + size]), []).append(start)
+    said = [word for word, _, _ in found]
+    spans: list[tuple[int, int]] = []
+    for passage in wanted:
+        runs = _runs(passage, said, places)
+        longest = max(runs, key=lambda run: run[1] - run[0], default=(0, 0))
+        near = [run for run in runs if abs(run[0] - longest[0]) <= NEAR]
+        spans += [_row(text, found[first][1], found[last][2]) for first, last in near]
+    ends: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if ends and first <= ends[-1][1]:
+            ends[-1] = (ends[-1][0], max(last, ends[-1][1]))
+        else:
+            ends.append((first, last))
+    cuts = [0, *(cut for span in ends for cut in span), len(text)]
+    parts = [Part(text[a:b], "passage" if n % 2 else "") for n, (a, b) in enumerate(pairwise(cuts))]
+    return [part for part in parts if part.text]
+
+
+def _row(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the whole row where the words stand in a table's, of which a passage has the heads in between."""
+    begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    stop = len(text) if stop < 0 else stop
+    is_row = text[begin:stop].lstrip().startswith("|") and "\n" not in text[start:end]
+    return (begin, stop) if is_row else (start, end)
+
+
+def _runs(
+    passage: Sequence[str], words: Sequence[str], places: dict[tuple[str, ...], list[int]]
+) -> list[tuple[int, int]]:
+    """Return the places of a passage's words, by the longest rows of them, one behind the other."""
+    size, at, found = min(_SEED, len(passage)), 0, list[tuple[int, int]]()
+    while size and at + size <= len(passage):
+        best, longest = 0, 0
+        for start in places.get(tuple(passage[at : at + size]), ())[:200]:
+            length = size
+            while at + length < len(passage) and start + length < len(words):
+                if words[start + length] != passage[at + length]:
+                    break
+                length += 1
+            if length > longest:
+                best, longest = start, length
+        if longest:
+            found.append((best, best + longest - 1))
+        at += longest or 1
+    return found

@@ -1,0 +1,247 @@
+// The chat: asks, follows the runs that answer, and keeps the filters of the next question.
+//
+// A button with data-ask asks what stands in it, one with data-edit puts it into the form. An article with data-stream
+// is a question that is being answered; it is replaced by what data-turn shows when its run is over.
+(() => {
+  "use strict";
+
+  const RETRY = 2000;
+  const form = () => document.getElementById("ask");
+  const thread = () => document.getElementById("chat")?.dataset.thread || "";
+  let pinned = [];
+  let about = null;
+  let sent = null;
+
+  function randomKey() {
+    return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+
+  const SIGNS = { eq: "=", in: "=", not_in: "≠", gte: "≥", gt: ">", lte: "≤", lt: "<" };
+
+  function inWords(demand) {
+    return `${demand.field} ${SIGNS[demand.op]} ${[].concat(demand.value).join(" | ")}`;
+  }
+
+  // What the next question is asked within survives a reload, as its words do.
+  function remember() {
+    sessionStorage.setItem(`asked:${thread() || "new"}`, JSON.stringify({ pinned, doc_id: about }));
+  }
+
+  function chip(words, drop) {
+    const label = document.createElement("span");
+    label.className = "chip";
+    label.textContent = words;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = "×";
+    button.setAttribute("aria-label", `${form().dataset.without} ${words}`);
+    button.addEventListener("click", () => {
+      drop();
+      remember();
+      showChips();
+      form().elements.text.focus();
+    });
+    label.append(button);
+    return label;
+  }
+
+  function showChips() {
+    const chips = pinned.map((demand) => chip(inWords(demand), () => { pinned = pinned.filter((one) => one !== demand); }));
+    if (about) chips.unshift(chip(`${form().dataset.about} ${about}`, () => { about = null; }));
+    document.getElementById("pinned").replaceChildren(...chips);
+  }
+
+  function take(asked) {
+    pinned = asked.pinned || [];
+    about = asked.doc_id || null;
+    remember();
+    showChips();
+  }
+
+  async function ask(asked, source) {
+    const input = Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== null && value !== undefined));
+    const body = { graph: "worker", input, ...(thread() ? { thread_id: thread() } : {}) };
+    // The same question sent again, because no answer came back, is asked once.
+    if (sent?.text !== JSON.stringify(body)) sent = { text: JSON.stringify(body), key: randomKey() };
+    source.setAttribute("aria-busy", "true");
+    try {
+      const run = await hive.api("POST", "/api/runs", body, { "Idempotency-Key": sent.key });
+      sent = null;
+      if (source === form()) {
+        source.dispatchEvent(new CustomEvent("hive:done", { bubbles: true, detail: run }));
+        source.elements.text.value = "";
+      }
+      if (!thread()) {
+        sessionStorage.removeItem("asked:new");
+        location.assign(`/chat/${encodeURIComponent(run.thread_id)}`);
+        return;
+      }
+      await htmx.ajax("GET", turnOf(run), { target: "#turns", swap: "beforeend" });
+      document.querySelector(".talk > .empty")?.remove();
+      document.getElementById(`turn-${run.run_id}`)?.scrollIntoView({ block: "start" });
+    } catch (error) {
+      hive.explain(error);
+    } finally {
+      source.removeAttribute("aria-busy");
+    }
+  }
+
+  const turnOf = (run) => `/chat/${encodeURIComponent(run.thread_id)}/turns/${encodeURIComponent(run.run_id)}`;
+
+  const show = (article) => htmx.ajax("GET", article.dataset.turn, { target: article, swap: "outerHTML" });
+
+  function follow(article) {
+    article.dataset.following = "";
+    const broken = article.querySelector(".broken");
+    const source = new EventSource(article.dataset.stream);
+    const end = () => {
+      source.close();
+      show(article);
+    };
+    source.onopen = () => { broken.hidden = true; };
+    source.onmessage = (message) => {
+      const event = JSON.parse(message.data);
+      if (event.type === "STEP_STARTED") {
+        article.querySelector(".waits").hidden = true;
+        const step = article.querySelector(`[data-step="${CSS.escape(event.stepName)}"]`);
+        if (step) step.hidden = false;
+      }
+      if (event.type === "STEP_FINISHED") {
+        article.querySelector(`[data-step="${CSS.escape(event.stepName)}"]`)?.classList.add("ended");
+      }
+      if (event.type === "RUN_FINISHED" || event.type === "RUN_ERROR") end();
+    };
+    source.onerror = () => {
+      broken.hidden = false;
+      if (source.readyState === EventSource.CLOSED) settle(article);
+    };
+  }
+
+  // The stream is over, or refused: how the run stands says what to do.
+  async function settle(article) {
+    if (!article.isConnected) return;
+    try {
+      const run = await hive.api("GET", article.dataset.stream.replace(/\/events$/, ""));
+      if (["queued", "running"].includes(run.run.status)) window.setTimeout(() => follow(article), RETRY);
+      else show(article);
+    } catch (error) {
+      if (error.status === 0 || error.status >= 500) window.setTimeout(() => settle(article), RETRY);
+      else hive.explain(error);
+    }
+  }
+
+  function prepare() {
+    for (const article of document.querySelectorAll("article[data-stream]:not([data-following])")) follow(article);
+    if (form() && !form().dataset.ready) begin();
+  }
+
+  function begin() {
+    form().dataset.ready = "";
+    const kept = sessionStorage.getItem(`asked:${thread() || "new"}`);
+    const given = JSON.parse(form().dataset.asked);
+    take(kept && !given.doc_id ? JSON.parse(kept) : given);
+    const threads = document.querySelector("details.threads");
+    if (threads && window.matchMedia("(max-width: 46rem)").matches) threads.open = false;
+    showValues();
+    const last = document.querySelector("#turns > article:last-child");
+    if (last) last.scrollIntoView({ block: "start" });
+    else form().elements.text.focus();
+  }
+
+  function showValues() {
+    const pin = document.getElementById("pin");
+    if (!pin) return;
+    const values = JSON.parse(pin.dataset.fields)[document.getElementById("field").value] || [];
+    document.getElementById("values").replaceChildren(
+      ...values.map((value) => Object.assign(document.createElement("option"), { value })),
+    );
+  }
+
+  document.addEventListener("change", (event) => { if (event.target.id === "field") showValues(); });
+
+  document.addEventListener("submit", (event) => {
+    if (event.target !== form()) return;
+    event.preventDefault();
+    if (form().getAttribute("aria-busy") === "true") return;
+    ask({ text: form().elements.text.value, pinned, doc_id: about }, form());
+  });
+
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.target === form()?.elements.text) {
+      event.preventDefault();
+      form().requestSubmit();
+    }
+    if (event.key === "Enter" && event.target.id === "value") {
+      event.preventDefault();
+      document.getElementById("pin").click();
+    }
+    if (event.key === "Escape" && event.target.closest?.("#beside")) close();
+  });
+
+  let opener = null;
+
+  function close() {
+    const beside = document.getElementById("beside");
+    if (!beside) {
+      history.back();
+      return;
+    }
+    beside.replaceChildren();
+    opener?.focus();
+  }
+
+  async function pin() {
+    const [field, op, value] = ["field", "op", "value"].map((id) => document.getElementById(id).value);
+    if (!value.trim()) return;
+    const bound = op === "gte" || op === "lte";
+    const number = bound && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
+    pinned = [...pinned.filter((one) => one.field !== field || (bound && one.op !== op)),
+      { field, op, value: op === "not_in" ? [value] : number }];
+    document.getElementById("value").value = "";
+    remember();
+    showChips();
+  }
+
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-ask], [data-edit], [data-only], [data-close], #pin, [hx-target='#beside']");
+    if (!button) return;
+    if (button.id === "pin") pin();
+    else if (button.hasAttribute("data-close")) close();
+    else if (button.dataset.ask) {
+      if (button.getAttribute("aria-busy") !== "true") ask(JSON.parse(button.dataset.ask), button);
+    } else if (button.dataset.edit) {
+      const asked = JSON.parse(button.dataset.edit);
+      take(asked);
+      form().elements.text.value = asked.text;
+      form().elements.text.dispatchEvent(new Event("input", { bubbles: true }));
+      form().elements.text.focus();
+    } else if (button.dataset.only) {
+      if (!form()) {
+        location.assign(`/chat?about=${encodeURIComponent(button.dataset.only)}`);
+        return;
+      }
+      take({ pinned: [], doc_id: button.dataset.only });
+      form().elements.text.focus();
+    } else {
+      opener = button;
+      for (const cite of document.querySelectorAll(".cite[data-open]")) delete cite.dataset.open;
+      if (button.classList.contains("cite")) button.dataset.open = "";
+    }
+  });
+
+  // The document that was asked for stands beside the answer, open where the passage is.
+  document.addEventListener("htmx:after:swap", () => {
+    const heading = document.querySelector("#beside h2");
+    if (!heading || heading.dataset.shown !== undefined) return;
+    heading.dataset.shown = "";
+    const passage = document.querySelector("#beside #passage");
+    heading.focus({ preventScroll: Boolean(passage) });
+    if (passage) {
+      const text = passage.closest(".text");
+      text.scrollTop = passage.offsetTop - text.offsetTop - 48;
+      document.getElementById("beside").scrollIntoView({ block: "nearest" });
+    }
+  });
+
+  document.addEventListener("hive:shown", prepare);
+})();

@@ -1,0 +1,171 @@
+"""Approvals in a browser: a call is read, edited and allowed, and its run goes on; two people never both decide."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.approvals import ApprovalStore, Filing
+from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
+from tests.pages.people import NOTE, noting_agent
+from tests.server.serving import bearer, sample, served
+
+
+async def started(client: httpx.AsyncClient, place: Workspace) -> tuple[str, str]:
+    """A run that waits, and the request that it waits for."""
+    root = bearer(place, "root", "operator", "reader")
+    body = {"graph": "event_loop", "agent": "writer", "input": {}}
+    run: str = (await client.post("/api/runs", json=body, headers=root)).json()["run_id"]
+    while not (found := (await client.get(f"/api/runs/{run}", headers=root)).json())["approval_ids"]:
+        assert found["run"]["status"] in ("queued", "running", "waiting"), found
+        await asyncio.sleep(0.05)
+    return run, found["approval_ids"][0]
+
+
+def filed(place: Workspace, n: int, **changes: Any) -> list[str]:
+    store = ApprovalStore(place)
+    return [
+        store.file(Filing(**{"kind": "question", "title": f"question {k}", "requester": "user:root"} | changes)).id
+        for k in range(n)
+    ]
+
+
+async def test_the_queue_is_by_due_time_and_risk_and_says_what_is_asked(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    filed(place, 1, title="a small thing", risk="low")
+    filed(place, 1, title="a great thing", risk="high", context={"args": {"to": "kim"}, "tool": "mail"})
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        rows = (await client.get("/api/approvals?order=due", headers=dana)).json()["items"]
+        assert {len(one["content_hash"]) for one in rows} == {64}
+        page = (await client.get("/approvals", headers=dana)).text
+        assert page.count('data-hash="') == 2
+        assert "kim" in page
+        assert (await client.get("/approvals", headers=bearer(place, "guest"))).status_code == 403
+
+
+async def test_an_empty_queue_says_what_comes_next(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        page = (await client.get("/approvals", headers=bearer(place))).text
+        assert "Nothing waits for a person." in page
+        missing = await client.get("/approvals/a000", headers=bearer(place))
+        assert missing.status_code == 404
+        assert "HIVE-409" in missing.text
+
+
+async def test_a_decision_is_in_the_audit_log_that_the_page_shows(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (id,) = filed(place, 1)
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        sent = await client.post(
+            f"/api/approvals/{id}/decide", json={"verb": "approve", "reason": "it is fine"}, headers=dana
+        )
+        assert sent.status_code == 200, sent.text
+        trail = (await client.get(f"/api/approvals/{id}/audit", headers=dana)).json()
+        assert trail["ok"]
+        assert [one["event"] for one in trail["entries"]][:2] == ["requested", "decided"]
+        page = (await client.get(f"/approvals/{id}", headers=dana)).text
+        assert "dana approved it" in page
+        assert "it is fine" in page
+        assert trail["entries"][-1]["digest"][:16] in page
+
+
+async def test_a_tenants_requests_are_nobody_elses(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (id,) = filed(place, 1, tenant="elsewhere", title="a secret matter")
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        assert "a secret matter" not in (await client.get("/approvals?status=all", headers=dana)).text
+        unknown, theirs = [await client.get(f"/approvals/{one}", headers=dana) for one in ("a000", id)]
+        assert unknown.status_code == theirs.status_code == 404
+        assert theirs.text.replace(id, "a000") == unknown.text
+        assert (await client.get(f"/api/approvals/{id}/audit", headers=dana)).status_code == 404
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_a_call_is_allowed_with_an_edit_by_keyboard_and_the_run_goes_on(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    noting_agent(place)
+    async with served(place) as client, chromium() as browser:
+        run, _ = await started(client, place)
+        async with signed_in(browser, str(client.base_url), place, "dana", viewport=NARROW) as page:
+            await page.goto("/approvals")
+            await require_accessible(page)
+            await page.keyboard.press("j")
+            await page.keyboard.press("Enter")
+            await page.get_by_text(NOTE["text"]).first.wait_for()
+            await require_accessible(page)
+            await page.keyboard.press("e")
+            while (await page.evaluate("document.activeElement.dataset.arg")) != "text":
+                await page.keyboard.press("Tab")
+            await page.keyboard.press("Control+A")
+            await page.keyboard.type("Dear customer, coffee is served.")
+            await page.locator("form[data-decide=edit] button").focus()
+            await page.keyboard.press("Enter")
+            await page.get_by_text("dana approved it with changes").wait_for()
+            assert await page.get_by_text("coffee is served").first.is_visible()
+            await require_accessible(page)
+        root = bearer(place, "root", "operator", "reader")
+        while (found := (await client.get(f"/api/runs/{run}", headers=root)).json())["run"]["status"] != "done":
+            assert found["run"]["status"] in ("queued", "running", "waiting"), found
+            await asyncio.sleep(0.05)
+        assert found["result"]["outputs"] == {"text": "noted"}
+    saved = [path.read_text() for path in place.root.rglob("note.txt")]
+    assert saved == ["Dear customer, coffee is served."]
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_the_second_of_two_approvers_is_told_who_was_quicker_and_loses_no_word(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (id,) = filed(place, 1)
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        url = str(client.base_url)
+        async with (
+            signed_in(browser, url, place, "dana") as first,
+            signed_in(browser, url, place, "alice", "approver", expected=("409",)) as second,
+        ):
+            for page in (first, second):
+                await page.goto(f"/approvals/{id}")
+            await second.locator("#reject-reason").fill("I would rather not")
+            await first.get_by_role("button", name="Approve", exact=True).click()
+            await first.get_by_text("dana approved it").wait_for()
+            await second.get_by_role("button", name="Reject").click()
+            told = second.locator("#conflict")
+            await told.get_by_text("dana approved this").wait_for()
+            assert await second.locator("#reject-reason").input_value() == "I would rather not"
+            await require_accessible(second)
+    assert [one.by for one in ApprovalStore(place).get(id).decisions] == ["user:dana"]
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_a_batch_decides_what_was_looked_at_and_nothing_that_changed(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    verbs = ["approve", "edit", "reject"]
+    ids = filed(place, 3, kind="tool_call", context={"args": {"n": 1}}, args_schema=schema, allowed_decisions=verbs,
+                approvers={"min": 2})  # fmt: skip
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, "dana", expected=("409",)) as page:
+            await page.goto("/approvals")
+            changed = await client.post(
+                f"/api/approvals/{ids[0]}/decide", json={"verb": "edit", "patch": {"n": 900}},
+                headers=bearer(place, "alice", "approver"),
+            )  # fmt: skip
+            assert changed.status_code == 200, changed.text
+            for box in await page.locator("#queue input[type=checkbox]").all():
+                await box.check()
+            await page.get_by_role("button", name="Approve the chosen").click()
+            await page.locator("#batch-told li").wait_for()
+            assert await page.locator("#batch-told li").count() == 1
+    decided = [[one.by for one in ApprovalStore(place).get(id).approvals] for id in ids]
+    assert decided == [["user:alice"], ["user:dana"], ["user:dana"]]

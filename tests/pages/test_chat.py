@@ -1,0 +1,76 @@
+"""The chat: what a reader asks, sees and opens, told as a browser is told it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.server.serving import asked, bearer, followed, sample, served
+
+QUESTION = "smallest volume the P50 can do"
+
+
+async def answered(client: httpx.AsyncClient, headers: dict[str, str], text: str, **given: Any) -> dict[str, Any]:
+    run = await asked(client, headers, text, **given)
+    await followed(client, run["events"], headers)
+    return run
+
+
+async def test_answer_has_claims_that_open_the_passage_marked(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        dana = bearer(place)
+        run = await answered(client, dana, QUESTION)
+        page = await client.get(f"/chat/{run['thread_id']}", headers=dana)
+        assert page.status_code == 200
+        assert "Asking as dana of acme" in page.text
+        opened = re.search(r'class="cite" href="([^"]+)"', page.text)
+        assert opened is not None
+        document = await client.get(opened[1].replace("&amp;", "&"), headers=dana)
+        assert '<mark id="passage">' in document.text
+        assert (await client.get(f"/chat/{run['thread_id']}", headers=bearer(place, "alice"))).status_code == 404
+
+
+async def test_an_open_question_is_followed_after_a_reload(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:  # nobody answers it
+        dana = bearer(place)
+        run = await asked(client, dana, QUESTION)
+        page = await client.get(f"/chat/{run['thread_id']}", headers=dana)
+        assert f'data-stream="/api/runs/{run["run_id"]}/events"' in page.text
+        assert QUESTION in page.text
+
+
+async def test_a_filter_that_was_read_out_of_the_question_can_be_taken_away(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        dana = bearer(place)
+        run = await answered(client, dana, "effective SOPs about cleaning validation")
+        first = (await client.get(f"/api/runs/{run['run_id']}", headers=dana)).json()["result"]
+        assert "status" in {one["field"] for one in first["filters"]}
+        again = {"text": "effective SOPs about cleaning validation", "dropped": ["status"]}
+        sent = await client.post("/api/runs", json={"input": again, "thread_id": run["thread_id"]}, headers=dana)
+        await followed(client, sent.json()["events"], dana)
+        second = (await client.get(f"/api/runs/{sent.json()['run_id']}", headers=dana)).json()["result"]
+        assert "status" not in {one["field"] for one in second["filters"]}
+        page = await client.get(f"/chat/{run['thread_id']}", headers=dana)
+        assert "Ask again without status = effective" in page.text
+
+
+async def test_golden_pages_show_coverage_pool_and_worth(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        root = bearer(place, "root")
+        for path in (
+            "/golden",
+            "/golden/worth",
+            f"/golden/label?query={QUESTION}",
+            "/golden/feedback",
+            "/golden/queries",
+        ):
+            page = await client.get(path, headers=root)
+            assert page.status_code == 200, page.text
+        assert (await client.get("/golden", headers=bearer(place))).status_code == 403

@@ -1,0 +1,125 @@
+"""Requests, configs and events over HTTP: in the scope of the caller, and nothing of the holdout."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.approvals import ApprovalStore, Filing
+from tests.server.serving import bearer, sample, served
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return sample(tmp_path / "ws")
+
+
+@pytest.fixture
+async def client(place: Workspace) -> AsyncIterator[httpx.AsyncClient]:
+    async with served(place, roles=("http",)) as client:
+        yield client
+
+
+def filed(place: Workspace, tenant: str = "acme", **changes: Any) -> str:
+    filing = Filing(kind="question", title="Which one?", requester="user:kim", tenant=tenant, **changes)
+    return ApprovalStore(place).file(filing).id
+
+
+async def test_a_request_is_decided_once_and_who_comes_second_hears_who_was_first(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    id = filed(place)
+    listed = (await client.get("/api/approvals?status=pending", headers=bearer(place))).json()["items"]
+    assert [one["id"] for one in listed] == [id]
+    path = f"/api/approvals/{id}/decide"
+    stale = await client.post(path, json={"verb": "approve", "version": 2}, headers=bearer(place))
+    assert (stale.status_code, stale.json()["code"]) == (409, "HIVE-416")
+    first = await client.post(path, json={"verb": "approve", "version": 1}, headers=bearer(place))
+    assert (first.status_code, first.json()["by"], first.json()["authn"]) == (200, "user:dana", "token")
+    again = await client.post(path, json={"verb": "approve", "version": 1}, headers=bearer(place))
+    assert again.json() == first.json()
+    other = bearer(place, "root", "approver")
+    second = await client.post(path, json={"verb": "reject"}, headers=other)
+    assert (second.status_code, second.json()["code"]) == (409, "HIVE-414")
+    assert "user:dana" in second.json()["detail"]
+
+
+async def test_a_request_of_another_tenant_is_an_unknown_one(place: Workspace, client: httpx.AsyncClient) -> None:
+    id, hana = filed(place), bearer(place, "hana")
+    assert (await client.get("/api/approvals", headers=hana)).json()["items"] == []
+    for method, path, body in (
+        ("GET", "", None),
+        ("POST", "/decide", {"verb": "approve"}),
+        ("POST", "/delegate", {"to": "kim"}),
+    ):
+        theirs = await client.request(method, f"/api/approvals/{id}{path}", json=body, headers=hana)
+        unknown = await client.request(method, f"/api/approvals/a0{path}", json=body, headers=hana)
+        assert theirs.status_code == unknown.status_code == 404
+    assert ApprovalStore(place).get(id).status == "pending"
+
+
+async def test_a_request_is_handed_to_another_person(place: Workspace, client: httpx.AsyncClient) -> None:
+    id = filed(place)
+    assert (
+        await client.post(f"/api/approvals/{id}/delegate", json={"to": ""}, headers=bearer(place))
+    ).status_code < 500
+    handed = await client.post(f"/api/approvals/{id}/delegate", json={"to": "root"}, headers=bearer(place))
+    assert handed.json()["request"]["delegations"][0]["to"] == "user:root"
+    mine = await client.post(f"/api/approvals/{id}/decide", json={"verb": "approve"}, headers=bearer(place))
+    assert mine.status_code == 403
+
+
+async def test_configs_have_etags_and_are_named_by_nothing_but_names(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    root = bearer(place, "root")
+    first = await client.get("/api/configs/active", headers=root)
+    assert first.json()["active"] is True
+    again = await client.get("/api/configs/active", headers=root | {"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    for name in ("..%2Fhive", "v1.json", "%2Fetc%2Fpasswd", "nothing"):
+        assert (await client.get(f"/api/configs/{name}", headers=root)).status_code == 404
+
+
+async def test_the_holdout_is_in_no_answer(place: Workspace, client: httpx.AsyncClient) -> None:
+    root = bearer(place, "root")
+    measured = (await client.post("/api/evaluate", json={}, headers=root)).json()
+    assert measured["n"] > len(measured["queries"])
+    assert all(one["split"] != "holdout" for one in measured["queries"])
+    golden = (await client.get("/api/golden", headers=root)).json()
+    assert golden["holdout"] == measured["n"] - len(measured["queries"])
+    assert all(one["split"] != "holdout" for one in golden["queries"])
+
+
+async def test_what_is_measured_shows_no_hit_that_the_caller_may_not_view(
+    place: Workspace, client: httpx.AsyncClient
+) -> None:
+    found = (
+        await client.post("/api/evaluate", json={"split": "train"}, headers=bearer(place, "hana", "operator"))
+    ).json()
+    shown = {hit["doc_id"] for one in found["queries"] for hit in one["hits"]}
+    for doc_id in shown:
+        assert (await client.get(f"/api/documents/{doc_id}", headers=bearer(place, "hana"))).status_code == 200
+
+
+async def test_events_are_those_of_the_callers_tenant(place: Workspace, client: httpx.AsyncClient) -> None:
+    for who in ("dana", "hana"):
+        await client.post("/api/runs", json={"input": {"text": "hello"}}, headers=bearer(place, who))
+    found = (await client.get("/api/events", headers=bearer(place, "hana", "operator"))).json()["events"]
+    assert {one["tenant"] for one in found} == {"globex"}
+
+
+async def test_the_numbers_have_no_label_that_a_caller_could_grow(place: Workspace, client: httpx.AsyncClient) -> None:
+    for n in range(5):
+        await client.get(f"/api/runs/r{n}", headers=bearer(place))
+        await client.get(f"/nothing/{n}")
+    text = (await client.get("/metrics", headers=bearer(place, "root"))).text
+    assert 'hive_http_requests_total{method="GET",route="/api/runs/{run_id}",status="404"} 5.0' in text
+    assert 'route="none"' in text
+    assert "/nothing" not in text
+    assert "dana" not in text
