@@ -8,7 +8,7 @@ import typer
 from hive_agents.cli.surface import Surface, console, count, styled, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.importing import ImportReport
+    from hive_agents.importing import ImportReport, Skipped
     from hive_agents.workspace import Workspace
 
 SHOWN = 20
@@ -137,7 +137,7 @@ def _told(place: Workspace, report: ImportReport) -> list[Any]:
     return lines
 
 
-def _skipped(skipped: list[dict[str, str]]) -> list[str]:
+def _skipped(skipped: list[Skipped]) -> list[str]:
     """Return a line for each file, but one for many of one reason: a folder's pictures hide no unreadable document."""
     by_message: dict[str, list[str]] = {}
     for one in skipped:
