@@ -32,7 +32,7 @@ def _parts(found: CanaryStatus) -> list[Any]:
     if found.config is None:
         why = "[canary] share in hive.toml is 0" if found.state == "off" else "no deployed config has one before it"
         return [f"no canary: {why}"]
-    tally, states = found.tally, {"rolled_back": "rolled back", "running": "undecided", "off": "off: share is 0"}
+    tally, states = found.tally, {"rolled_back": "rolled back", "running": "undecided"}
     settled = tally.won + tally.lost + tally.tied + tally.silent
     told = safe_line(f"{found.config} against {found.previous}: {states.get(found.state, found.state)}")
     beside = f"{tally.alike} alike under both, {tally.one_sided} found by one alone"
@@ -45,9 +45,11 @@ def _parts(found: CanaryStatus) -> list[Any]:
         f"  E worse {figure(tally.e_worse, 2)}, E better {figure(tally.e_better, 2)}; 20 decides",
     ]
     if found.state == "running":
-        value = found.to_json()
-        parts.append(
-            f"  missing: {value['losses_missing']} more lost in a row roll it back, {value['wins_missing']} more won "
-            f"confirm it; {tally.open} not settled yet"
+        lost, won = (found.to_json()[name] for name in ("losses_missing", "wins_missing"))
+        missing = (
+            f"{lost} more lost in a row roll it back, {won} more won confirm it; {tally.open} not settled yet"
+            if lost and won
+            else "nothing; the next search or click carries it out"
         )
+        parts.append(f"  missing: {missing}")
     return parts

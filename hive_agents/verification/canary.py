@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import hmac
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -31,6 +32,7 @@ State = Literal["off", "none", "running", "confirmed", "rolled_back"]
 CREDIT: dict[Signal, int] = {"open": 1, "relevant": 2, "distractor": -2, "outdated": -2, "wrong_document": -2}
 BY = "canary"
 CONFIRMED = "canary.confirmed"
+_log = logging.getLogger("hive_agents.verification")
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class CanaryStatus:
-    """`none` where nothing serves that could have a canary; with `off`, `tally` is as it was left."""
+    """`none` where nothing serves that could have a canary; with it and with `off` the rest is empty."""
 
     state: State
     share: float
@@ -121,8 +123,9 @@ def running_canary(workspace: Workspace) -> Canary | None:
     return found if found is not None and found.version.id not in _confirmed(workspace) else None
 
 
-def _confirmed(workspace: Workspace) -> set[int]:
-    return {int(entry["version"]) for entry in audit.recorded(workspace, CONFIRMED)}
+def _confirmed(workspace: Workspace) -> dict[int, str]:
+    """Return when each confirmed version was."""
+    return {int(entry["version"]): str(entry["at"]) for entry in audit.recorded(workspace, CONFIRMED)}
 
 
 def _canary_of(history: Sequence[Version]) -> Canary | None:
@@ -168,7 +171,7 @@ def record_impression(workspace: Workspace, impression: Impression, *, now: str 
             "INSERT OR IGNORE INTO canary_impressions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (*asdict(impression).values(), at, settles.isoformat(timespec="seconds")),
         )
-    decide_canary(workspace, now=at)
+    _try_to_decide(workspace, at)
 
 
 def open_impressions(workspace: Workspace, reader: Principal, *, now: str | None = None) -> list[str]:
@@ -199,7 +202,15 @@ def credit(workspace: Workspace, run_id: str, rank: int, signal: Signal, *, now:
             " WHERE run_id = ? AND kind = 'drafted' AND settles_at > ?",
             (rank, kind, CREDIT[signal], run_id, at),
         )
-    decide_canary(workspace, now=at)
+    _try_to_decide(workspace, at)
+
+
+def _try_to_decide(workspace: Workspace, at: str) -> None:
+    """Decide on a reader's way, who isn't failed where that fails: the next one tries again."""
+    try:
+        decide_canary(workspace, now=at)
+    except HiveError as error:
+        _log.warning("the canary can't be decided: %s", error)
 
 
 def decide_canary(workspace: Workspace, *, now: str | None = None) -> Outcome | None:
@@ -246,11 +257,14 @@ def canary_status(workspace: Workspace, *, now: str | None = None) -> CanaryStat
     """Return how the canary of the config that serves stands or ended, or how it was that was rolled back."""
     share, history = workspace.settings.canary.share, versions(workspace)
     canary, at = _canary_of(history), now or audit.now()
-    state: State = "running" if share else "off"
+    state: State = "running"
     if canary is not None:
         version, previous = canary.version, canary.previous.name
-        if version.id in _confirmed(workspace):
-            state = "confirmed"
+        confirmed = _confirmed(workspace)
+        if version.id in confirmed:
+            state, at = "confirmed", confirmed[version.id]
+        elif not share:
+            return CanaryStatus("off", share)
     elif len(history) > 1 and history[0].via == "rollback" and history[0].by == BY:
         version, previous, at, state = history[1], history[0].name, history[0].at, "rolled_back"
     else:

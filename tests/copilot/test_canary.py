@@ -256,6 +256,30 @@ def test_what_is_kept_names_no_document_question_or_person(place: Workspace) -> 
     assert not [row for row in kept for word in ("rotate", "lost", "faqs", "dana", "acme", "key") if word in row]
 
 
+def test_nothing_that_a_reader_does_shows_in_another_readers_replies(place: Workspace) -> None:
+    reader = known_principal(place, "guest")
+
+    def told() -> dict[str, Any]:
+        context = HiveContext(str(place.root), principal=reader, engine=place.engine())
+        value = {"run_id": "r1", "request": {"text": "rotate a lost key near the lamp"}}
+        found = asyncio.run(load_graph("worker").ainvoke(value, context=context))
+        return {name: found["outcome"][name] for name in ("results", "status", "decision", "rests_on")}
+
+    before = told()
+    opens(place, "faqs/rotate.md", 6)
+    assert told() == before
+
+
+def test_a_rollback_that_fails_fails_no_reader(place: Workspace, caplog: pytest.LogCaptureFixture) -> None:
+    opens(place, "faqs/rotate.md", 7)
+    with connected(place.database) as connection:
+        connection.execute("UPDATE canary_impressions SET settles_at = at")
+    (place.configs / "active.json").unlink()
+    (place.configs / "active.json").mkdir()
+    assert shown(ask(place, "guest", "rotate a lost key near the lamp"))
+    assert "the canary can't be decided" in caplog.text
+
+
 def test_a_deleted_conversation_does_no_harm(place: Workspace) -> None:
     chat = Chat(place, known_principal(place, "dana"))
     asyncio.run(chat.ask(Request(text="how do I rotate a lost key near the lamp?")))
@@ -294,9 +318,13 @@ def test_the_command_says_what_is_missing(place: Workspace) -> None:
     assert "drafts against words: undecided" in told
     assert "2 settled: 0 won, 2 lost, 0 tied, 0 without a word" in told
     assert "5 more lost in a row roll it back" in told
+    opens(place, "faqs/rotate.md", 5)
+    with connected(place.database) as connection:
+        connection.execute("UPDATE canary_impressions SET settles_at = at")
+    assert "missing: nothing; the next search or click carries it out" in hive("canary", "-w", place.root).out
     value = hive("canary", "status", "--json", "-w", place.root).json
-    assert (value["state"], value["tally"]["lost"], value["losses_missing"]) == ("running", 2, 5)
-    assert value["e_worse"] == pytest.approx(7 / 3)
+    assert (value["state"], value["tally"]["lost"], value["losses_missing"]) == ("running", 7, 0)
+    assert value["e_worse"] == pytest.approx(255 / 8)
 
 
 def test_the_command_says_why_there_is_none(tmp_path: Path) -> None:

@@ -132,3 +132,34 @@ def test_readers_who_open_whatever_stands_first_prefer_nobody() -> None:
             won += draft.teams[place] == "n"
             lost += draft.teams[place] == "p"
     assert won / (won + lost) == pytest.approx(0.5, abs=0.03)
+
+
+def end_of_canary(dice: random.Random, new: list[str], previous: list[str], most: int) -> tuple[str, int]:
+    """Return how a canary ends whose readers want "a" most, look down the list and open what they like."""
+    won = lost = 0
+    for search in range(1, most + 1):
+        draft = team_draft(new, previous, str(dice.random()))
+        credit = dict.fromkeys("np-", 0)
+        for doc, team in zip(draft.order, draft.teams, strict=True):
+            credit[team] += dice.random() < {"a": 0.6, "b": 0.3}.get(doc, 0.05)
+            if dice.random() > 0.75:
+                break
+        won += credit["n"] > credit["p"]
+        lost += credit["n"] < credit["p"]
+        if e_value(lost, won) >= ALARM:
+            return "worse", search
+        if e_value(won, lost) >= ALARM:
+            return "better", search
+    return "undecided", most
+
+
+@pytest.mark.slow
+def test_readers_of_drafted_lists_find_out_what_is_worse_and_nothing_where_nothing_is() -> None:
+    dice = random.Random(5)
+    alike = [end_of_canary(dice, list("zabyx"), list("yabzw"), 150)[0] for _ in range(500)]
+    assert np.mean([end == "worse" for end in alike]) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 500)
+    assert np.mean([end == "better" for end in alike]) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 500)
+    worse = [end_of_canary(dice, list("zyxba"), list("abxyz"), 300) for _ in range(100)]
+    assert np.mean([end == "worse" for end, _ in worse]) >= 0.95
+    better = [end_of_canary(dice, list("abxyz"), list("zyxba"), 300) for _ in range(100)]
+    assert np.mean([end == "better" for end, _ in better]) >= 0.95
