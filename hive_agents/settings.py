@@ -173,6 +173,13 @@ class Gate(Format):
     unjudged: Share = 0.20
 
 
+class Canary(Format):
+    """A `share` of live searches is drafted with the config before; 0 is off. After `settle_minutes` one is decided."""
+
+    share: Share = 0.0
+    settle_minutes: Annotated[float, Field(gt=0, le=10_080)] = 30.0
+
+
 class Optimizer(Format):
     iterations: Positive = 12
     patience: Positive = 3
@@ -266,6 +273,7 @@ class Settings(FileFormat):
     copilot: Copilot = Copilot()
     access: Access = Access()
     gate: Gate = Gate()
+    canary: Canary = Canary()
     optimizer: Optimizer = Optimizer()
     judge: Judge = Judge()
     health: Health = Health()

@@ -53,6 +53,9 @@ tag_evidence = "proven"
 latency_ratio = 1.5
 latency_floor_ms = 50
 unjudged = 0.20
+[canary]
+share = 0.0
+settle_minutes = 30
 [optimizer]
 iterations = 12
 patience = 3

@@ -12,6 +12,7 @@ import typer
 from hive_agents.cli import (
     agents,
     approvals,
+    canary,
     chat,
     compare,
     credentials,
@@ -79,6 +80,7 @@ COMMANDS = {
     "gate": gate,
     "deploy": deploy,
     "rollback": rollback,
+    "canary": canary,
     "history": history,
     "optimize": optimize,
     "chat": chat,

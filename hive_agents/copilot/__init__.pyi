@@ -4,6 +4,11 @@ from .documents import (
     document_filters as document_filters,
     require_known as require_known,
 )
+from .drafting import (
+    credit_open as credit_open,
+    interleaved as interleaved,
+    results_under as results_under,
+)
 from .feedback import (
     STATUSES as STATUSES,
     VERDICTS as VERDICTS,
@@ -11,6 +16,7 @@ from .feedback import (
     Item as Item,
 )
 from .outcome import (
+    Result as Result,
     Trace as Trace,
     TurnOutcome as TurnOutcome,
 )

@@ -78,7 +78,12 @@ def equal_weights(question: str, language: str) -> Weights:
 @lru_cache(maxsize=4096)
 def stemmed_words(text: str, language: str) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
     """Return (start, end, stems) of each word; a turn looks at the same sentences for answer, excerpts and reasons."""
-    return tuple((word.start(), word.end(), tuple(terms(word[0], language))) for word in _WORD.finditer(text))
+    return tuple((word.start(), word.end(), _stems(word[0], language)) for word in _WORD.finditer(text))
+
+
+@lru_cache(maxsize=16384)
+def _stems(word: str, language: str) -> tuple[str, ...]:
+    return tuple(terms(word, language))
 
 
 @lru_cache(maxsize=32)

@@ -15,7 +15,7 @@ from hive_agents.evaluation import FILE, load_golden, question_key, save_label
 from hive_agents.files import locked
 from hive_agents.retrieval import active_config
 from hive_agents.store import audit, connected, transaction
-from hive_agents.verification import accept as accept_golden, is_accepted
+from hive_agents.verification import accept as accept_golden, credit, is_accepted
 from hive_agents.workspace import Workspace
 
 Opinion = Literal["relevant", "distractor", "outdated", "wrong_document"]
@@ -111,6 +111,7 @@ class FeedbackQueue:
             ).rowcount
         if not done:
             raise HiveError.of("HIVE-414", "your opinion on this result was reviewed already", exit_code=1)
+        credit(self.workspace, run_id, shown.index(doc_id) + 1, verdict)
         return item
 
     def items(self, status: str | None = None) -> list[Item]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from hive_agents.copilot.asking import Weights, stemmed_words, tells
-from hive_agents.copilot.prose import ProseSentence, read
-from hive_agents.retrieval import BM25Params, ScopedIndex
+from hive_agents.copilot.prose import Kind, read
+from hive_agents.retrieval import BM25Params, ChunkRow, ScopedIndex
 
 LENGTH, BESIDE = 360, 240
 """Characters of a document's best passage as it is shown, and of the next best, from anywhere in the document."""
@@ -35,30 +36,48 @@ class Window:
 
 
 def best_chunks(
-    index: ScopedIndex, doc_id: str, question: str, weights: Weights, *, by_meaning: bool
-) -> tuple[int, int | None]:
-    """Return the chunk of a document whose best lines hold most of what is asked, and that of the next best lines.
+    index: ScopedIndex, doc_ids: Sequence[str], question: str, weights: Weights, *, by_meaning: bool
+) -> list[tuple[int, int | None]]:
+    """Return, for each document, the chunk whose best lines hold most of what is asked, and that of the next best.
 
     It is the same one where both stand in it, and None where no other lines hold anything. The search is right about
     the document more often than about the chunk. `by_meaning` says that the question can be embedded.
     """
-    chunks = index.chunks_of(doc_id)
-    lanes = [index.keyword_scores(question, chunks, BM25Params())]
-    if by_meaning and index.embedding_model is not None:
-        lanes.append(index.vector_scores(question, chunks))
-    ranks = [np.argsort(np.argsort(-lane, kind="stable"), kind="stable") for lane in lanes]
-    places = np.argsort(-sum(1 / (_RRF + rank) for rank in ranks), kind="stable")[:CHUNKS].tolist()
-    meaning = [BY_MEANING * float(lanes[1][place]) if len(lanes) > 1 else 0.0 for place in places]
-    rows = index.rows(chunks[places].tolist())
-    inside = weights_within(weights, rows[0].title, index.language)
-    found = [window(row.text, question, inside, index.language, heading=row.heading) for row in rows]
+    found = []
+    for doc_id in doc_ids:
+        chunks = index.chunks_of(doc_id)
+        lanes = [index.keyword_scores(question, chunks, BM25Params())]
+        if by_meaning and index.embedding_model is not None:
+            lanes.append(index.vector_scores(question, chunks))
+        ranks = [np.argsort(np.argsort(-lane, kind="stable"), kind="stable") for lane in lanes]
+        places = np.argsort(-sum(1 / (_RRF + rank) for rank in ranks), kind="stable")[:CHUNKS].tolist()
+        meaning = [BY_MEANING * float(lanes[1][place]) if len(lanes) > 1 else 0.0 for place in places]
+        found.append((chunks[places].tolist(), meaning))
+    rows = iter(index.rows([number for numbers, _ in found for number in numbers]))
+    return [
+        _best_of(numbers, [next(rows) for _ in numbers], meaning, question, weights, index.language)
+        for numbers, meaning in found
+    ]
+
+
+def _best_of(
+    numbers: Sequence[int],
+    rows: Sequence[ChunkRow],
+    meaning: Sequence[float],
+    question: str,
+    weights: Weights,
+    language: str,
+) -> tuple[int, int | None]:
+    """Return the chunk with the best lines, and that of the next best, of chunks of one document."""
+    inside = weights_within(weights, rows[0].title, language)
+    found = [window(row.text, question, inside, language, heading=row.heading) for row in rows]
     best = max(range(len(rows)), key=lambda n: found[n].score + meaning[n])
     others = [
         window(
             row.text,
             question,
             inside,
-            index.language,
+            language,
             BESIDE,
             heading=row.heading,
             apart_from=found[best].lines if n == best else range(0),
@@ -66,7 +85,7 @@ def best_chunks(
         for n, row in enumerate(rows)
     ]
     beside = max(range(len(rows)), key=lambda n: (others[n].score > 0, others[n].score + meaning[n]))
-    return int(chunks[places[best]]), int(chunks[places[beside]]) if others[beside].score > 0 else None
+    return numbers[best], numbers[beside] if others[beside].score > 0 else None
 
 
 def weights_within(weights: Weights, title: str, language: str) -> Weights:
@@ -90,53 +109,100 @@ def window(
     Lines of code are among them only where they hold words that no sentence beside them does. None of them is one of
     `apart_from`.
     """
-    wanted, total = frozenset(weights), sum(weights.values()) or 1.0
+    return _window(text, question, tuple(weights.items()), language, length, heading, apart_from)
+
+
+@lru_cache(maxsize=256)
+def _window(
+    text: str,
+    question: str,
+    weights: tuple[tuple[str, float], ...],
+    language: str,
+    length: int,
+    heading: str,
+    apart_from: range,
+) -> Window:
+    """Return the same; a turn asks for it where it looks for the best passage, and again where it shows it."""
+    asked = dict(weights)
+    wanted, total = frozenset(asked), sum(asked.values()) or 1.0
     above = _terms(heading, wanted, language)
-    found = read(text)
-    if len(found) > 1 and found[0].kind == "heading":
-        found = found[1:]  # it is shown as the section's name
-    lines = [(_piece(line, wanted, language, length), line) for line in found]
-    held = [_terms(piece, wanted, language) for piece, _ in lines]
-    best = Window()
-    best_key = (-1.0, False)
-    for first in range(len(lines)):
+    lines = [line.cut(wanted, language, length) for line in _lines(text, wanted, language)]
+    shares: dict[frozenset[str], float] = {}
+    found = []
+    for first, line in enumerate(lines):
         if first in apart_from:
             continue
         until = apart_from.start if first < apart_from.start else len(lines)
-        shown, words, last = _extended(lines[first:until], held[first:until], length)
-        share = sum(weights[term] * (1.0 if term in words else BY_HEADING * (term in above)) for term in wanted)
-        score = share / total + BY_KIND * bool(tells(question, shown))
+        places, words = _extended(lines, range(first, until), length)
+        if words not in shares:
+            held = sum(asked[term] * (1.0 if term in words else BY_HEADING * (term in above)) for term in wanted)
+            shares[words] = held / total
         # Lines that begin with a match show at once why they were found.
-        key = (round(score, 9), bool(held[first]))
+        found.append((round(shares[words] + BY_KIND, 9), bool(line.words), -first, shares[words], places))
+    best, best_key = Window(), (-1.0, False, 0)
+    for most, begins, before, share, places in sorted(found, key=lambda one: one[:3], reverse=True):
+        if (most, begins, before) < best_key:
+            break  # whatever kind of thing the rest names, which takes longest to tell
+        shown = " ".join(lines[place].text for place in places)
+        score = share + BY_KIND * bool(tells(question, shown))
+        key = (round(score, 9), begins, before)
         if key > best_key:
-            best, best_key = Window(shown, score, range(first, first + last + 1)), key
+            best, best_key = Window(shown, score, range(places[0], places[-1] + 1)), key
     return best
 
 
-def _extended(
-    lines: Sequence[tuple[str, ProseSentence]], held: Sequence[frozenset[str]], length: int
-) -> tuple[str, frozenset[str], int]:
-    """Return the first line with those behind it that fit, the asked words in them, and the place of the last."""
-    shown, words, last = lines[0][0], held[0], 0
-    written = lines[0][1].is_written
-    for place, ((piece, line), more) in enumerate(zip(lines[1:], held[1:], strict=True), start=1):
-        if written and line.kind in ("code", "log") and more <= words:
+@dataclass(frozen=True)
+class _Line:
+    """A line as it would be shown, and the wanted words in it."""
+
+    text: str
+    words: frozenset[str]
+    kind: Kind
+    is_written: bool
+
+    def cut(self, wanted: frozenset[str], language: str, length: int) -> _Line:
+        """Return the line, or of one that is too long a part that fits."""
+        if len(self.text) <= length:
+            return self
+        piece = _piece(self.text, wanted, language, length)
+        return replace(self, text=piece, words=_terms(piece, wanted, language))
+
+
+@lru_cache(maxsize=256)
+def _lines(text: str, wanted: frozenset[str], language: str) -> Sequence[_Line]:
+    found = read(text)
+    if len(found) > 1 and found[0].kind == "heading":
+        found = found[1:]  # it is shown as the section's name
+    return tuple(_Line(line.text, _terms(line.text, wanted, language), line.kind, line.is_written) for line in found)
+
+
+def _extended(lines: Sequence[_Line], within: range, length: int) -> tuple[Sequence[int], frozenset[str]]:
+    """Return the places of the first line and of those behind it that fit, and the asked words in them."""
+    first = lines[within.start]
+    places, words, size = [within.start], first.words, len(first.text)
+    for place in within[1:]:
+        line = lines[place]
+        if first.is_written and line.kind in ("code", "log") and line.words <= words:
             continue
-        if len(shown) + 1 + len(piece) > length:
+        size += 1 + len(line.text)
+        if size > length:
             break
-        shown, words, last = f"{shown} {piece}", words | more, place
-    return shown, words, last
+        places.append(place)
+        words |= line.words
+    return places, words
 
 
 def _terms(text: str, wanted: frozenset[str], language: str) -> frozenset[str]:
-    return frozenset(term for _, _, stems in stemmed_words(text, language) for term in stems if term in wanted)
+    return wanted & _all_terms(text, language)
 
 
-def _piece(line: ProseSentence, wanted: frozenset[str], language: str, length: int) -> str:
-    """Return a line, or of one too long to show the part that holds most of the wanted words, cut between words."""
-    text = line.text
-    if len(text) <= length:
-        return text
+@lru_cache(maxsize=4096)
+def _all_terms(text: str, language: str) -> frozenset[str]:
+    return frozenset(term for _, _, stems in stemmed_words(text, language) for term in stems)
+
+
+def _piece(text: str, wanted: frozenset[str], language: str, length: int) -> str:
+    """Return of a line too long to show the part that holds most of the wanted words, cut between words."""
     room = length - 2
     found = [(start, end, stems) for start, end, stems in stemmed_words(text, language) if wanted.intersection(stems)]
     found = found[:_CONSIDERED]

@@ -10,7 +10,7 @@ from typing import Any
 from hive_agents.access import Principal
 from hive_agents.copilot.outcome import Result
 from hive_agents.copilot.plan import DocumentFilter, RouterDecision, SearchStrategy
-from hive_agents.copilot.reply import result_row, rows_of
+from hive_agents.copilot.reply import result_rows, rows_of
 from hive_agents.copilot.session import Request, TurnSession
 from hive_agents.copilot.steps import permission_gate, rerank, retrieve
 from hive_agents.errors import HiveError
@@ -58,5 +58,4 @@ async def _found(
         for step in (retrieve, rerank, permission_gate):
             state |= await step(session, state)
     results = [Result.model_validate(result) for result in state["results"]]
-    shown = zip(results, rows_of(session.index, results), strict=True)
-    return [result_row(session.index, decision, rank, *pair) for rank, pair in enumerate(shown, start=1)]
+    return result_rows(session.index, decision, results, rows_of(session.index, results))

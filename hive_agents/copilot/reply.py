@@ -9,6 +9,7 @@ from hive_agents.access import ViewGate
 from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
 from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import RESERVED
+from hive_agents.copilot.drafting import drafted
 from hive_agents.copilot.evidence import judge_answer
 from hive_agents.copilot.excerpts import marked_passages, reason
 from hive_agents.copilot.extract import extractive
@@ -44,7 +45,8 @@ _SOURCES = {"deterministic": "router", "fallback": "router", "model": "planner"}
 async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the outcome of a turn whose results have passed the gate; an answer is judged before it is read."""
     decision = RouterDecision.model_validate(state["decision"])
-    results = [Result.model_validate(result) for result in state.get("results", [])]
+    found = [Result.model_validate(result) for result in state.get("results", [])]
+    results = await drafted(session, decision, found)
     rows = rows_of(session.index, results)
     removed = 0
     if results and decision.strategy is not SearchStrategy.METADATA_ONLY:
@@ -174,8 +176,7 @@ def fresh_reply(index: ScopedIndex, turn: Turn, answer: str | None, rows: Sequen
         answer = NOT_FOUND
     elif outcome.status == "no_match":
         answer = HELP if decision.route == "general.help" else NO_MATCH
-    ranked = enumerate(zip(outcome.results, rows, strict=True), start=1)
-    return _reply(turn, outcome, answer, [result_row(index, decision, rank, *shown) for rank, shown in ranked])
+    return _reply(turn, outcome, answer, result_rows(index, decision, outcome.results, rows))
 
 
 def _visible(index: ScopedIndex, gate: ViewGate, outcome: TurnOutcome, vocabulary: Vocabulary) -> list[ChunkRow] | None:
@@ -201,19 +202,30 @@ def _number(index: ScopedIndex, doc_id: str, chunk_id: str | None) -> int | None
     return int(chunks[n]) if n < len(chunks) else None
 
 
-def _chunk(index: ScopedIndex, doc_id: str, chunk_id: str) -> ChunkRow | None:
-    number = _number(index, doc_id, chunk_id)
-    return index.rows([number])[0] if number is not None else None
+def result_rows(
+    index: ScopedIndex, decision: RouterDecision, results: Sequence[Result], rows: Sequence[ChunkRow]
+) -> list[dict[str, Any]]:
+    """Return the JSON of results that have passed the gate, best first; `rows` are the chunks behind them."""
+    query = "" if decision.strategy is SearchStrategy.METADATA_ONLY else decision.query
+    weights = weights_in(index, query) if query else {}
+    beside = {
+        result.beside: number
+        for result in results
+        if result.beside is not None and (number := _number(index, result.doc_id, result.beside)) is not None
+    }
+    read = dict(zip(beside, index.rows(list(beside.values())), strict=True)) if beside else {}
+    excerpts = [
+        marked_passages(row, read.get(result.beside or ""), query, weights, index.language)
+        for result, row in zip(results, rows, strict=True)
+    ]
+    shown = enumerate(zip(results, rows, excerpts, strict=True), start=1)
+    return [_result_row(index, decision, query, rank, *each) for rank, each in shown]
 
 
-def result_row(
-    index: ScopedIndex, decision: RouterDecision, rank: int, result: Result, row: ChunkRow
+def _result_row(
+    index: ScopedIndex, decision: RouterDecision, query: str, rank: int, result: Result, row: ChunkRow, excerpt: str
 ) -> dict[str, Any]:
-    """Return the JSON of one result that has passed the gate."""
-    by_filter = decision.strategy is SearchStrategy.METADATA_ONLY
-    query, compared = "" if by_filter else decision.query, result.relevance_source in ("cosine", "reranker")
-    beside = _chunk(index, result.doc_id, result.beside) if result.beside is not None else None
-    excerpt = marked_passages(row, beside, query, weights_in(index, query) if query else {}, index.language)
+    compared = result.relevance_source in ("cosine", "reranker")
     return {
         "rank": rank,
         "doc_id": row.doc_id,
@@ -224,7 +236,7 @@ def result_row(
         "relevance": result.relevance,
         "relevance_source": result.relevance_source,
         "metadata": {name: value for name, value in row.metadata.items() if name not in RESERVED},
-        "citation": None if by_filter else f"[{rank}]",
+        "citation": None if decision.strategy is SearchStrategy.METADATA_ONLY else f"[{rank}]",
     }
 
 

@@ -39,6 +39,7 @@ from hive_agents.retrieval import (
 )
 from hive_agents.store import audit
 from hive_agents.telemetry import span
+from hive_agents.verification import Impression
 from hive_agents.workspace import Workspace
 
 MOST_ASKED = 2000
@@ -168,6 +169,8 @@ class TurnSession:
         self.found = Candidates()
         self.conclusion = Conclusion([])
         self.outage = False  # of the embedding model or the reranker
+        self.impression: Impression | None = None  # where the turn takes part in a canary
+        self.drafted_with: dict[str, Any] = {}
         self.build_judge = build_judge
         self._scripts = scripts if scripts is not None else {}
 
@@ -200,7 +203,8 @@ class TurnSession:
         """
         settings = self.workspace.settings
         roles: tuple[Role, ...] = ("planner", "answer", "judge")
-        return {
+        drafted = {"canary": self.drafted_with} if self.drafted_with else {}
+        return drafted | {
             "config": self.active.hash,
             "scope": self.index.index_hash,
             "embedding": self.index.embedding_model,

@@ -296,11 +296,14 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
 
 def _by_best_passage(session: TurnSession, query: str, results: Sequence[Result]) -> list[Result]:
     """Return the documents, each by the chunk in which a reader finds most of what is asked."""
+    if not results:
+        return []
     index = session.index
     weights = weights_in(index, query)
     shown = []
-    for each in results:
-        best, beside = best_chunks(index, each.doc_id, query, weights, by_meaning=not session.outage)
+    doc_ids = [each.doc_id for each in results]
+    places = best_chunks(index, doc_ids, query, weights, by_meaning=not session.outage)
+    for each, (best, beside) in zip(results, places, strict=True):
         chunk_id, *others = index.chunk_ids(np.array([best] if beside is None else [best, beside], np.intp))
         shown.append(each.model_copy(update={"chunk_id": chunk_id, "beside": others[0] if others else None}))
     return shown

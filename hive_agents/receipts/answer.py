@@ -7,22 +7,26 @@ from typing import Any
 
 from hive_agents.copilot import (
     Request,
+    Result,
     TurnOutcome,
     TurnSession,
+    interleaved,
     log_mark,
     open_scope,
     permission_gate,
     rerank,
+    results_under,
     retrieve,
     rows_of,
 )
 from hive_agents.errors import HiveError
 from hive_agents.receipts.statement import Check, Receipt, compared
-from hive_agents.retrieval import RetrievalConfig, ScopedIndex, StaleIndex, versions
+from hive_agents.retrieval import ScopedIndex, StaleIndex, StoredConfig, versions
 from hive_agents.runs import RunStore
 from hive_agents.runtime import Chat
 from hive_agents.store import audit
 from hive_agents.text import sha256
+from hive_agents.verification import draft_seed
 
 
 def receipt_of(chat: Chat, run_id: str) -> Receipt:
@@ -82,22 +86,29 @@ async def _searched(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> Check:
     name, turn = "search", chat.threads.turn(run_id)
     if _scope(chat).index_hash != basis["scope"]:
         return Check(name, "unknown", "the documents in scope, or their index, changed since")
-    config = _config(chat, basis["config"])
-    if config is None:
+    stored = _stored(chat, basis["config"])
+    if stored is None:
         return Check(name, "unknown", "the config is in no deployment's record any more")
     session = TurnSession(chat.workspace, chat.reader, run_id, _request(chat, run_id), engine=chat.engine)
-    session.config = config
+    session.config = stored.config
+    before = _stored(chat, basis["canary"]["previous"]) if "canary" in basis else None
+    if "canary" in basis and before is None:
+        return Check(name, "unknown", "the config that it was drafted with is in no deployment's record any more")
     try:
         results = await _results(session, turn.outcome)
+        if before is not None:
+            drafted_with = await results_under(before, session, turn.outcome.decision) or []
+            seed = draft_seed(basis["canary"]["version"], run_id)
+            results = interleaved(results, drafted_with, seed)[0]
     except StaleIndex:
         return Check(name, "unknown", "the index changes just now")
     if session.outage:
         return Check(name, "unknown", "a model of the search can't be asked at the moment")
-    same = results == [one.model_dump() for one in turn.outcome.results]
+    same = results == turn.outcome.results
     return Check.of(name, same, "the same plan finds other results now")
 
 
-async def _results(session: TurnSession, outcome: TurnOutcome) -> list[dict[str, Any]]:
+async def _results(session: TurnSession, outcome: TurnOutcome) -> list[Result]:
     depth = session.config.retrieval.candidates
     while True:
         state = {"decision": outcome.decision.model_dump(mode="json"), "doc_id": outcome.doc_id, "depth": depth}
@@ -105,8 +116,7 @@ async def _results(session: TurnSession, outcome: TurnOutcome) -> list[dict[str,
         await rerank(session, state)
         found = await permission_gate(session, state)
         if not found["short"]:
-            results: list[dict[str, Any]] = found["results"]
-            return results
+            return [Result.model_validate(result) for result in found["results"]]
         depth = found["depth"]
 
 
@@ -114,11 +124,11 @@ def _request(chat: Chat, run_id: str) -> Request:
     return Request.model_validate(RunStore(chat.workspace).get(run_id).value["request"])
 
 
-def _config(chat: Chat, config_hash: str) -> RetrievalConfig | None:
+def _stored(chat: Chat, config_hash: str) -> StoredConfig | None:
     """Return the config of that hash, as it was deployed or as it is active without a deployment."""
     stored = [version.stored for version in versions(chat.workspace)]
     active = chat.active
-    return next((one.config for one in (active, *stored) if one.hash == config_hash), None)
+    return next((one for one in (active, *stored) if one.hash == config_hash), None)
 
 
 def _scope(chat: Chat) -> ScopedIndex:

@@ -40,6 +40,7 @@ _SCOPES = 32
 _SCOPED_SCORERS = 2
 _SCOPED_SCORER_BYTES = 4 << 20
 _SCOPED_QUERY_VECTORS = 1000
+_NO_CHUNKS: NDArray[np.intp] = np.empty(0, np.intp)
 
 
 class StaleIndex(Busy):
@@ -181,12 +182,21 @@ class SqliteIndex:
         return [found[int(chunk)] for chunk in chunks]
 
     def chunks_of(self, doc_id: str) -> ChunkNumbers:
+        return self._chunks_by_document.get(doc_id, _NO_CHUNKS)
+
+    @cached_property
+    def _chunks_by_document(self) -> Mapping[str, ChunkNumbers]:
+        """The chunks of each document that has any, in the order of its text."""
         rows = self._all(
-            "SELECT c.chunk FROM chunks c JOIN documents d ON d.generation = c.generation AND d.document = c.document"
-            " WHERE c.generation = ? AND d.doc_id = ? ORDER BY c.n",
-            (self._generation, doc_id),
+            "SELECT document, chunk FROM chunks WHERE generation = ? ORDER BY document, n", (self._generation,)
         )
-        return np.array([row[0] for row in rows], np.intp)
+        found: dict[str, list[int]] = {}
+        for document, chunk in rows:
+            found.setdefault(self._doc_ids[document], []).append(chunk)
+        arrays = {doc_id: np.array(chunks, np.intp) for doc_id, chunks in found.items()}
+        for array in arrays.values():
+            array.flags.writeable = False  # everybody gets the same one
+        return arrays
 
     def doc_ids(self) -> list[str]:
         return list(self._doc_ids)

@@ -16,6 +16,7 @@ from hive_agents.copilot import (
     ThreadStore,
     Turn,
     certain_scope,
+    credit_open,
     declared,
     document_filters,
     fresh_reply,
@@ -147,6 +148,7 @@ class Chat:
         rows = index.rows(index.chunks_of(doc_id).tolist()) if may else []
         if not rows:
             raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="open a result by its number", exit_code=2)
+        credit_open(self.workspace, self.reader, doc_id)
         metadata = {name: value for name, value in rows[0].metadata.items() if name not in RESERVED}
         text = "\n\n".join(row.text for row in rows)
         return {"doc_id": doc_id, "title": rows[0].title, "metadata": metadata, "text": text}

@@ -21,6 +21,7 @@ from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.kinds import KINDS
 from hive_agents.store import connected, transaction
+from hive_agents.verification import decide_canary
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -123,11 +124,13 @@ def _newest(workspace: Workspace) -> dt.datetime | None:
 
 
 async def keep_house(workspace: Workspace) -> None:
-    """Prune once a day, and each minute remind of requests and let those expire that are due."""
+    """Prune once a day; each minute remind of requests, let those expire that are due, and decide the canary."""
     loop = asyncio.get_running_loop()
     due = loop.time()
     while True:
         await asyncio.to_thread(ApprovalStore(workspace).sweep)
+        with suppress(HiveError):  # whoever searches next is told
+            await asyncio.to_thread(decide_canary, workspace)
         if loop.time() >= due:
             now = await asyncio.to_thread(steady_now, workspace, dt.datetime.now(dt.UTC))
             pruned = await asyncio.to_thread(prune, workspace, now)

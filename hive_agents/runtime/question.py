@@ -19,6 +19,7 @@ from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
 from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome, leases_of
 from hive_agents.runtime.runtime import Runtime
+from hive_agents.verification import record_impression
 
 if TYPE_CHECKING:
     from hive_agents.events import Bus
@@ -180,6 +181,8 @@ class QuestionRun(Run):
         written = session.conclusion.model_answer
         thread_id = self.row.thread_id
         self.turn = threads.add(thread_id, self.run_id, self.request.text, found, session.trace, written)
+        if session.impression is not None:
+            record_impression(self.workspace, session.impression)
         return RunOutcome("done", None)
 
     def _judged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:

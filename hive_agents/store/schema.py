@@ -392,4 +392,24 @@ MIGRATIONS = (
     ALTER TABLE effects ADD COLUMN estimated INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE runs ADD COLUMN wake_at REAL;
     """,
+    """
+    CREATE TABLE canary_impressions (
+        run_id TEXT PRIMARY KEY,
+        version INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        teams TEXT NOT NULL,
+        reader TEXT NOT NULL,
+        asked TEXT NOT NULL,
+        at TEXT NOT NULL,
+        settles_at TEXT NOT NULL,
+        UNIQUE (version, asked)
+    );
+    CREATE TABLE canary_credits (
+        run_id TEXT NOT NULL REFERENCES canary_impressions (run_id),
+        rank INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        value INTEGER NOT NULL,
+        PRIMARY KEY (run_id, rank, kind)
+    ) WITHOUT ROWID;
+    """,
 )

@@ -14,6 +14,22 @@ from .approved import (
     deployed_for as deployed_for,
     stale_because as stale_because,
 )
+from .canary import (
+    Canary as Canary,
+    CanaryStatus as CanaryStatus,
+    Impression as Impression,
+    ImpressionKind as ImpressionKind,
+    Signal as Signal,
+    Tally as Tally,
+    canary_for as canary_for,
+    canary_status as canary_status,
+    credit as credit,
+    decide_canary as decide_canary,
+    draft_seed as draft_seed,
+    open_impressions as open_impressions,
+    record_impression as record_impression,
+    running_canary as running_canary,
+)
 from .certificate import (
     changed_since as changed_since,
     log_verdict as log_verdict,
@@ -47,6 +63,14 @@ from .golden_trust import (
 )
 from .holdout import (
     visible_part as visible_part,
+)
+from .interleaving import (
+    ALARM as ALARM,
+    NEITHER as NEITHER,
+    Draft as Draft,
+    e_value as e_value,
+    still_missing as still_missing,
+    team_draft as team_draft,
 )
 from .ledger import (
     distinct as distinct,

@@ -141,17 +141,32 @@ def switch(
 
 
 def rollback(
-    workspace: Workspace, *, reason: str | None = None, by: str | None = None, authn: str = "local"
+    workspace: Workspace,
+    *,
+    reason: str | None = None,
+    by: str | None = None,
+    authn: str = "local",
+    of: int | None = None,
 ) -> tuple[Version, str]:
     """Serve the previous config again, from its stored text; called again it goes further back.
 
-    `authn` says how `by` is known.
+    `authn` says how `by` is known; with `of` only that version is rolled back.
 
     Returns the new version and the name of the config that served until now.
-    Raises: HIVE-412 when there is nothing to go back to.
+    Raises: HIVE-412 when there is nothing to go back to, HIVE-307 where another version than `of` serves.
     """
     with workspace.exclusive("rolling back"):
         history = versions(workspace)
+        if of is not None and (not history or history[0].id != of):
+            message = f"version {of} was to be rolled back, and it doesn't serve any more"
+            raise HiveError.of(
+                "HIVE-307",
+                message,
+                file="configs/active.json",
+                path="$",
+                fix="run `hive history` to see what serves",
+                exit_code=1,
+            )
         by_id = {version.id: version for version in history}
         target = by_id.get(history[0].previous) if history and history[0].previous else None
         if target is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import socket
@@ -17,6 +18,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import (
     AccessLabels,
+    CurrentLabels,
     LocalPermissions,
     OpenPermissions,
     PermissionFault,
@@ -110,6 +112,16 @@ def test_a_link_to_another_document_is_none(place: Workspace) -> None:
 def test_front_matter_that_cannot_be_read_shows_nothing(place: Workspace, text: str) -> None:
     write_document(place, "odd.md", text)
     assert seen(place, ROOT, "odd.md") == set()
+
+
+def test_a_document_that_changed_while_the_index_was_written_is_read_again(place: Workspace) -> None:
+    """The index is dated when it is done, and may have read a document ten minutes before."""
+    changed = (place.documents / "qa.md").stat().st_ctime
+    as_indexed = [("qa.md", AccessLabels.of({"tenant": "acme", "view": ["tenant"]}))]
+    for minutes, read_again in ((9, True), (11, False)):
+        since = dt.datetime.fromtimestamp(changed + 60 * minutes, dt.UTC).isoformat()
+        ((_, labels),) = CurrentLabels(place, as_indexed, since).now()
+        assert (labels != as_indexed[0][1]) == read_again
 
 
 def test_a_long_document_is_read_by_its_head(place: Workspace) -> None:
@@ -235,6 +247,7 @@ BAD_ANSWERS = {
     "too deep": replied(b'{"allowed": ' + b"[" * 100_000),
     "too large": replied(b'{"allowed": ["a.md"]' + b" " * 200_000 + b"}"),
     "compressed": replied(b"x", content_encoding="gzip"),
+    "called compressed": replied({"allowed": ["a.md"]}, content_encoding="gzip"),
     "cut short": replied(b'{"allowed": ["a.md"]}', content_length="500"),
 }
 

@@ -93,6 +93,8 @@ def test_a_sub_agents_want_of_more_is_asked_for_too(staffed: Workspace) -> None:
     assert waiting["status"] == "waiting"
     ApprovalStore(staffed).decide(waiting["approval_ids"][0], "edit", by="dana", patch={"limit": 9})
     assert run.go()["outputs"] == {"items": [1]}
+    told = json.loads(given(model.prompts[-1][-1]))
+    assert (told["status"], told["outputs"]) == ("completed", {"found": 1})
 
 
 def test_an_agents_own_budget_is_in_its_file_and_the_stricter_one_holds(place: Workspace) -> None:

@@ -256,6 +256,15 @@ def test_a_view_never_widens() -> None:
     assert "forecast" not in agent.names
 
 
+POLICIES = [("allow", "deny"), ("deny", "allow"), ("ask", "deny"), ("ask", "allow")]
+
+
+@pytest.mark.parametrize(("first", "second"), POLICIES)
+def test_the_strictest_policy_holds_whichever_comes_first(first: str, second: str) -> None:
+    sub = registry(one).view(policy=rules(one=first)).view(policy=rules(one=second), sub_agent=True)
+    assert sub.decide("one") == ("deny" if "deny" in (first, second) else "ask")
+
+
 async def test_an_unknown_tool_is_a_result_with_a_guess(context: ToolContext) -> None:
     found = await registry(forecast).call("forecsat", {}, context)
     assert found.is_error

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, log
 from hive_agents.runtime.decisions import carry_out, finish
 from hive_agents.store import audit, connect
 from tests.approvals.asking import filing, refused
@@ -78,6 +78,14 @@ def test_a_second_approval_that_nobody_gave_does_not_count(place: Workspace) -> 
     request = judgment(place, approvers=Approvers(min=2))
     ApprovalStore(place).decide(request.id, "approve", by="dana")
     database(place, "UPDATE approvals SET decisions = json_set(decisions, '$[0].by', 'user:ceo')")
+    with refused("HIVE-413"):
+        ApprovalStore(place).decide(request.id, "approve", by="dana")
+
+
+def test_a_history_whose_steps_are_not_counted_one_by_one_is_damaged(place: Workspace) -> None:
+    request = judgment(place)
+    for step in (7, 3):
+        log.append(place, "noted", request.model_copy(update={"step": step}), {})
     with refused("HIVE-413"):
         ApprovalStore(place).decide(request.id, "approve", by="dana")
 

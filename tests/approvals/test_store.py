@@ -209,6 +209,32 @@ def test_a_token_decides_for_its_own_tenant_and_for_the_workspace(place: Workspa
     assert [one.id for one in approvals.list(tenant="acme")] == [acme.id]
 
 
+def test_a_request_is_decided_by_the_verbs_that_it_lists(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing(allowed_decisions=["reject", "respond"]))
+    with refused("HIVE-415"):
+        approvals.decide(request.id, "approve", by="dana")
+    assert approvals.get(request.id).status == "pending"
+    assert approvals.decide(request.id, "respond", by="dana", message="why?").status == "responded"
+
+
+def test_who_handed_a_request_on_decides_it_no_more(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing())
+    approvals.delegate(request.id, by="dana", to="bo")
+    with refused("HIVE-415"):
+        approvals.decide(request.id, "approve", by="Dana")
+    assert approvals.decide(request.id, "approve", by="bo").status == "approved"
+
+
+def test_what_several_people_decide_is_granted_for_no_run(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(editable(run_id="r1", approvers=Approvers(min=2)))
+    with refused("HIVE-415"):
+        approvals.decide(request.id, "approve", by="dana", for_run=True)
+    assert approvals.get(request.id).remaining_approvals == 2
+
+
 @pytest.mark.parametrize("who", ["agent:worker", "user:", "", "user:a b", "system:clock", "service:nightly"])
 def test_only_people_decide(place: Workspace, who: str) -> None:
     request = ApprovalStore(place).file(filing())

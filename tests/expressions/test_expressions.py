@@ -207,3 +207,12 @@ def test_each_search_in_a_long_text_is_paid_for_by_its_length(search: str) -> No
     condition.evaluate({"result": "a" * 1_000, "goal": part})
     with pytest.raises(ExpressionError, match="too much work"):
         condition.evaluate({"result": "a" * 999_999, "goal": part})
+
+
+def test_items_and_texts_take_room_together() -> None:
+    data = {"result": {"text": "a" * 900_000, "items": list(range(9_000))}, "goal": "x"}
+    texts, items = ["result['text'] + goal"] * 8, ["result['items'] + [1]"] * 8
+    for made in (texts, items):
+        parse(f"[{', '.join(made)}]").evaluate(data)
+    with pytest.raises(ExpressionError, match="too much memory"):
+        parse(f"[{', '.join(texts + items)}]").evaluate(data)

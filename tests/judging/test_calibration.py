@@ -338,3 +338,49 @@ def test_what_other_types_show_takes_security_never_below_the_default(text_works
     certified(text_workspace, GLOBAL, 0.55, "2027-01-31T00:00:00+00:00")
     assert threshold_for(text_workspace, "summary", now=NOW).value == 0.55
     assert threshold_for(text_workspace, "security", now=NOW).value == 0.7
+
+
+def test_security_follows_the_others_where_its_own_certificate_is_lower(text_workspace: Workspace) -> None:
+    certified(text_workspace, GLOBAL, 0.9, "2027-01-31T00:00:00+00:00")
+    certified(text_workspace, "security", 0.75, "2027-01-31T00:00:00+00:00")
+    assert threshold_for(text_workspace, "security", now=NOW).value == 0.9
+
+
+def test_a_type_with_fewer_than_forty_five_labels_is_certified_by_no_laxer_target(text_workspace: Workspace) -> None:
+    put(text_workspace, 100)
+    put(text_workspace, 44, goal_type="memo")
+    put(text_workspace, 45, goal_type="letter")
+    assert set(calibrate(text_workspace, alpha=0.3, delta=0.5).awaiting_approval) == {GLOBAL, "summary", "letter"}
+
+
+def test_what_is_drawn_for_security_alone_says_nothing_of_all_types(text_workspace: Workspace) -> None:
+    put(text_workspace, 60, audit=2, goal_type="security")
+    found = calibrate(text_workspace, now=NOW)
+    assert (found.status, found.recommended_threshold) == ("insufficient", None)
+    assert found.threshold_by_goal_type == {"security": 0.9}
+
+
+def test_what_all_types_show_lowers_none_that_was_certified_by_itself(text_workspace: Workspace) -> None:
+    put(text_workspace, 45, confidence=0.95)
+    calibrate(text_workspace, now=NOW)
+    put(text_workspace, 1, judge_hash="b")
+    put(text_workspace, 60, confidence=0.85, goal_type="memo")
+    put(text_workspace, 1, goal_type="new")
+    found = calibrate(text_workspace, now=NOW)
+    assert found.recommended_threshold == 0.85
+    assert found.threshold_by_goal_type == {"memo": 0.85, "new": 0.85, "summary": 0.95}
+
+
+def test_an_alarm_that_rises_during_a_calibration_is_not_ended_by_it(
+    text_workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(text_workspace, 45)
+
+    def late(*arguments: Any, **fields: Any) -> Any:
+        for _ in range(2):
+            drift.observe(text_workspace, "summary", False)
+        return certify(*arguments, **fields)
+
+    monkeypatch.setattr("hive_agents.judging.calibration.certify", late)
+    assert set(calibrate(text_workspace).awaiting_approval) == {"summary"}
+    assert threshold_for(text_workspace, "summary", "a").status == "drift"

@@ -72,6 +72,14 @@ def test_a_damaged_calibration_lowers_nothing(
     assert calibrate(text_workspace).recommended_threshold == 0.9
 
 
+def test_a_damaged_calibration_below_the_default_is_the_default(text_workspace: Workspace) -> None:
+    put(text_workspace, 45)
+    calibrate(text_workspace)
+    damage(text_workspace, "UPDATE calibrations SET certificate = '{', threshold = 0.55")
+    found = threshold_for(text_workspace, "summary", "a")
+    assert (found.value, found.status) == (0.7, "damaged")
+
+
 def test_a_damaged_certificate_is_not_put_in_force(cautious: Workspace) -> None:
     put(cautious, 60, confidence=0.7)
     number = calibrate(cautious, by="user:amira").awaiting_approval["summary"]

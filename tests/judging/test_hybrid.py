@@ -242,6 +242,15 @@ async def test_a_constraint_without_check_needs_a_model() -> None:
     assert (found.action, found.escalation_reason) == (ESCALATE, "hard_constraint")
 
 
+async def test_what_any_member_of_a_panel_calls_violated_counts() -> None:
+    goal = Goal(id="g", name="G", constraints=[hard(None)])
+    finds = says(confidence=0.99, violations=["no_passwords"])
+    for judge in (HybridJudge(llm=says(), panel=[finds]), HybridJudge(llm=finds, panel=[says()])):
+        found = await judge.evaluate(goal, {})
+        assert (found.action, found.escalation_reason) == (ESCALATE, "hard_constraint")
+        assert found.violations == ["no_passwords"]
+
+
 CRITERIA = [
     SuccessCriterion(id="functional", metric="llm_judge", weight=0.4),
     SuccessCriterion(id="secure", metric="output_contains", target="bcrypt", weight=0.3),

@@ -1,0 +1,107 @@
+"""A turn of the canary's share: its list is drafted from those of the config that serves and of the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import copy
+from typing import Any
+
+from hive_agents.access import Principal
+from hive_agents.copilot.outcome import Result, Trace
+from hive_agents.copilot.plan import RouterDecision, SearchStrategy
+from hive_agents.copilot.session import Candidates, TurnSession
+from hive_agents.copilot.steps import permission_gate, rerank, retrieve
+from hive_agents.copilot.threads import ThreadStore
+from hive_agents.errors import HiveError, NotFound
+from hive_agents.retrieval import StaleIndex, StoredConfig
+from hive_agents.verification import (
+    NEITHER,
+    Impression,
+    ImpressionKind,
+    canary_for,
+    credit,
+    draft_seed,
+    open_impressions,
+    team_draft,
+)
+from hive_agents.workspace import Workspace
+
+_DRAFTED = (SearchStrategy.CONTENT_ONLY, SearchStrategy.HYBRID)
+
+
+async def drafted(session: TurnSession, decision: RouterDecision, results: list[Result]) -> list[Result]:
+    """Return what the turn shows: `results`, or where the turn takes part in a canary, a draft of both configs' lists.
+
+    Both lists have passed the gate. A turn that a model or the permission service failed takes no part.
+    """
+    searched = decision.route == "documents.search" and decision.strategy in _DRAFTED
+    if not searched or session.outage or session.gate.fault is not None:
+        return results
+    found = canary_for(session.workspace, session.run_id, session.reader, session.request.text)
+    if found is None:
+        return results
+    canary, reader, asked = found
+    if canary.version.config_hash != session.active.hash:  # deployed while this turn runs
+        return results
+    before = await results_under(canary.previous, session, decision)
+    if before is None or not (results or before):
+        return results
+    shown, teams = interleaved(results, before, draft_seed(canary.version.id, session.run_id))
+    kind: ImpressionKind = "drafted" if teams.strip(NEITHER) else "alike" if results and before else "one_sided"
+    session.impression = Impression(session.run_id, canary.version.id, kind, teams, reader, asked)
+    if kind != "drafted":
+        return results
+    session.drafted_with = {"version": canary.version.id, "previous": canary.previous.hash}
+    session.trace.notes.append(f"canary: drafted with {canary.previous.name}")
+    return shown
+
+
+def interleaved(results: Sequence[Result], before: Sequence[Result], seed: str) -> tuple[list[Result], str]:
+    """Return one list of two, and by a letter a place who placed the document there.
+
+    A document that both found is shown as the config that serves found it.
+    """
+    by_id = {result.doc_id: result for result in (*before, *results)}
+    draft = team_draft([one.doc_id for one in results], [one.doc_id for one in before], seed)
+    return [by_id[doc_id] for doc_id in draft.order], draft.teams
+
+
+async def results_under(
+    stored: StoredConfig, session: TurnSession, decision: RouterDecision, doc_id: str | None = None
+) -> list[Result] | None:
+    """Return what the turn's plan finds by another config, through the same gate; None where that can't search now."""
+    other = copy(session)
+    other.active, other.config = stored, stored.config
+    other.found, other.trace, other.count = Candidates(), Trace(), None
+    state: dict[str, Any] = {
+        "decision": decision.model_dump(mode="json"),
+        "doc_id": doc_id,
+        "depth": stored.config.retrieval.candidates,
+        "short": True,
+    }
+    try:
+        while state["short"]:
+            for step in (retrieve, rerank, permission_gate):
+                state |= await step(other, state)
+    except StaleIndex:
+        raise
+    except HiveError as error:  # its reranker was taken away, say: that is no reason to fail the reader
+        session.trace.notes.append(f"canary: {stored.name} can't search: {error.diagnostics[0].code}")
+        return None
+    if other.outage or session.gate.fault is not None:
+        return None
+    return [Result.model_validate(result) for result in state["results"]]
+
+
+def credit_open(workspace: Workspace, reader: Principal, doc_id: str) -> None:
+    """Credit whoever placed a document that its reader opens, in the latest of their lists that shows it."""
+    runs = open_impressions(workspace, reader)
+    threads = ThreadStore(workspace, reader) if runs else None
+    for run_id in runs:
+        with suppress(NotFound):  # the reader deleted that conversation
+            assert threads is not None
+            shown = [result.doc_id for result in threads.turn(run_id).outcome.results]
+            if doc_id in shown:
+                credit(workspace, run_id, shown.index(doc_id) + 1, "open")
+                return

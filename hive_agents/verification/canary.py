@@ -1,0 +1,311 @@
+"""The canary of a deployed config: what readers do with lists that it drafted with the one before, and what follows.
+
+An impression is a drafted list. Its reader's opens and opinions credit the side that placed the document, until the
+impression settles; then it was won, lost or tied, once and for all. Kept are ranks, letters and keyed hashes: no
+document, no question and no person.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import hmac
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from hive_agents.access import Principal, local_key
+from hive_agents.errors import HiveError
+from hive_agents.retrieval import StoredConfig, Version, versions
+from hive_agents.store import audit, connected
+from hive_agents.verification.deploy import rollback
+from hive_agents.verification.interleaving import ALARM, NEW, PREVIOUS, e_value, still_missing
+from hive_agents.workspace import Workspace
+
+ImpressionKind = Literal["drafted", "alike", "one_sided"]
+Signal = Literal["open", "relevant", "distractor", "outdated", "wrong_document"]
+Outcome = Literal["worse", "better"]
+State = Literal["off", "none", "running", "confirmed", "rolled_back"]
+
+# What somebody says of a document outweighs that they opened it: a page is opened before it is found to be outdated.
+CREDIT: dict[Signal, int] = {"open": 1, "relevant": 2, "distractor": -2, "outdated": -2, "wrong_document": -2}
+BY = "canary"
+CONFIRMED = "canary.confirmed"
+_log = logging.getLogger("hive_agents.verification")
+
+
+@dataclass(frozen=True)
+class Canary:
+    """The version that serves, and the config that served before it."""
+
+    version: Version
+    previous: StoredConfig
+
+    def takes(self, run_id: str, share: float) -> bool:
+        """Whether the turn of this run is one of the share; the same whenever it is asked."""
+        digest = hashlib.sha256(f"{draft_seed(self.version.id, run_id)}\0share".encode()).digest()
+        return int.from_bytes(digest[:8]) < share * 2**64
+
+
+@dataclass(frozen=True)
+class Impression:
+    """A list that a reader of the canary's share was shown; `teams` as in `Draft`, empty where nothing was drafted."""
+
+    run_id: str
+    version: int
+    kind: ImpressionKind
+    teams: str
+    reader: str
+    asked: str
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts of one canary's impressions. `silent` ones settled without a word of their reader."""
+
+    drafted: int = 0
+    alike: int = 0
+    one_sided: int = 0
+    open: int = 0
+    won: int = 0
+    lost: int = 0
+    tied: int = 0
+    silent: int = 0
+    readers: int = 0
+    credit_new: int = 0
+    credit_previous: int = 0
+
+    @property
+    def e_worse(self) -> float:
+        return e_value(self.lost, self.won)
+
+    @property
+    def e_better(self) -> float:
+        return e_value(self.won, self.lost)
+
+
+@dataclass(frozen=True)
+class CanaryStatus:
+    """`none` where nothing serves that could have a canary; with it and with `off` the rest is empty."""
+
+    state: State
+    share: float
+    version: int | None = None
+    config: str | None = None
+    previous: str | None = None
+    since: str | None = None
+    tally: Tally = Tally()
+
+    def to_json(self) -> dict[str, Any]:
+        tally, running = self.tally, self.state == "running"
+        return asdict(self) | {
+            "tally": asdict(tally),
+            "e_worse": tally.e_worse,
+            "e_better": tally.e_better,
+            "alarm": ALARM,
+            "losses_missing": still_missing(tally.lost, tally.won) if running else None,
+            "wins_missing": still_missing(tally.won, tally.lost) if running else None,
+        }
+
+
+def draft_seed(version: int, run_id: str) -> str:
+    """Return what a turn's list is drafted by: the same for the same turn, however often it is begun."""
+    return f"{version}\0{run_id}"
+
+
+def running_canary(workspace: Workspace) -> Canary | None:
+    """Return the canary of the config that serves; None where the setting is 0, nothing else was deployed before, it
+    was rolled back to, or it was decided already."""
+    if not workspace.settings.canary.share:
+        return None
+    found = _canary_of(versions(workspace))
+    return found if found is not None and found.version.id not in _confirmed(workspace) else None
+
+
+def _confirmed(workspace: Workspace) -> dict[int, str]:
+    """Return when each confirmed version was."""
+    return {int(entry["version"]): str(entry["at"]) for entry in audit.recorded(workspace, CONFIRMED)}
+
+
+def _canary_of(history: Sequence[Version]) -> Canary | None:
+    if not history or history[0].via == "rollback":
+        return None
+    active = history[0]
+    before = next((version for version in history if version.id == active.previous), None)
+    if before is None or before.config_hash == active.config_hash:
+        return None
+    previous = before.stored
+    return Canary(active, previous) if previous.config.collection == active.stored.config.collection else None
+
+
+def canary_for(workspace: Workspace, run_id: str, reader: Principal, question: str) -> tuple[Canary, str, str] | None:
+    """Return the canary that this turn takes part in, with keyed hashes of its reader and of what they asked.
+
+    None outside of the share, and where the reader asked the same before: each question of a reader counts once.
+    """
+    share = workspace.settings.canary.share
+    canary = running_canary(workspace) if share else None
+    if canary is None or not canary.takes(run_id, share):
+        return None
+    who, asked = _hashed(workspace, reader), _hashed(workspace, reader, " ".join(question.casefold().split()))
+    with connected(workspace.database) as connection:
+        known = connection.execute(
+            "SELECT 1 FROM canary_impressions WHERE version = ? AND asked = ? AND run_id <> ?",
+            (canary.version.id, asked, run_id),
+        ).fetchone()
+    return None if known is not None else (canary, who, asked)
+
+
+def _hashed(workspace: Workspace, reader: Principal, question: str = "") -> str:
+    told = "\0".join(["canary", reader.tenant, reader.user, question])
+    return hmac.new(local_key(workspace), told.encode(), hashlib.sha256).hexdigest()
+
+
+def record_impression(workspace: Workspace, impression: Impression, *, now: str | None = None) -> None:
+    """Keep an impression, the same once, and decide by those that have settled."""
+    at = now or audit.now()
+    settles = dt.datetime.fromisoformat(at) + dt.timedelta(minutes=workspace.settings.canary.settle_minutes)
+    with connected(workspace.database) as connection:
+        connection.execute(
+            "INSERT OR IGNORE INTO canary_impressions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*asdict(impression).values(), at, settles.isoformat(timespec="seconds")),
+        )
+    _try_to_decide(workspace, at)
+
+
+def open_impressions(workspace: Workspace, reader: Principal, *, now: str | None = None) -> list[str]:
+    """Return the runs of a reader's impressions that still can be credited, the latest first."""
+    canary = running_canary(workspace)
+    if canary is None:
+        return []
+    with connected(workspace.database) as connection:
+        rows = connection.execute(
+            "SELECT run_id FROM canary_impressions WHERE version = ? AND reader = ? AND kind = 'drafted'"
+            " AND settles_at > ? ORDER BY at DESC, rowid DESC",
+            (canary.version.id, _hashed(workspace, reader), now or audit.now()),
+        ).fetchall()
+    return [run_id for (run_id,) in rows]
+
+
+def credit(workspace: Workspace, run_id: str, rank: int, signal: Signal, *, now: str | None = None) -> None:
+    """Credit who placed the document at `rank`, where the run is an impression that hasn't settled.
+
+    A document is opened once; of what is said of it the last counts.
+    """
+    if running_canary(workspace) is None:
+        return
+    at, kind = now or audit.now(), "open" if signal == "open" else "opinion"
+    with connected(workspace.database) as connection:
+        connection.execute(
+            "INSERT OR REPLACE INTO canary_credits SELECT run_id, ?, ?, ? FROM canary_impressions"
+            " WHERE run_id = ? AND kind = 'drafted' AND settles_at > ?",
+            (rank, kind, CREDIT[signal], run_id, at),
+        )
+    _try_to_decide(workspace, at)
+
+
+def _try_to_decide(workspace: Workspace, at: str) -> None:
+    """Decide on a reader's way, who isn't failed where that fails: the next one tries again."""
+    try:
+        decide_canary(workspace, now=at)
+    except HiveError as error:
+        _log.warning("the canary can't be decided: %s", error)
+
+
+def decide_canary(workspace: Workspace, *, now: str | None = None) -> Outcome | None:
+    """Roll the config back where the settled impressions show it worse, confirm it where they show it better."""
+    canary = running_canary(workspace)
+    if canary is None:
+        return None
+    tally = _tally(workspace, canary.version.id, now or audit.now())
+    if tally.e_worse >= ALARM:
+        return "worse" if _rolled_back(workspace, canary, tally) else None
+    if tally.e_better >= ALARM:
+        _confirm(workspace, canary, tally)
+        return "better"
+    return None
+
+
+def _rolled_back(workspace: Workspace, canary: Canary, tally: Tally) -> bool:
+    decided = tally.won + tally.lost
+    reason = (
+        f"the canary shows {canary.version.name} worse than {canary.previous.name}: it lost {tally.lost} of {decided} "
+        f"decided searches, E = {tally.e_worse:.1f}"
+    )
+    try:
+        rollback(workspace, reason=reason, by=BY, authn=BY, of=canary.version.id)
+    except HiveError as error:
+        if error.diagnostics[0].code == "HIVE-307":  # somebody deployed or rolled back meanwhile
+            return False
+        raise
+    return True
+
+
+def _confirm(workspace: Workspace, canary: Canary, tally: Tally) -> None:
+    version = canary.version
+    told = {"version": version.id, "config": version.name, "won": tally.won, "lost": tally.lost}
+
+    def fields(before: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+        known = any(entry["kind"] == CONFIRMED and entry["version"] == version.id for entry in before)
+        return None if known else told | {"e_value": round(tally.e_better, 3)}
+
+    audit.extend(workspace, CONFIRMED, fields)
+
+
+def canary_status(workspace: Workspace, *, now: str | None = None) -> CanaryStatus:
+    """Return how the canary of the config that serves stands or ended, or how it was that was rolled back."""
+    share, history = workspace.settings.canary.share, versions(workspace)
+    canary, at = _canary_of(history), now or audit.now()
+    state: State = "running"
+    if canary is not None:
+        version, previous = canary.version, canary.previous.name
+        confirmed = _confirmed(workspace)
+        if version.id in confirmed:
+            state, at = "confirmed", confirmed[version.id]
+        elif not share:
+            return CanaryStatus("off", share)
+    elif len(history) > 1 and history[0].via == "rollback" and history[0].by == BY:
+        version, previous, at, state = history[1], history[0].name, history[0].at, "rolled_back"
+    else:
+        return CanaryStatus("none" if share else "off", share)
+    tally = _tally(workspace, version.id, at)
+    return CanaryStatus(state, share, version.id, version.name, previous, version.at, tally)
+
+
+def _tally(workspace: Workspace, version: int, now: str) -> Tally:
+    with connected(workspace.database) as connection:
+        shown = connection.execute(
+            "SELECT run_id, kind, teams, reader, settles_at FROM canary_impressions WHERE version = ?", (version,)
+        ).fetchall()
+        credits: dict[str, list[tuple[int, int]]] = {}
+        for run_id, rank, value in connection.execute(
+            "SELECT c.run_id, c.rank, c.value FROM canary_credits c JOIN canary_impressions i ON i.run_id = c.run_id"
+            " WHERE i.version = ?",
+            (version,),
+        ):
+            credits.setdefault(run_id, []).append((rank, value))
+    counts = dict.fromkeys(Tally.__dataclass_fields__, 0)
+    readers = set()
+    for run_id, kind, teams, reader, settles_at in shown:
+        counts[kind] += 1
+        if kind != "drafted":
+            continue
+        by_team = {NEW: 0, PREVIOUS: 0}
+        for rank, value in credits.get(run_id, ()):
+            if 0 < rank <= len(teams) and teams[rank - 1] in by_team:
+                by_team[teams[rank - 1]] += value
+        counts["credit_new"] += by_team[NEW]
+        counts["credit_previous"] += by_team[PREVIOUS]
+        if run_id in credits:
+            readers.add(reader)
+        counts[_settled(by_team[NEW] - by_team[PREVIOUS], run_id in credits, settles_at <= now)] += 1
+    return Tally(**counts | {"readers": len(readers)})
+
+
+def _settled(difference: int, heard: bool, settled: bool) -> str:
+    if not settled:
+        return "open"
+    if not heard:
+        return "silent"
+    return "won" if difference > 0 else "lost" if difference < 0 else "tied"

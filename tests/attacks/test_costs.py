@@ -1,0 +1,63 @@
+"""What costs its sender little and everybody else much: front matter that nests, a patch that doubles."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.approvals import PatchError, patched
+from hive_agents.errors import HiveError
+from hive_agents.files import frontmatter
+from tests.conftest import write_document
+from tests.sample import hive
+
+
+def calls_to_refuse(block: str) -> int:
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        frontmatter.parse(block, "documents/x.md")
+    except HiveError:
+        return calls
+    finally:
+        sys.setprofile(None)
+    raise AssertionError("it was read")
+
+
+@pytest.mark.parametrize("opening", ["{a: ", "- ", "? "])
+def test_what_nests_costs_no_more_than_the_levels_that_are_allowed(opening: str) -> None:
+    """Every reader of a document parses its front matter: 60,000 characters are the work of 400."""
+    frontmatter.parse("a: [1]", "documents/x.md")  # whatever is imported at first
+    start = "a: " if opening.startswith("{") else ""
+    small, large = (calls_to_refuse(start + opening * (length // len(opening))) for length in (400, 60_000))
+    assert large == small
+
+
+@pytest.mark.parametrize("depth", [25, 100, 250])
+def test_a_document_with_a_nested_value_is_told_and_reaches_no_reader(depth: int, text_workspace: Workspace) -> None:
+    nested = "[" * depth + "1" + "]" * depth
+    write_document(text_workspace, "deep.md", f"---\ntitle: Deep\na: {nested}\n---\nabout zebras\n")
+    told = hive("index", "-w", text_workspace.root, "--json")
+    assert [one["file"] for one in told.json["skipped"]] == ["documents/deep.md"]
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        [{"op": "copy", "from": "", "path": f"/k{number}"} for number in range(12)],
+        [{"op": "copy", "from": "/a", "path": "/a/-"} for _ in range(12)],
+        [{"op": "copy", "from": "/a", "path": "/a/0/0"}, *[{"op": "copy", "from": "/a", "path": "/a/0"}] * 12],
+    ],
+)
+def test_a_few_copies_of_a_patch_make_no_thousands(patch: list[dict[str, Any]]) -> None:
+    """Twelve operations make 4,096 times as much; each further one doubles it, until memory ends."""
+    with pytest.raises(PatchError, match="makes too much"):
+        patched({"a": [["0123456789" * 100]]}, patch)
