@@ -166,7 +166,7 @@ def main() -> None:
     options = parser.parse_args()
     faults = [one for one in listed() if options.group in (None, one.group) and options.match in one.title]
     faults = faults[:: options.every]
-    gone = [told for fault in faults if (told := missing(fault))]
+    gone = [why for fault in faults if (why := missing(fault))]
     print(*gone, f"{len(faults)} faults, the texts of {len(faults) - len(gone)} stand once", sep="\n", flush=True)
     if options.check:
         raise SystemExit(1 if gone else 0)

@@ -23,6 +23,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
     return BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", ["canary.md", "gate-anywhere.md", "receipts.md", "stale.md", "why.md"])
 def test_commands_print_what_the_page_says(page: str, tmp_path: Path) -> None:
     found = blocks(page)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,6 +66,10 @@ def command(
         Path | None,
         typer.Option("--cheap", metavar="FILE", help="Labels by a model or clicks, of these queries and many more."),
     ] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option("--corpus", metavar="FOLDER", help="The documents: warn of questions that stand in one."),
+    ] = None,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write a JUnit report.")] = None,
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
@@ -74,7 +80,20 @@ def command(
 
     try:
         finding = _finding(
-            surface, before, after, qrels, queries, k, holdout, ledger, relevant_from, accept_tag, reason, budget, cheap
+            surface,
+            before,
+            after,
+            qrels,
+            queries,
+            k,
+            holdout,
+            ledger,
+            relevant_from,
+            accept_tag,
+            reason,
+            budget,
+            cheap,
+            corpus,
         )
     except HiveError as error:
         # 1 says that the search isn't proved better, so whatever kept the gate from measuring is 2 or 3.
@@ -99,8 +118,11 @@ def _finding(
     reason: str | None,
     budget: list[str] | None,
     cheap: Path | None,
+    corpus: Path | None,
 ) -> RankingsFinding:
-    from hive_agents.evaluation import load_asked, load_holdout, load_labels
+    from dataclasses import replace
+
+    from hive_agents.evaluation import leakage_warnings, load_asked, load_holdout, load_labels
     from hive_agents.rankings import ask_both, open_source
     from hive_agents.settings import load_settings
     from hive_agents.verification import CheapLabels, gate_rankings, record_acceptance
@@ -153,7 +175,21 @@ def _finding(
     )
     if accept_tag and finding.ledger:
         record_acceptance(place, finding, who, str(reason))
-    return finding
+    seen = leakage_warnings(measured, labels, _texts(corpus) if corpus is not None else ())
+    return replace(finding, warnings=(*finding.warnings, *seen))
+
+
+def _texts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) of the files below a folder that are text. Raises: HIVE-107 where there is no folder."""
+    from hive_agents.errors import HiveError
+    from hive_agents.files import read_bytes
+
+    if not folder.is_dir():
+        raise HiveError.of("HIVE-107", f"there is no folder {folder}", fix="name the folder of the documents")
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.is_symlink():
+            with contextlib.suppress(UnicodeDecodeError, OSError):
+                yield path.relative_to(folder).as_posix(), read_bytes(path).decode()
 
 
 def _budgets(given: list[str]) -> dict[str, float]:

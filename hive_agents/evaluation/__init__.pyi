@@ -23,6 +23,10 @@ from .labelling import (
     pool as pool,
     save_label as save_label,
 )
+from .leakage import (
+    alike as alike,
+    leakage_warnings as leakage_warnings,
+)
 from .outside import (
     DEPTH as DEPTH,
     Asked as Asked,

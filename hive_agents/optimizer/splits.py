@@ -7,10 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from hive_agents.evaluation import GoldenQuery, GoldenSet, question_key
+from hive_agents.evaluation import GoldenQuery, GoldenSet, alike, question_key
 
 Regime = Literal["named", "hashed", "cross_validated", "uncertified"]
-SIMILAR = 0.6
 SHARES = {"hashed": (0.50, 0.70), "cross_validated": (0.60, 0.60)}
 """Where train ends and validation ends, as shares of the clusters' hashes; the rest is the holdout."""
 LEAST, HASHED = 20, 40
@@ -87,7 +86,7 @@ def _places(golden: GoldenSet) -> dict[str, float]:
 
 
 def _clusters(queries: list[GoldenQuery]) -> list[list[GoldenQuery]]:
-    """Queries linked by a word overlap (Jaccard) of at least `SIMILAR`."""
+    """Queries linked by being nearly the same."""
     words = [set(question_key(query.query).split()) for query in queries]
     home = list(range(len(queries)))
 
@@ -98,7 +97,7 @@ def _clusters(queries: list[GoldenQuery]) -> list[list[GoldenQuery]]:
 
     for a in range(len(queries)):
         for b in range(a):
-            if len(words[a] & words[b]) >= SIMILAR * len(words[a] | words[b]):
+            if alike(words[a], words[b]):
                 home[find(a)] = find(b)
     grouped: dict[int, list[GoldenQuery]] = {}
     for number, query in enumerate(queries):

@@ -8,6 +8,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import (
+    LOCAL_TENANT,
     AccessRules,
     Asker,
     LocalPermissions,
@@ -15,6 +16,7 @@ from hive_agents.access import (
     mint,
     owner,
     revoke,
+    service_principal,
     verify,
 )
 from hive_agents.errors import HiveError
@@ -229,3 +231,17 @@ def test_a_role_is_asked_of_tokens_only(place: Workspace) -> None:
     Asker(place, None, {}).require_role("use the credential store", "admin")
     with pytest.raises(HiveError, match="dana may not use the credential store"):
         Asker(place, None, {"HIVE_TOKEN": mint(place, DANA).token}).require_role("use the credential store", "admin")
+
+
+def test_a_service_that_the_files_do_not_name_has_no_roles(place: Workspace) -> None:
+    found = service_principal(place, "service:nightly")
+    assert (found.tenant, found.user, found.groups, found.roles) == (
+        LOCAL_TENANT,
+        "service:nightly",
+        frozenset(),
+        frozenset(),
+    )
+
+
+def test_who_may_decide_nothing_decides_in_no_tenant(place: Workspace) -> None:
+    assert [Asker(place, name, {}).decider().tenant for name in ("dana", "guest")] == ["acme", LOCAL_TENANT]

@@ -1,0 +1,84 @@
+"""Held-out questions that somebody has seen: nearly the same as an open one, or written out in a document."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
+
+from hive_agents.errors import Diagnostic
+from hive_agents.evaluation.golden import GoldenSet, question_key
+
+SIMILAR = 0.6
+"""Questions that share this much of their words (Jaccard) are nearly the same."""
+
+LONG = 5
+"""Words of a question from which on it doesn't stand in a document by chance."""
+
+
+def alike(a: Set[str], b: Set[str]) -> bool:
+    """Whether two questions are nearly the same, by their words.
+
+    >>> alike({"rotate", "my", "key"}, {"rotate", "my", "key", "now"}), alike({"rotate", "key"}, {"lost", "key"})
+    (True, False)
+    """
+    return len(a & b) >= SIMILAR * len(a | b)
+
+
+def near_twins(held_out: GoldenSet, others: GoldenSet) -> list[tuple[str, str]]:
+    """Return (id held out, id of an open one) of each held-out question that is nearly the same as an open one."""
+    mine = {query.id for query in held_out}
+    words = {query.id: set(question_key(query.query).split()) for query in (*others, *held_out)}
+    others_ids = [query.id for query in others if query.id not in mine]
+    found = []
+    for query in held_out:
+        twin = next((other for other in others_ids if alike(words[query.id], words[other])), None)
+        if twin is not None:
+            found.append((query.id, twin))
+    return found
+
+
+def leaked(held_out: GoldenSet, documents: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the document in which each question stands word for word, of (name, text); short ones don't count.
+
+    >>> from hive_agents.evaluation.golden import GoldenQuery
+    >>> query = GoldenQuery(id="1", query="How do I rotate a key?", relevant=["a"])
+    >>> leaked(GoldenSet("", 10, (query,), "qrels", ""), [("faq.md", "## How do I rotate a key\\nLike this.")])
+    {'1': 'faq.md'}
+    """
+    wanted: defaultdict[tuple[str, ...], list[tuple[str, str]]] = defaultdict(list)
+    for query in held_out:
+        words = question_key(query.query).split()
+        if len(words) >= LONG:
+            wanted[tuple(words[:LONG])].append((query.id, " ".join(words)))
+    found: dict[str, str] = {}
+    for name, text in documents:
+        words = question_key(text).split()
+        for query_id, key in _beginning(words, wanted):
+            if query_id not in found and f" {key} " in f" {' '.join(words)} ":
+                found[query_id] = name
+    return found
+
+
+def _beginning(words: list[str], wanted: Mapping[tuple[str, ...], list[tuple[str, str]]]) -> Iterator[tuple[str, str]]:
+    for place in range(len(words) - LONG + 1):
+        yield from wanted.get(tuple(words[place : place + LONG]), ())
+
+
+def leakage_warnings(
+    held_out: GoldenSet, others: GoldenSet, documents: Iterable[tuple[str, str]] = ()
+) -> Iterator[Diagnostic]:
+    """Yield HIVE-313 for questions that are no fresh evidence: nearly the same as open ones, or in a document."""
+    twins = near_twins(held_out, others)
+    if twins:
+        first, other = twins[0]
+        message = (
+            f"{len(twins)} of {len(held_out)} held-out questions are nearly the same as open ones: {first}, {other}"
+        )
+        fix = "hold out questions that nobody tuned to in other words either"
+        yield Diagnostic("HIVE-313", message, held_out.file, "queries", fix, severity="warning")
+    inside = leaked(held_out, documents)
+    if inside:
+        query_id, name = next(iter(inside.items()))
+        message = f"{len(inside)} of {len(held_out)} questions stand word for word in a document: {query_id} in {name}"
+        fix = "ask in a reader's words: a question that was copied from a document finds that document"
+        yield Diagnostic("HIVE-313", message, held_out.file, "queries", fix, severity="warning")
