@@ -144,7 +144,7 @@
 
   function prepare() {
     for (const article of document.querySelectorAll("article[data-stream]:not([data-following])")) follow(article);
-    if (form() && !form().dataset.ready) begin();
+    if (form() && form().dataset.ready === undefined) begin();
   }
 
   function begin() {
