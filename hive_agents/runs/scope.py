@@ -64,6 +64,7 @@ class Scope:
         tenant: str | None = None,
         limit: int = 100,
         before: str | None = None,
+        graph: str | None = None,
         thread_id: str | None = None,
     ) -> list[RunRow]:
         """Return their runs, newest first, each as it stands: one whose worker died isn't running.
@@ -76,6 +77,7 @@ class Scope:
             status=sorted(wanted | {"running"}),
             tenant=tenant or self.tenant,
             user=self.user,
+            graph=graph,
             thread_id=thread_id,
             limit=limit + more,
             before=before,

@@ -191,6 +191,7 @@ class RunStore:
         status: str | Sequence[str] | None = None,
         tenant: str | None = None,
         user: str | None = None,
+        graph: str | None = None,
         thread_id: str | None = None,
         limit: int = 100,
         before: str | None = None,
@@ -202,7 +203,7 @@ class RunStore:
         if wanted is not None:
             clauses.append(f"status IN ({', '.join('?' * len(wanted))})")
             values += wanted
-        for column, value in (("tenant", tenant), ("user", user), ("thread_id", thread_id)):
+        for column, value in (("tenant", tenant), ("user", user), ("graph", graph), ("thread_id", thread_id)):
             if value is not None:
                 clauses.append(f"{column} = ?")
                 values.append(value)

@@ -13,7 +13,8 @@ from hive_agents.files import atomic_write
 from hive_agents.llm import in_thread
 from hive_agents.optimizer import page, require_priced, restate, result_of
 from hive_agents.retrieval import active_config
-from hive_agents.runs import OPTIMIZER_GRAPH, RESTS, Lease, RunRow, RunStore
+from hive_agents.runs import ENDED, OPTIMIZER_GRAPH, RESTS, Lease, RunRow, RunStore
+from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome
 from hive_agents.workspace import Workspace
@@ -80,6 +81,24 @@ class OptimizeRun(Run):
     @staticmethod
     def result_of(row: RunRow) -> dict[str, Any]:
         return row.result or {"run_id": row.run_id, "status": row.status, "stopped_by": row.summary["stopped_by"]}
+
+    def progress(self) -> dict[str, Any]:
+        """Return {rows, evaluations, stopped_by, diagnosis, fallbacks, unavailable} as of its last step, or its end."""
+        state: dict[str, Any] = {}
+        if self.row.result is None or self.row.status not in ENDED:
+            with checkpointer(self.workspace) as saver:
+                found = saver.get_tuple({"configurable": {"thread_id": self.checkpoints(self.row)}})
+            state = found.checkpoint["channel_values"] if found is not None else {}
+        result = self.row.result or {}
+        diagnosis = state.get("diagnosis") or result.get("diagnosis") or {}
+        return {
+            "rows": state.get("rows") or result.get("iterations") or [],
+            "evaluations": state.get("evaluations") or result.get("evaluations") or 0,
+            "stopped_by": state.get("stopped_by") or result.get("stopped_by"),
+            "diagnosis": result.get("first_diagnosis") or state.get("first_diagnosis") or diagnosis.get("summary"),
+            "fallbacks": state.get("fallbacks") or result.get("fallbacks") or [],
+            "unavailable": state.get("unavailable") or result.get("unavailable"),
+        }
 
     def go(self, *, wait: float = 30.0) -> dict[str, Any]:
         """As `Run.go`; Ctrl-C before anything was found is handed on."""

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from hive_agents.access import ViewGate, permissions_of
 from hive_agents.errors import HiveError, NotFound, has_errors
-from hive_agents.evaluation import compare, evaluate, load_golden, record, save_label
+from hive_agents.evaluation import changed, compare, evaluate, load_golden, record, save_label
 from hive_agents.files import NAME_PATTERN
 from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
 from hive_agents.runtime import ask_for_override
-from hive_agents.server.api import Api, Body, Value
+from hive_agents.server.api import Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Caller
 from hive_agents.server.shapes import ConfigRef, Finding, Page, paged
 from hive_agents.verification import (
@@ -88,7 +88,7 @@ class Compare(Body):
 
 
 class Compared(Value):
-    """Everything is B minus A."""
+    """Everything is B minus A; each query has the hits of both that the caller may view, with their labels."""
 
     a: dict[str, Any]
     b: dict[str, Any]
@@ -97,12 +97,26 @@ class Compared(Value):
     changes: list[dict[str, Any]]
 
 
+class Since(Query):
+    since: ConfigRef = "active"
+
+
+class Changes(Value):
+    """`a` is what it was, `b` what it is; null where a value is left out."""
+
+    changes: list[dict[str, Any]]
+
+
 class Deploy(Body):
-    """`override` asks another person to deploy in spite of the gate; it needs a `reason`."""
+    """`override` asks another person to deploy in spite of the gate; it needs a `reason`.
+
+    With `accept_tags` a person with the role approver answers for what these tags are shown to lose, for a `reason`.
+    """
 
     config: ConfigRef
     allow_inconclusive: bool = False
     override: bool = False
+    accept_tags: list[str] = []
     reason: str | None = None
 
 
@@ -237,7 +251,21 @@ def compare_configs(call: Caller, body: Compare) -> Compared:
     queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="compare")
     for stored in (first, second):
         require_sound(call.workspace, stored, golden=queries)
-    return Compared(**compare(call.engine, first.config, second.config, queries).to_json(hide=hidden))
+    found = compare(call.engine, first.config, second.config, queries)
+    value = found.to_json(hide=hidden)
+    sides = {"a": found.a, "b": found.b}
+    hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
+    gate = ViewGate(permissions_of(call.workspace), call.principal)
+    may = gate.allowed([hit["doc_id"] for side in hits.values() for shown in side.values() for hit in shown])
+    for query in value["queries"]:
+        query["hits"] = {side: [hit for hit in hits[side][query["id"]] if hit["doc_id"] in may] for side in sides}
+    return Compared(**value)
+
+
+@api.get("/api/configs/{name}/changes", OPERATOR, tagged=True)
+def config_changes(call: Caller, name: str, query: Since) -> Changes:
+    """What a config has other than another one, by JSON path."""
+    return Changes(changes=changed(_config(call, query.since).config, _config(call, name).config))
 
 
 @api.post("/api/deploy", OPERATOR)
@@ -245,12 +273,17 @@ def deploy_config(call: Caller, body: Deploy) -> Deployed:
     """Put a config through the gate, and let it serve if it passes. Each time it may spend a use of the holdout."""
     if body.override and not (body.reason and body.reason.strip()):
         raise HiveError.of("HIVE-409", "an override needs a reason", fix='add "reason"', exit_code=2)
-    by, stored = call.by, _config(call, body.config)
+    if body.override and body.accept_tags:
+        why = "an override asks another person, accepted tags are answered for by oneself"
+        raise HiveError.of("HIVE-409", why, fix="use one of the two", exit_code=2)
+    by = call.asker.reviewer().by if body.accept_tags else call.by
+    stored = _config(call, body.config)
     outcome = deploy(
         call.workspace,
         stored,
         load_golden(call.workspace),
         allow_inconclusive=body.allow_inconclusive,
+        accept_tags=body.accept_tags,
         reason=body.reason,
         by=by,
         authn=call.asker.authn,

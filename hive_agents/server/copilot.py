@@ -193,7 +193,7 @@ def thread_runs(call: Call, thread_id: str) -> ThreadRuns:
     """The questions of a conversation, oldest first, with those that wait for an answer or never got one."""
     call.chat(thread_id)
     rows = Scope(call.principal).runs(call.workspace, thread_id=thread_id, limit=MOST_RUNS)
-    return ThreadRuns(runs=[ThreadRun(run=RunSummary(**row.summary), request=_request(row)) for row in reversed(rows)])
+    return ThreadRuns(runs=[ThreadRun(run=RunSummary.of(row), request=_request(row)) for row in reversed(rows)])
 
 
 def _request(row: RunRow) -> Request | None:

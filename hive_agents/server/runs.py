@@ -14,13 +14,13 @@ from hive_agents import runs as control
 from hive_agents.agents import RunLog, RunView
 from hive_agents.approvals import ApprovalStore, RequestReader, batch_hash
 from hive_agents.copilot import DocumentFilter, Request
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.events import EventLog
 from hive_agents.files import load_value
-from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, RunRow, Scope
+from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, OPTIMIZER_GRAPH, RunRow, Scope
 from hive_agents.runtime import AgentRun, OptimizeRun, QuestionRun, delete_run, retry
 from hive_agents.server import streams
-from hive_agents.server.api import Answer, Api, Body, Value
+from hive_agents.server.api import Answer, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, APPROVER, OPERATOR, READER, Call
 from hive_agents.server.protocols.agui_events import shown_result
 from hive_agents.server.run_stream import RunStream
@@ -76,6 +76,7 @@ class RunStarted(Value):
 
 class RunsPage(Page):
     status: Status | None = None
+    graph: Graph | None = None
 
 
 class RunList(Value):
@@ -90,6 +91,49 @@ class RunShown(Value):
     agent: str | None
     result: dict[str, Any] | None
     approval_ids: list[str]
+
+
+class TrialsPage(Query):
+    """Those after a number in their order, or with `newest` those before one, backwards."""
+
+    limit: Annotated[int, Field(ge=1, le=2000)] = 500
+    after: Annotated[int, Field(ge=0)] = 0
+    newest: bool = False
+    before: Annotated[int, Field(ge=1)] | None = None
+    verdict: Literal["accept", "retry", "invalid", "unavailable"] | None = None
+
+
+class Trial(Value):
+    """A config that the optimizer tried: its change, its figures on the open queries, and what was said of it."""
+
+    number: int
+    n: int
+    config: str | None
+    changes: list[dict[str, Any]]
+    step: str
+    reason: str
+    cause: str
+    proposer: str
+    train: float | None
+    validation: float | None
+    distractors: float | None
+    verdict: str
+    feedback: str
+
+
+class Trials(Value):
+    """An optimizer's run as it stands: `total` trials were judged; `result`, less these, is there once it rests."""
+
+    run: RunSummary
+    total: int
+    evaluations: int
+    stopped_by: str | None
+    diagnosis: str | None
+    fallbacks: list[dict[str, Any]]
+    unavailable: str | None
+    trials: list[Trial]
+    more: bool
+    result: dict[str, Any] | None
 
 
 class Timeline(Value):
@@ -178,8 +222,8 @@ def _search(call: Call, search: Search, key: str | None) -> RunRow:
 def list_runs(call: Call, query: RunsPage) -> RunList:
     """The runs that the caller may see, newest first."""
     scope = Scope(call.reaches())
-    found = scope.runs(call.workspace, query.status, limit=query.limit + 1, before=query.cursor)
-    shown = [RunSummary(**row.summary) for row in found[: query.limit]]
+    found = scope.runs(call.workspace, query.status, limit=query.limit + 1, before=query.cursor, graph=query.graph)
+    shown = [RunSummary.of(row) for row in found[: query.limit]]
     return RunList(runs=shown, next_cursor=shown[-1].run_id if len(found) > query.limit else None)
 
 
@@ -189,7 +233,7 @@ def show_run(call: Call, run_id: str) -> RunShown:
     row = _run(call, run_id)
     result = shown_result(call, run_id)
     asked = (row.result or {}).get("approval_ids", []) if row.status == "waiting" else []
-    return RunShown(run=RunSummary(**row.summary), agent=row.agent, result=result, approval_ids=asked)
+    return RunShown(run=RunSummary.of(row), agent=row.agent, result=result, approval_ids=asked)
 
 
 @api.get("/api/runs/{run_id}/events", ANYBODY, media="text/event-stream")
@@ -206,6 +250,31 @@ def follow(
     call: Call, row: RunRow, after: tuple[int, int] = (0, 0), names: tuple[str, str] | None = None
 ) -> StreamingResponse:
     return streams.response(RunStream(call, call.request.app.state.feed, row, after, names=names).frames())
+
+
+@api.get("/api/runs/{run_id}/trials", OPERATOR)
+def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
+    """What an optimizer tried so far, while it is at work, too."""
+    row = _run(call, run_id)
+    if row.graph != OPTIMIZER_GRAPH:
+        raise NotFound.of("HIVE-409", f"{run_id} is no run of the optimizer", fix="POST /api/runs starts one")
+    state = OptimizeRun(call.workspace, row).progress()
+    rows: list[dict[str, Any]] = state["rows"]
+    found = [
+        Trial(number=number, **{name: one[name] for name in Trial.model_fields if name != "number"})
+        for number, one in enumerate(rows, start=1)
+        if query.after < number < (query.before or len(rows) + 1) and query.verdict in (None, one["verdict"])
+    ]
+    if query.newest:
+        found.reverse()
+    return Trials(
+        run=RunSummary.of(row),
+        total=len(rows),
+        trials=found[: query.limit],
+        more=len(found) > query.limit,
+        result={name: part for name, part in row.result.items() if name != "iterations"} if row.result else None,
+        **{name: state[name] for name in ("evaluations", "stopped_by", "diagnosis", "fallbacks", "unavailable")},
+    )
 
 
 @api.get("/api/runs/{run_id}/timeline", ANYBODY)
@@ -256,7 +325,7 @@ def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
     """Let a failed run go on from its last good step."""
     row = asyncio.run(retry(call.workspace, _run(call, run_id).run_id, call.by, node=body.node))
     call.wake()
-    return RunSummary(**row.summary)
+    return RunSummary.of(row)
 
 
 @api.post("/api/runs/{run_id}/messages", ANYBODY)
@@ -282,7 +351,7 @@ def _run(call: Call, run_id: str) -> RunRow:
 def _steered(call: Call, run_id: str, act: Any) -> RunSummary:
     row = act(call.workspace, _run(call, run_id).run_id, call.by)
     call.wake()
-    return RunSummary(**row.summary)
+    return RunSummary.of(row)
 
 
 def _has_all(call: Call, run_id: str, number: int) -> bool:

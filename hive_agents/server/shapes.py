@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from hive_agents.errors import Diagnostic, NotFound
+from hive_agents.errors import Diagnostic, HiveError, NotFound
 from hive_agents.files import NAME_PATTERN
+from hive_agents.runs import RunRow
 from hive_agents.server.api import Query, Value
 
 Item = TypeVar("Item")
@@ -65,6 +67,7 @@ class RunSummary(Value):
     run_id: str
     thread_id: str
     graph: str
+    agent: str | None
     status: str
     tenant: str
     started_at: str
@@ -73,8 +76,17 @@ class RunSummary(Value):
     steps: int
     tokens: int
     usd: float
+    max_usd: float | None
     stopped_by: str | None
     error: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, row: RunRow) -> RunSummary:
+        """`max_usd` is what an agent's run may spend, 0 without a limit; null for what has no limit of its own."""
+        limits: dict[str, Any] = {}
+        with suppress(HiveError):  # a damaged input doesn't hide the row
+            limits = row.value.get("limits") or {}
+        return cls(agent=row.agent, max_usd=limits.get("usd"), **row.summary)
 
 
 class Done(Value):

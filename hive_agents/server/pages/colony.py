@@ -1,0 +1,89 @@
+"""The colony: what runs, what waits and what went wrong; one run with all that happened in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from hive_agents.server import colony, runs
+from hive_agents.server.auth import ANYBODY, OPERATOR, Call
+from hive_agents.server.pages.view import Pages
+
+pages = Pages()
+ROWS = 50
+LATEST = 200
+"""Events and messages of a run that are shown at once, the latest; the rest when it is asked for."""
+_ACTIVE = ("queued", "running", "waiting")
+_WORDS = ("tool", "key", "action", "status", "title", "task", "message", "feedback", "measure", "config", "by")
+"""Parts of an event that say in a line what happened; the rest is its own affair."""
+
+
+@pages.get("/colony", ANYBODY, "colony.html")
+def overview(call: Call) -> dict[str, Any]:
+    """The runs that the caller may see; for operators the tickets, the queen, the triggers and the host, too."""
+    asked = call.request.query_params
+    given = {name: asked[name] for name in ("status", "graph", "cursor") if asked.get(name)}
+    context: dict[str, Any] = {
+        "found": runs.list_runs(call, runs.RunsPage.model_validate({"limit": ROWS, **given})),
+        "status": given.get("status", ""),
+        "graph": given.get("graph", ""),
+        "operates": bool(OPERATOR & call.principal.roles),
+    }
+    if context["operates"]:
+        context |= {
+            "queen": colony.overview(call),
+            "triggers": colony.list_triggers(call),
+            "roles": call.host.roles,
+            "faults": asyncio.run(call.host.faults()),
+        }
+    return context
+
+
+@pages.get("/colony/runs/{run_id}", ANYBODY, "colony_run.html")
+def run(call: Call, run_id: str) -> dict[str, Any]:
+    """One run: how it stands, what it spent, what happened, and who said what."""
+    return _run(call, run_id)
+
+
+@pages.get("/colony/runs/{run_id}/live", ANYBODY, "colony_live.html")
+def live(call: Call, run_id: str) -> dict[str, Any]:
+    """The part of a run that changes while it is at work."""
+    return _run(call, run_id)
+
+
+def _run(call: Call, run_id: str) -> dict[str, Any]:
+    shown = runs.show_run(call, run_id)
+    whole = call.request.query_params.get("all") == "1"
+    events = [_told(event) for event in runs.run_timeline(call, run_id).events]
+    said = runs.run_messages(call, run_id).messages if shown.run.graph == "event_loop" else []
+    since = 0 if whole else -LATEST
+    return {
+        "shown": shown,
+        "events": events[since:],
+        "earlier": 0 if whole else max(0, max(len(events), len(said)) - LATEST),
+        "said": said[since:],
+        "outputs": (shown.result or {}).get("outputs") or {},
+        "active": shown.run.status in _ACTIVE,
+    }
+
+
+def _told(event: Mapping[str, Any]) -> dict[str, Any]:
+    """An event as a line: when, what, where, and the words of it that tell a person something."""
+    payload = event["payload"]
+    words = [str(payload[name]) for name in _WORDS if payload.get(name) not in (None, "", [], {})]
+    if isinstance(error := payload.get("error"), dict):
+        words.append(str(error.get("message", "")))
+    elif error:
+        words.append(str(error))
+    used = [
+        f"{payload[name]} {name.replace('_', ' ')}" for name in ("iterations", "tokens", "usd") if payload.get(name)
+    ]
+    return {
+        "time": event["time"],
+        "type": event["type"],
+        "node": event.get("node_id"),
+        "words": " · ".join(words),
+        "used": ", ".join(used),
+        "approval": payload.get("approval_id"),
+    }

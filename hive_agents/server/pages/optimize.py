@@ -1,0 +1,88 @@
+"""Optimization: start a search, watch it, see what it changed and why, deploy what is proved, go back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hive_agents.errors import HiveError
+from hive_agents.server import configs, runs
+from hive_agents.server.auth import OPERATOR, Call
+from hive_agents.server.pages.view import Pages
+from hive_agents.server.shapes import Page
+
+pages = Pages()
+TRIALS = 50
+"""Rows of the table of trials at once; the chart has all of them."""
+BUDGETS = ("iterations", "patience", "seconds", "evaluations", "llm_calls", "max_usd", "seed")
+
+
+@pages.get("/optimize", OPERATOR, "optimize.html")
+def overview(call: Call) -> dict[str, Any]:
+    """What serves, what was searched, and what served before."""
+    asked = call.request.query_params
+    return {
+        "configs": configs.list_configs(call),
+        "budgets": BUDGETS,
+        "found": runs.list_runs(call, runs.RunsPage(graph="optimizer", limit=20, cursor=asked.get("cursor"))),
+        "history": configs.history(call, Page(limit=20, cursor=asked.get("before"))),
+    }
+
+
+@pages.get("/optimize/{run_id}", OPERATOR, "optimization.html")
+def search(call: Call, run_id: str) -> dict[str, Any]:
+    """One search, as it stands; the holdout is in the certificate alone."""
+    return _search(call, run_id)
+
+
+@pages.get("/optimize/{run_id}/standing", OPERATOR, "optimization_standing.html")
+def standing(call: Call, run_id: str) -> dict[str, Any]:
+    """The part of a search that changes while it is at work."""
+    return _search(call, run_id)
+
+
+@pages.get("/optimize/{run_id}/trials", OPERATOR, "optimization_trials.html")
+def trials(call: Call, run_id: str) -> dict[str, Any]:
+    """The table of trials, the newest first."""
+    verdict = call.request.query_params.get("verdict")
+    before = call.request.query_params.get("before")
+    asked: dict[str, Any] = {"limit": TRIALS, "newest": True, "verdict": verdict, "before": before}
+    given = {name: one for name, one in asked.items() if one}
+    found = runs.show_trials(call, run_id, runs.TrialsPage.model_validate(given))
+    return {"found": found, "run_id": run_id, "verdict": verdict or ""}
+
+
+@pages.get("/optimize/compare/{before}/{after}", OPERATOR, "optimization_queries.html")
+def queries(call: Call, before: str, after: str) -> dict[str, Any]:
+    """What two configs find for each open query, side by side, with its labels."""
+    found = configs.compare_configs(call, configs.Compare(a=before, b=after))
+    labels = {one["id"]: one for one in configs.golden(call).queries}
+    rows = [row | {"labels": labels.get(row["id"]) or {}} for row in found.queries]
+    return {"rows": sorted(rows, key=lambda row: -abs(row["delta"])), "found": found}
+
+
+@pages.get("/optimize/configs/{name}", OPERATOR, "config.html")
+def config(call: Call, name: str) -> dict[str, Any]:
+    """A config as its file has it, what it changes against the one that serves, and whether it is sound."""
+    shown, active = configs.show_config(call, name), configs.list_configs(call).active
+    text = json.dumps(shown.config, ensure_ascii=False, indent=2)
+    context: dict[str, Any] = {"shown": shown, "active": active, "text": text, "changes": []}
+    try:
+        checked = configs.validate(call, name)
+        if active is not None and active != shown.name:
+            context["changes"] = configs.config_changes(call, name, configs.Since(since=active)).changes
+    except HiveError as error:
+        return context | {"diagnostics": error.diagnostics}
+    return context | {"diagnostics": checked.diagnostics}
+
+
+def _search(call: Call, run_id: str) -> dict[str, Any]:
+    found = runs.show_trials(call, run_id, runs.TrialsPage(limit=1))
+    result = found.result or {}
+    best = (result.get("best") or {}).get("config")
+    return {
+        "found": found,
+        "result": result,
+        "best": best if result and best != result["baseline"]["config"] else None,
+        "active": configs.list_configs(call).active,
+    }

@@ -1,0 +1,176 @@
+// A search as it goes: its trials as points, the best so far as lines; starting one, and deploying what it found.
+(() => {
+  "use strict";
+
+  const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+
+  document.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (!form.matches("[data-search], [data-deploy]")) return;
+    event.preventDefault();
+    if (form.getAttribute("aria-busy") === "true") return;
+    form.setAttribute("aria-busy", "true");
+    try {
+      await (form.matches("[data-search]") ? start(form) : deploy(form));
+    } catch (error) {
+      hive.explain(error);
+    } finally {
+      form.removeAttribute("aria-busy");
+    }
+  });
+
+  async function start(form) {
+    const input = { deploy: form.elements.deploy.checked };
+    for (const field of form.querySelectorAll("[data-budget]")) {
+      if (field.value !== "") input[field.name] = Number(field.value);
+    }
+    const found = await hive.api("POST", "/api/runs", { graph: "optimizer", input });
+    location.assign(`/optimize/${encodeURIComponent(found.run_id)}`);
+  }
+
+  async function deploy(form) {
+    const fields = form.elements;
+    const wanted = {
+      config: fields.config.value,
+      allow_inconclusive: fields.allow_inconclusive.checked,
+      override: fields.override.checked,
+      accept_tags: fields.accept_tags.value.split(",").map((tag) => tag.trim()).filter(Boolean),
+    };
+    if (fields.reason.value.trim()) wanted.reason = fields.reason.value.trim();
+    const found = await hive.api("POST", "/api/deploy", wanted);
+    const place = form.querySelector("[data-outcome]");
+    const words = place.dataset;
+    const line = (text, kind) => {
+      const made = document.createElement("p");
+      made.className = kind;
+      made.textContent = text;
+      return made;
+    };
+    const lines = found.deployed
+      ? [line(filled(words.deployed, { name: found.deployed }), "good")]
+      : [line(filled(words.kept, { name: found.previous }), "bad")];
+    lines.push(...found.reasons.map((reason) => line(`${reason.code}: ${reason.message}`, "")));
+    if (found.approval_id) {
+      const link = document.createElement("a");
+      link.href = `/approvals/${encodeURIComponent(found.approval_id)}`;
+      link.textContent = words.asked;
+      const wrap = line("", "");
+      wrap.append(link);
+      lines.push(wrap);
+    }
+    place.replaceChildren(...lines);
+    form.dispatchEvent(new CustomEvent("hive:done", { bubbles: true }));
+  }
+
+  // The chart: x is the number of the trial; each trial is asked for once.
+  const trials = [];
+  let plot = null;
+
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function series() {
+    let train = null;
+    let validation = null;
+    const data = [[], [], [], []];
+    for (const one of trials) {
+      if (one.verdict === "accept" && one.train !== null && (train === null || one.train > train)) {
+        train = one.train;
+        validation = one.validation;
+      }
+      data[0].push(one.number);
+      data[1].push(one.train);
+      data[2].push(train);
+      data[3].push(validation);
+    }
+    return data;
+  }
+
+  function draw(place) {
+    const data = series();
+    if (plot) {
+      plot.setData(data);
+      return;
+    }
+    const words = place.dataset;
+    const axis = () => ({ stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } });
+    plot = new uPlot(
+      {
+        width: place.clientWidth,
+        height: Math.min(320, Math.max(220, place.clientWidth / 3)),
+        scales: { x: { time: false } },
+        axes: [axis(), axis()],
+        series: [
+          { label: words.labelNumber },
+          { label: words.labelTrial, stroke: colour("--soft"), paths: () => null, points: { show: true, size: 5, fill: colour("--soft") } },
+          { label: words.labelTrain, stroke: colour("--accent"), width: 2, points: { show: false } },
+          { label: words.labelValidation, stroke: colour("--good"), width: 2, dash: [6, 4], points: { show: false } },
+        ],
+        hooks: { setCursor: [hovered] },
+      },
+      data,
+      place,
+    );
+    window.addEventListener("resize", () => plot.setSize({ width: place.clientWidth, height: plot.height }));
+  }
+
+  function hovered(chart) {
+    const line = document.getElementById("hovered");
+    const one = trials[chart.cursor.idx];
+    line.textContent = one
+      ? `${one.number}: ${one.step || one.reason} · ${one.train === null ? "–" : one.train.toFixed(3)} / ${one.validation === null ? "–" : one.validation.toFixed(3)} · ${one.verdict}: ${one.feedback}`
+      : line.dataset.empty;
+  }
+
+  async function more(place) {
+    for (;;) {
+      const after = trials.length ? trials[trials.length - 1].number : 0;
+      const found = await hive.api("GET", `/api/runs/${encodeURIComponent(place.dataset.run)}/trials?limit=2000&after=${after}`);
+      trials.push(...found.trials);
+      if (!found.more) break;
+    }
+    if (trials.length) draw(place);
+  }
+
+  // While a search is at work, how it stands is asked for again, and what is new is drawn. A server that is away is
+  // asked again; the page says so once.
+  async function follow(place) {
+    const standing = document.getElementById("standing");
+    let active = place.dataset.active === "true";
+    const watched = active;
+    let away = false;
+    let total = -1;
+    await more(place);
+    while (active) {
+      await new Promise((done) => window.setTimeout(done, document.hidden ? 5000 : 1500));
+      let answer;
+      try {
+        answer = await fetch(`/optimize/${encodeURIComponent(place.dataset.run)}/standing`, { headers: { "HX-Request": "true" }, cache: "no-store" });
+      } catch {
+        if (!away) hive.tell(document.body.dataset.offline, "fault");
+        away = true;
+        continue;
+      }
+      if (answer.status === 204) {
+        location.assign(answer.headers.get("HX-Redirect"));
+        return;
+      }
+      if (!answer.ok) continue;
+      if (away) document.getElementById("told").replaceChildren();
+      away = false;
+      const shown = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-total]");
+      active = shown.dataset.active === "true";
+      if (shown.dataset.total !== String(total)) {
+        total = Number(shown.dataset.total);
+        standing.replaceChildren(...shown.children);
+        await more(place);
+        if (!document.getElementById("trials").contains(document.activeElement)) htmx.trigger("#trials", "renew");
+      }
+    }
+    if (watched) location.reload();
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    const place = document.getElementById("chart");
+    if (place) follow(place).catch(hive.explain);
+  });
+})();

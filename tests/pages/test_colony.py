@@ -1,0 +1,70 @@
+"""The colony in a browser: what runs and what it spent, one run with all that happened, and steering it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
+from tests.pages.people import noting_agent
+from tests.pages.test_approvals import started
+from tests.server.serving import asked, bearer, sample, served
+
+
+async def test_an_operator_sees_runs_host_and_triggers_and_a_reader_their_own_runs(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        empty = (await client.get("/colony", headers=bearer(place))).text
+        assert "Nothing ran here yet" in empty
+        run = (await asked(client, bearer(place), "how do I rotate an API token?"))["run_id"]
+        mine = (await client.get("/colony", headers=bearer(place))).text
+        assert run in mine
+        assert "Queen" not in mine
+        whole = (await client.get("/colony", headers=bearer(place, "root", "operator"))).text
+        assert run in whole
+        assert "Queen" in whole
+        assert "No open ticket" in whole
+        filtered = await client.get("/colony?status=failed&graph=worker", headers=bearer(place))
+        assert run not in filtered.text
+        theirs = await client.get(f"/colony/runs/{run}", headers=bearer(place, "alice"))
+        unknown = await client.get("/colony/runs/r000", headers=bearer(place, "alice"))
+        assert theirs.status_code == unknown.status_code == 404
+        assert theirs.text.replace(run, "r000") == unknown.text
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_a_run_is_followed_told_something_and_stopped(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    noting_agent(place, budget={"usd": 2.5})
+    async with served(place) as client, chromium() as browser:
+        run, request = await started(client, place)
+        url = str(client.base_url)
+        async with signed_in(browser, url, place, "root", "operator", "reader", viewport=NARROW) as page:
+            await page.goto("/colony")
+            await require_accessible(page)
+            assert await page.get_by_text("of $2.50").is_visible()
+            await page.get_by_role("link", name=run).first.click()
+            await page.get_by_text("I will note it.").wait_for()
+            await require_accessible(page)
+            await page.get_by_label("Tell the agent").fill("be brief")
+            await page.keyboard.press("Enter")
+            await page.get_by_text("It reads this before its next turn.").wait_for()
+            sent = await client.post(
+                f"/api/approvals/{request}/decide", json={"verb": "approve"}, headers=bearer(place)
+            )  # fmt: skip
+            assert sent.status_code == 200, sent.text
+            await page.locator("#live .badge.good").wait_for()
+            assert await page.get_by_text("noted").first.is_visible()
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 400
+            second, _ = await started(client, place)
+            page.on("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
+            await page.goto(f"/colony/runs/{second}")
+            await page.get_by_role("button", name="Stop").click()
+            await page.get_by_role("button", name="Go on").wait_for()
+            await page.goto("/colony")
+            await page.get_by_label("Ask her").fill("what runs?")
+            await page.get_by_role("button", name="Ask", exact=True).click()
+            await page.locator("#queen-answer:not(:empty)").wait_for()

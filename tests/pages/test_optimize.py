@@ -1,0 +1,159 @@
+"""Optimization in a browser: a search is started and watched, what it found deployed; 5,000 trials stay usable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.access import known_principal
+from hive_agents.runs import RunStore
+from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
+from tests.server.serving import bearer, sample, served
+
+OPERATES = ("operator", "reader", "approver")
+
+
+def searched(place: Workspace, trials: int, **changes: Any) -> str:
+    """A search that ended without a gain after so many trials, as its row tells."""
+    store = RunStore(place)
+    value: dict[str, Any] = {"golden": None, "deploy": False, "settings": {}}
+    row = store.insert("optimizer", value, owner=known_principal(place, "root"), status="running")[0]
+    figures = {
+        "config": "v1-naive",
+        "changes": [],
+        "train": 0.3,
+        "validation": 0.28,
+        "holdout": None,
+        "distractors": 0.5,
+    }
+    rows = [
+        {
+            "n": 1 + n // 20, "config": None, "changes": [], "step": f"top_k {n} → {n + 1}", "reason": "why not",
+            "cause": "tail_junk", "proposer": "heuristic", "train": 0.3 + 0.1 * (n % 7) / 7 + n / 100_000,
+            "validation": 0.3, "distractors": 0.4, "verdict": "accept" if n % 50 == 0 else "retry",
+            "feedback": f"no gain in {n}",
+        }
+        for n in range(trials)
+    ]  # fmt: skip
+    result = {
+        "run_id": row.run_id, "status": "no_improvement", "baseline": figures, "best": figures, "certificate": None,
+        "needed_queries": None, "rejected": [], "watch": [], "headroom": None, "iterations": rows,
+        "usage": {}, "fallbacks": [], "unavailable": None, "diagnosis": None, "first_diagnosis": "the list goes on",
+        "evaluations": trials, "stopped_by": "patience", "approval_id": None, "decision": None,
+    } | changes  # fmt: skip
+    assert store.update(row.run_id, "done", result=result)
+    return row.run_id
+
+
+async def test_the_page_says_what_serves_and_how_to_begin(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        page = (await client.get("/optimize", headers=bearer(place, "root", *OPERATES))).text
+        assert "Nothing was searched yet" in page
+        assert "v1-naive" in page
+        assert (await client.get("/optimize", headers=bearer(place))).status_code == 403
+
+
+async def test_trials_come_in_pages_and_by_verdict(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    run = searched(place, 120)
+    async with served(place, roles=("http",)) as client:
+        root = bearer(place, "root", *OPERATES)
+        path = f"/api/runs/{run}/trials"
+        first = (await client.get(path, params={"limit": 50}, headers=root)).json()
+        assert [one["number"] for one in first["trials"]] == [*range(1, 51)]
+        assert (first["total"], first["more"], first["diagnosis"]) == (120, True, "the list goes on")
+        last = (await client.get(path, params={"after": 110}, headers=root)).json()
+        assert ([one["number"] for one in last["trials"]], last["more"]) == ([*range(111, 121)], False)
+        accepted = (await client.get(path, params={"verdict": "accept", "newest": True}, headers=root)).json()
+        assert [one["number"] for one in accepted["trials"]] == [101, 51, 1]
+        assert (await client.get(path, headers=bearer(place))).status_code == 403
+        page = (await client.get(f"/optimize/{run}", headers=root)).text
+        assert "Nothing that was measured beats" in page
+        assert "held-out queries" not in page
+
+
+async def test_a_tags_loss_is_answered_for_by_persons_with_a_reason(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        body = {"config": "v1-naive", "accept_tags": ["versions"], "reason": "they are old"}
+        operator = await client.post("/api/deploy", json=body, headers=bearer(place, "root", "operator"))
+        assert (operator.status_code, operator.json()["code"]) == (403, "HIVE-415")
+        both = await client.post(
+            "/api/deploy", json=body | {"override": True}, headers=bearer(place, "root", *OPERATES)
+        )
+        assert both.status_code == 400
+
+
+async def test_both_configs_hits_stand_beside_each_other_as_far_as_the_caller_may_view_them(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    worse = json.loads((place.configs / "v1.json").read_text()) | {"name": "v9"}
+    worse["retrieval"] = worse["retrieval"] | {"top_k": 2}
+    (place.configs / "v9.json").write_text(json.dumps(worse))
+    async with served(place, roles=("http",)) as client:
+        root = bearer(place, "root", *OPERATES)
+        found = (await client.post("/api/compare", json={"b": "v9"}, headers=root)).json()
+        assert max(len(one["hits"]["b"]) for one in found["queries"]) <= 2
+        page = (await client.get("/optimize/compare/v1-naive/v9", headers=root | {"HX-Request": "true"})).text
+        assert page.count("<details>") == len(found["queries"])
+        changes = (await client.get("/api/configs/v9/changes", headers=root)).json()["changes"]
+        assert [one["path"] for one in changes] == ["retrieval.top_k"]
+        assert "retrieval.top_k" in (await client.get("/optimize/configs/v9", headers=root)).text
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_a_search_is_started_watched_and_what_it_found_deployed(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, "root", *OPERATES) as page:
+            page.set_default_timeout(90_000)
+            await page.goto("/optimize")
+            await require_accessible(page)
+            await page.get_by_text("Budgets").click()
+            await page.get_by_label("Rounds at most").fill("2")
+            await page.get_by_role("button", name="Start").click()
+            await page.locator("#chart canvas").wait_for()
+            await page.locator("#trials tbody tr").first.wait_for()
+            await page.get_by_role("heading", name="Certificate").wait_for()
+            await require_accessible(page)
+            box = await page.locator("#chart .u-over").bounding_box()
+            assert box is not None
+            await page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+            assert ": " in await page.locator("#hovered").inner_text()
+            await page.get_by_role("button", name="Measure both").click()
+            await page.locator("#queries details").first.wait_for()
+            await page.get_by_label("Reason").fill("better, and fewer distractors")
+            await page.get_by_label("Deploy also what is equal").check()
+            await page.get_by_role("button", name="Deploy", exact=True).click()
+            await page.locator("[data-outcome] .good").wait_for()
+            await page.goto("/optimize")
+            assert await page.get_by_text("better, and fewer distractors").is_visible()
+            await require_accessible(page)
+            page.on("dialog", lambda dialog: dialog.accept())
+            await page.locator("#rollback-reason").fill("a second thought")
+            await page.get_by_role("button", name="Roll back").click()
+            await page.get_by_text("a second thought").wait_for()
+            serves = (await client.get("/api/configs", headers=bearer(place, "root", *OPERATES))).json()["active"]
+            assert serves == "v1-naive"
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_five_thousand_trials_are_a_chart_and_a_table_in_pages(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    run = searched(place, 5000)
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, "root", *OPERATES, viewport=NARROW) as page:
+            await page.goto(f"/optimize/{run}")
+            await page.locator("#chart canvas").wait_for()
+            await page.locator("#trials tbody tr").first.wait_for()
+            assert await page.locator("#trials tbody tr").count() == 50
+            await page.get_by_role("button", name="Trials before 4951").click()
+            await page.get_by_role("button", name="Trials before 4901").wait_for()
+            assert await page.evaluate("document.documentElement.scrollWidth") <= 400
+            await require_accessible(page)
