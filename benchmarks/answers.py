@@ -32,7 +32,7 @@ from typing import Any
 from hive_agents import Workspace
 from hive_agents.access import Asker, Principal, known_principal
 from hive_agents.copilot import Request
-from hive_agents.importing import import_sources
+from hive_agents.importing import import_documents
 from hive_agents.runtime.chat import Chat
 from hive_agents.sample import init_workspace
 
@@ -110,7 +110,7 @@ def _text(folder: Path, root: Path) -> None:
         source.mkdir(parents=True, exist_ok=True)
         for name, text in pages:
             (source / f"{name}.txt").write_text(text, encoding="utf-8")
-        import_sources(Workspace(folder), [str(source)])
+        import_documents(Workspace(folder), [str(source)])
 
 
 def _module_texts() -> Iterator[tuple[str, str]]:
