@@ -6,6 +6,8 @@
   "use strict";
 
   const RETRY = 2000;
+  const LOOK = 15000;
+  const OPEN = ["queued", "running", "waiting", "paused"];
   const form = () => document.getElementById("ask");
   const thread = () => document.getElementById("chat")?.dataset.thread || "";
   let pinned = [];
@@ -94,15 +96,23 @@
     article.dataset.following = "";
     const broken = article.querySelector(".broken");
     const source = new EventSource(article.dataset.stream);
+    // A proxy may hold a stream back: how the run stands is looked at now and then, too.
+    const look = window.setInterval(async () => {
+      const run = await hive.api("GET", article.dataset.stream.replace(/\/events$/, "")).catch(() => null);
+      if (run && !OPEN.includes(run.run.status)) end();
+    }, LOOK);
     const end = () => {
+      window.clearInterval(look);
       source.close();
-      show(article);
+      if (article.isConnected) show(article);
     };
     source.onopen = () => { broken.hidden = true; };
     source.onmessage = (message) => {
       const event = JSON.parse(message.data);
+      const waits = article.querySelector(".waits");
+      if (event.type === "RUN_STARTED") waits.textContent = waits.dataset.running;
       if (event.type === "STEP_STARTED") {
-        article.querySelector(".waits").hidden = true;
+        waits.hidden = true;
         const step = article.querySelector(`[data-step="${CSS.escape(event.stepName)}"]`);
         if (step) step.hidden = false;
       }
@@ -113,7 +123,9 @@
     };
     source.onerror = () => {
       broken.hidden = false;
-      if (source.readyState === EventSource.CLOSED) settle(article);
+      if (source.readyState !== EventSource.CLOSED) return;
+      window.clearInterval(look);
+      settle(article);
     };
   }
 
@@ -122,7 +134,7 @@
     if (!article.isConnected) return;
     try {
       const run = await hive.api("GET", article.dataset.stream.replace(/\/events$/, ""));
-      if (["queued", "running"].includes(run.run.status)) window.setTimeout(() => follow(article), RETRY);
+      if (OPEN.includes(run.run.status)) window.setTimeout(() => follow(article), RETRY);
       else show(article);
     } catch (error) {
       if (error.status === 0 || error.status >= 500) window.setTimeout(() => settle(article), RETRY);
@@ -132,7 +144,7 @@
 
   function prepare() {
     for (const article of document.querySelectorAll("article[data-stream]:not([data-following])")) follow(article);
-    if (form() && !form().dataset.ready) begin();
+    if (form() && form().dataset.ready === undefined) begin();
   }
 
   function begin() {

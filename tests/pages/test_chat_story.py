@@ -1,0 +1,230 @@
+"""Stories of the chat and the golden set in a real Chromium: readers, keyboard alone, and what breaks on the way."""
+
+from __future__ import annotations
+
+import json
+import socket
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import jwt
+import pytest
+from playwright.async_api import Page
+
+from hive_agents import Workspace
+from hive_agents.access import revoke
+from hive_agents.events import Event, EventLog, EventType
+from hive_agents.runs import RunStore
+from hive_agents.server.auth import COOKIE
+from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
+from tests.server.serving import SETTINGS, sample, served, token
+
+pytestmark = [pytest.mark.slow, needs_chromium]
+QUESTION = "smallest volume the P50 can do"
+
+
+async def ask(page: Page, text: str) -> None:
+    await page.get_by_label("Your question").fill(text)
+    await page.keyboard.press("Enter")
+
+
+async def test_two_readers_ask_the_same_and_see_what_each_may_open(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        url = str(client.base_url)
+        found = {}
+        for who in ("dana", "guest"):
+            async with signed_in(browser, url, place, who) as page:
+                await page.goto("/chat")
+                assert await page.get_by_text(f"Asking as {who} of acme").is_visible()
+                await ask(page, "who approves a change request?")
+                await page.locator(".reply").wait_for()
+                found[who] = await page.locator(".result .path").all_inner_texts()
+                assert await page.get_by_text("Results are limited to documents that you can open.").count() == 2
+                await require_accessible(page)
+        seen = {who: {one.split(" ")[0] for one in paths} for who, paths in found.items()}
+        assert "sops/change-approval.md" in seen["dana"]
+        assert "sops/change-approval.md" not in seen["guest"]
+
+
+@pytest.mark.parametrize("how", [{}, {"viewport": NARROW, "color_scheme": "dark"}], ids=["wide", "narrow"])
+async def test_by_keyboard_from_the_question_to_the_passage_behind_a_claim(tmp_path: Path, how: dict[str, str]) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, **how) as page:
+            await page.goto("/chat")
+            await page.keyboard.type(QUESTION)  # the field has the focus
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**/chat/t*")
+            await page.locator(".answer").wait_for()
+            await page.locator(".cite").nth(1).focus()
+            await page.keyboard.press("Enter")
+            passage = page.locator("#beside #passage")
+            await passage.wait_for()
+            assert "smallest volume" in await passage.inner_text()
+            assert await passage.is_visible()
+            assert await page.locator(".claim:has([data-open])").inner_text() != ""
+            await require_accessible(page)
+            wide = await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+            assert wide, "the page scrolls sideways"
+            await page.keyboard.press("Escape")
+            assert await page.locator("#beside > *").count() == 0
+            focused = await page.evaluate("document.activeElement.className")
+            assert focused == "cite"
+
+
+async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, "root") as page:
+            await page.goto("/chat")
+            await ask(page, "effective SOPs about cleaning validation")
+            await page.locator(".reply").wait_for()
+            await page.get_by_role("button", name="Ask again without status = effective").click()
+            second = page.locator("article.turn").nth(1)
+            await second.locator(".reply").wait_for()
+            assert "status" not in await second.locator(".filters").inner_text()
+            await page.get_by_text("Add a filter").click()
+            await page.get_by_label("Field").select_option("status")
+            await page.get_by_label("Value").fill("effective")
+            await page.get_by_role("button", name="Add it").click()
+            await page.reload()
+            assert "status = effective" in await page.locator("#pinned").inner_text()
+            await ask(page, "cleaning of a vessel")
+            third = page.locator("article.turn").nth(2)
+            await third.locator(".reply").wait_for()
+            assert "status = effective" in await third.locator(".filters").inner_text()
+            await page.locator("#pinned button").click()
+            await ask(page, "show me stuff")
+            fourth = page.locator("article.turn").nth(3)
+            await fourth.locator(".options button").first.click()
+            await page.locator("article.turn").nth(4).locator(".reply").wait_for()
+            await page.locator("article.turn").first.get_by_role("button", name="Edit and ask again").click()
+            assert await page.get_by_label("Your question").input_value() == "effective SOPs about cleaning validation"
+            card = third.locator(".result").first
+            await card.get_by_text("Say what you think of it").click()
+            await card.get_by_label("This result is").select_option("wrong_document")
+            await card.get_by_label("Why (if you like)").fill("it is about glass")
+            await card.get_by_role("button", name="Send").click()
+            await page.get_by_text("Thank you: another person reviews it.").wait_for()
+            await third.get_by_text("How this was made").click()
+            await third.get_by_text("permission_gate").wait_for()
+            await page.get_by_text("Manage", exact=True).click()
+            await page.get_by_label("Title", exact=True).fill("Cleaning, all about it")
+            await page.get_by_role("button", name="Rename").click()
+            await page.get_by_role("heading", name="Cleaning, all about it").wait_for()
+            await page.get_by_label("Search titles and questions").fill("no such words")
+            await page.get_by_text("None has these words").wait_for()
+            await page.get_by_label("Search titles and questions").fill("cleaning")
+            await page.locator("#threads a").first.wait_for()
+            page.on("dialog", lambda dialog: dialog.accept())
+            await page.get_by_text("Manage", exact=True).click()
+            await page.get_by_role("button", name="Delete").click()
+            await page.wait_for_url("**/chat")
+            await page.get_by_text("None yet").wait_for()
+
+
+async def test_a_stopped_question_says_so_and_can_be_asked_again(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client, chromium() as browser:  # nobody answers
+        async with signed_in(browser, str(client.base_url), place) as page:
+            await page.goto("/chat")
+            await ask(page, QUESTION)
+            await page.get_by_role("button", name="Stop").click()
+            await page.get_by_text("Stopped before there was an answer.").wait_for()
+            await page.get_by_role("button", name="Ask again", exact=True).click()
+            await page.get_by_role("button", name="Stop").wait_for()
+
+
+async def test_a_revoked_token_leads_to_the_sign_in_and_nothing_typed_is_lost(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, expected=("401",)) as page:
+            await page.goto("/chat")
+            cookies = await page.context.cookies()
+            proof = next(one["value"] for one in cookies if one["name"] == COOKIE)
+            revoke(place, jwt.decode(proof, options={"verify_signature": False})["jti"])
+            await ask(page, "a long question that took a while to write")
+            await page.wait_for_url("**/login?next=%2Fchat")
+            await page.get_by_label("Token").fill(token(place))
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**/chat")
+            assert (
+                await page.get_by_label("Your question").input_value() == "a long question that took a while to write"
+            )
+
+
+async def test_a_server_that_is_restarted_in_the_middle_of_a_stream_goes_on_where_it_was(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    place = sample(tmp_path / "ws", SETTINGS.replace("port = 0", f"port = {port}"))
+    async with AsyncExitStack() as first, chromium() as browser:
+        client = await first.enter_async_context(served(place, roles=("http",)))  # nobody answers yet
+        async with signed_in(browser, str(client.base_url), place, expected=("ERR_",)) as page:
+            followed: list[str | None] = []
+            page.on("request", lambda one: followed.append(one.url) if one.url.endswith("/events") else None)
+            await page.goto("/chat")
+            await ask(page, QUESTION)
+            await page.get_by_role("button", name="Stop").wait_for()
+            began = _begun(place)
+            await page.get_by_text("Being answered").wait_for()
+            await first.aclose()
+            await page.get_by_text("The connection broke").wait_for()
+            await page.get_by_label("Your question").fill("a draft")
+            async with served(place):
+                await page.locator(".answer").wait_for()
+                assert await page.locator("article.turn").count() == 1
+                assert await page.get_by_label("Your question").input_value() == "a draft"
+            assert len(followed) >= 2
+            assert all(one is not None and began in one for one in followed)
+
+
+def _begun(place: Workspace) -> str:
+    """The log says that a run began, though nobody works on it. Its id."""
+    row = RunStore(place).list()[0]
+    named = {"run_id": row.run_id, "thread_id": row.thread_id, "tenant": row.tenant}
+    EventLog(place).append([Event(EventType.RUN_STARTED, **named)])
+    return row.run_id
+
+
+async def test_a_question_is_labelled_by_keys_and_feedback_is_reviewed(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        url = str(client.base_url)
+        async with signed_in(browser, url, place) as page:
+            await page.goto("/chat")
+            await ask(page, "where does the tip box go?")
+            await page.locator(".reply").wait_for()
+            card = page.locator(".result").first
+            await card.get_by_text("Say what you think of it").click()
+            await card.get_by_label("Why (if you like)").fill("shows the deck")
+            await card.get_by_role("button", name="Send").click()
+            await page.get_by_text("Thank you").wait_for()
+        async with signed_in(browser, url, place, "root") as page:
+            await page.goto("/golden")
+            await page.get_by_text("can show a gain of").wait_for()
+            await page.get_by_role("link", name="1 to review").click()
+            await page.get_by_text("shows the deck").wait_for()
+            await page.get_by_role("button", name="Accept").click()
+            await page.get_by_text("Nothing waits for a review").wait_for()
+            await page.goto("/golden/label?query=which key do I press to stop the robot")
+            first = await page.locator("[data-doc]").first.get_attribute("data-doc")
+            await page.keyboard.press("r")
+            await page.keyboard.press("d")
+            await page.keyboard.press("u")
+            await page.keyboard.press("i")
+            await page.keyboard.press("s")
+            await page.keyboard.press("o")
+            await page.locator(".opened .text").first.wait_for()
+            await require_accessible(page)
+            await page.reload()  # what was marked stays
+            assert await page.locator('[data-mark="relevant"][data-doc]').get_attribute("data-doc") == first
+            await page.keyboard.press("n")
+            await page.wait_for_url("**/golden*")
+        golden = json.loads((place.root / "evals" / "golden.json").read_text(encoding="utf-8"))
+        by_text = {one["query"]: one for one in golden["queries"]}
+        kept = by_text["which key do I press to stop the robot"]
+        assert kept["relevant"] == [first]
+        assert "irrelevant" not in kept, "not every document was judged"
+        assert by_text["where does the tip box go?"]["split"] == "train"
