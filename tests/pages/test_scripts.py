@@ -1,4 +1,4 @@
-"""Nothing that strangers write runs in a reader's browser: titles, arguments, outputs, configs, tags, queries, tickets."""
+"""Nothing that strangers write runs in a browser: titles, arguments, outputs, configs, tags, queries, tickets."""
 
 from __future__ import annotations
 

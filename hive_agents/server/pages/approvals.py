@@ -57,7 +57,7 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:
-    """Whether a row of the queue shows all that an approval would do: a diff and signals are looked at on their page."""
+    """Whether a row of the queue shows all that an approval does: a diff and signals are read on their own page."""
     return found["kind"] in ("tool_call", "question") and not found["diff"] and not found["signals"]
 
 
