@@ -8,10 +8,11 @@ import typer
 from hive_agents.cli.surface import Surface, console, count, styled, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.importing import ImportReport
+    from hive_agents.importing import ImportReport, Skipped
     from hive_agents.workspace import Workspace
 
 SHOWN = 20
+ALIKE = 5
 
 
 @with_surface()
@@ -121,7 +122,7 @@ def _told(place: Workspace, report: ImportReport) -> list[Any]:
             styled(f"{count(len(report.gone), 'document')} left the source and stay until --delete:", "yellow")
         )
         lines += _some([f"  {doc_id}" for doc_id in report.gone])
-    lines += [styled(f"skipped {skipped['file']}: {skipped['message']}", "red") for skipped in report.skipped]
+    lines += [styled(line, "red") for line in _skipped(report.skipped)]
     if report.still_skipped:
         lines.append(f"still not readable, as told before: {count(report.still_skipped, 'file')}")
     if report.ignored:
@@ -133,6 +134,20 @@ def _told(place: Workspace, report: ImportReport) -> list[Any]:
         lines.append(f"nobody but a tenant's admins will see {which}: name --tenant and --view")
     if report.imported or report.deleted or report.renamed:
         lines.append("next: hive index")
+    return lines
+
+
+def _skipped(skipped: list[Skipped]) -> list[str]:
+    """Return a line for each file, but one for many of one reason: a folder's pictures hide no unreadable document."""
+    by_message: dict[str, list[str]] = {}
+    for one in skipped:
+        by_message.setdefault(one["message"], []).append(one["file"])
+    lines = []
+    for message, files in sorted(by_message.items(), key=lambda item: len(item[1])):
+        if len(files) <= ALIKE:
+            lines += [f"skipped {file}: {message}" for file in files]
+        else:
+            lines.append(f"skipped {len(files)} files: {message}; such as {files[0]} (all: --json)")
     return lines
 
 

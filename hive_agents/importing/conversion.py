@@ -35,10 +35,11 @@ KINDS = {
     ".xlsx": "xlsx",
 }
 MAX_BYTES = 50_000_000
-VERSION = "3"
+VERSION = "4"
 """Of the conversion as a whole: another version makes another document of the same file."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS = ("markdown", "mdx", "text")
+_A_LETTER = re.compile(r"[^\W_]")
 _Parts = tuple[str, str | None, dict[str, Any], str | None]
 
 # Loaded when first needed: most imports need one of these libraries, and the extra may be missing.
@@ -102,7 +103,7 @@ def convert_bytes(name: str, data: bytes, kind: str | None = None) -> Imported:
     if not data.strip():
         raise ImportFailure("the file is empty")
     imported = Imported(*(converted(data, kind) if kind in _OURS else _bounded(data, kind)))
-    if not imported.markdown.strip():
+    if not _A_LETTER.search(imported.markdown):  # an empty table is markup alone
         raise ImportFailure("no text in it")
     return imported
 

@@ -1,59 +1,108 @@
-"""PDF: the text layer, page by page."""
+"""PDF: the text layer, page by page; bookmarks say which of its lines are headings."""
 
 from __future__ import annotations
 
-import io
-import logging
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 
-from pypdf import PdfReader
-from pypdf.errors import DependencyError, PyPdfError
+import pypdfium2
 
 from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.markdown import escape, plain_lines
 
 _BULLET = re.compile(r"^[•●▪◦‣]\s*")
 _SHORT = 0.7  # of the page's longest line: a shorter one ends its paragraph
-
-logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of flaws that it mends by itself
+_LINE_END_HYPHEN = re.compile("[\ufffe\x02]")
+_NUMBER = re.compile(r"(?i)^(?:(?:chapter|section|appendix)\s+)?(?:[\dA-Z]\.?)?(?:\d*\.)*\d*\s+")
+_PAGE_NUMBER = re.compile(r"(?i)\b(?:\d+|[ivxl]+)\b|[/|]")
+_LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?:\d+|[ivxl]+)?$")
+_MOST_HEADINGS = 5000
 
 
 def from_pdf(data: bytes) -> Imported:
     if b"%PDF-" not in data[:1024]:
         raise ImportFailure("not a PDF file, whatever its name says")
     try:
-        reader = PdfReader(io.BytesIO(data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise ImportFailure("encrypted: save a copy without a password, then import that")
-        pages = [page.extract_text() for page in reader.pages]
-        title = (reader.metadata.title if reader.metadata else None) or ""
-    except DependencyError:
-        raise ImportFailure("encrypted: save a copy without a password, then import that") from None
-    except PyPdfError as error:
+        with closing(pypdfium2.PdfDocument(data)) as document:
+            pages = [_text(page) for page in document]
+            headings = _headings(document)
+            title = document.get_metadata_value("Title")
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error).lower():
+            raise ImportFailure("encrypted: save a copy without a password, then import that") from None
         raise ImportFailure(f"a broken PDF: {error}; open it and print it to a new PDF") from error
     if not any(page.strip() for page in pages):
         raise ImportFailure("no text layer (a scan?): run it through OCR, then import the result")
-    paragraphs = [paragraph for page in pages for paragraph in _paragraphs(page)]
-    return Imported("\n\n".join(paragraphs) + "\n", " ".join(str(title).split()) or None)
+    lines = _without_running_lines([[" ".join(line.split()) for line in page.splitlines()] for page in pages])
+    blocks = [block for number, page in enumerate(lines) for block in _blocks(page, headings.get(number, {}))]
+    return Imported("\n\n".join(blocks) + "\n", " ".join(title.split()) or None)
 
 
-def _paragraphs(page: str) -> Iterator[str]:
-    """The page's paragraphs, their lines put together again; a PDF knows lines only."""
-    lines = [" ".join(line.split()) for line in page.replace("\0", "").splitlines()]
-    while lines and (not lines[-1] or lines[-1].isdigit()):
-        lines.pop()  # the page number
+def _text(page: pypdfium2.PdfPage) -> str:
+    with closing(page), closing(page.get_textpage()) as text:
+        return _LINE_END_HYPHEN.sub("-\n", str(text.get_text_range())).replace("\0", "")
+
+
+def _headings(document: pypdfium2.PdfDocument) -> dict[int, dict[str, int]]:
+    """Return the bookmarks of each page: what they say, and how deep they stand."""
+    found: dict[int, dict[str, int]] = {}
+    for number, bookmark in enumerate(document.get_toc()):
+        target = bookmark.get_dest()
+        if target is not None and number < _MOST_HEADINGS:
+            found.setdefault(target.get_index(), {})[_key(bookmark.get_title())] = min(bookmark.level + 1, 6)
+    return found
+
+
+def _key(line: str) -> str:
+    """Return what a heading and its bookmark have in common.
+
+    >>> _key("4.1.2 The control  file"), _key("Chapter 4 Required files"), _key("A note")
+    ('thecontrolfile', 'requiredfiles', 'anote')
+    """
+    numbered = _NUMBER.match(line)
+    if numbered and (re.search(r"\d", numbered[0])):
+        line = line[numbered.end() :]
+    return re.sub(r"\W+", "", line).casefold()
+
+
+def _without_running_lines(pages: list[list[str]]) -> list[list[str]]:
+    """Return the pages without page numbers, and without a header or footer that most of them have."""
+    pages = [[line for line in page if line] for page in pages]
+    ends = Counter(key for page in pages for key in {_running(line) for line in (*page[:1], *page[-1:])})
+    often = {key for key, number in ends.items() if not key or (number >= 4 and number * 2 > len(pages))}
+    for page in pages:
+        for place in (-1, 0):
+            if page and _running(page[place]) in often:
+                del page[place]
+    return pages
+
+
+def _running(line: str) -> str:
+    return " ".join(_PAGE_NUMBER.sub("", line).split())
+
+
+def _blocks(lines: list[str], headings: Mapping[str, int]) -> Iterator[str]:
+    """Yield the page's headings and paragraphs, their lines put together again; a PDF knows lines only."""
     longest = max(map(len, lines), default=0)
     paragraph = ""
     for line in lines:
-        if not line or _BULLET.match(line):
+        level = headings.get(_key(line))
+        leader = _LEADER.search(line)
+        if _BULLET.match(line) or level or leader:
             yield from _ended(paragraph)
             paragraph = ""
+        if level:
+            yield f"{'#' * level} {escape(line)}"
+            continue
+        if leader:  # of a table of contents: the dots and the page are no text
+            line = line[: leader.start()]
         if re.search(r"[^\W\d]-$", paragraph) and line[:1].islower():
             paragraph = paragraph[:-1] + line
         else:
             paragraph = f"{paragraph} {line}".strip()
-        if len(line) < longest * _SHORT:
+        if leader or len(line) < longest * _SHORT:
             yield from _ended(paragraph)
             paragraph = ""
     yield from _ended(paragraph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,12 @@ _MADE = {
     "out": ("package.json", "CMakeLists.txt"),
     "target": ("Cargo.toml", "pom.xml", "build.sbt"),
     "vendor": ("go.mod", "composer.json", "Gemfile"),
+    # Sphinx copies each page's source beside the page.
+    "_sources": ("searchindex.js", "objects.inv"),
+    "_static": ("searchindex.js", "objects.inv"),
 }
 """Folders that are build output only beside one of these files: a guide may have a chapter called "build"."""
+_SPHINX_LISTS = re.compile(r"(?:gen|py-mod)index(?:-\w+)?\.html|search\.html")
 _OF_A_WORKSPACE = frozenset(
     """access agents AGENTS.md audit collections configs documents embeddings evals goals hive.toml prompts rules
     scripts triggers""".split()
@@ -41,6 +46,14 @@ def folder_is_ignored(folder: Path) -> str | None:
         return "a virtual environment"
     beside = next((file for file in _MADE.get(name, ()) if (folder.parent / file).exists()), None)
     return f"build output, by the {beside} beside it" if beside else None
+
+
+def file_is_ignored(file: Path) -> str | None:
+    """Return why a file is no document, None where it may be one."""
+    if file.name.startswith("."):
+        return "hidden"
+    listed = _SPHINX_LISTS.fullmatch(file.name) and (file.parent / "searchindex.js").exists()
+    return "a built index of pages, by the searchindex.js beside it" if listed else None
 
 
 @dataclass(frozen=True)

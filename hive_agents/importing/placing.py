@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from hive_agents.files import frontmatter
-from hive_agents.importing.conversion import is_plain_name
+from hive_agents.importing.conversion import KINDS, is_plain_name
 from hive_agents.importing.imported import Imported
 
 ORIGIN = "source_file"
@@ -43,8 +43,12 @@ def _named(file: PurePosixPath) -> str:
 
     >>> _named(PurePosixPath("hr/leave_policy.txt")), _named(PurePosixPath("adduser/changelog.gz"))
     ('leave policy', 'adduser: changelog')
+    >>> _named(PurePosixPath("fhs-3.0.pdf.gz")), _named(PurePosixPath("release.notes.gz"))
+    ('fhs 3.0', 'release.notes')
     """
-    name = re.sub(r"[-_\s]+", " ", file.stem).strip()
+    packed = PurePosixPath(file.stem) if file.suffix.lower() == ".gz" else file
+    stem = packed.stem if packed.suffix.lower() in KINDS else file.stem
+    name = re.sub(r"[-_\s]+", " ", stem).strip()
     return f"{file.parent.name}: {name}" if is_plain_name(file.name) and file.parent.name else name
 
 

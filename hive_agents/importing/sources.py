@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from hive_agents.importing.conversion import MAX_BYTES, read
-from hive_agents.importing.ignoring import GitIgnore, folder_is_ignored, is_workspaces_own
+from hive_agents.importing.ignoring import GitIgnore, file_is_ignored, folder_is_ignored, is_workspaces_own
 from hive_agents.importing.imported import ImportFailure
 
 _GIT_SECONDS = 120
@@ -92,8 +92,9 @@ def _folder(root: Path, wanted: set[Path] | None, workspace: Path | None) -> Lis
             path = folder / below
             if wanted is not None and path not in wanted:
                 continue
-            if below.startswith("."):
-                listing.ignore("hidden")
+            why = file_is_ignored(path)
+            if why is not None:
+                listing.ignore(why)
             elif is_workspaces_own(path, workspace):
                 listing.ignore(_OWN)
             elif rules.ignores(path):

@@ -91,3 +91,15 @@ def test_an_empty_workspace_shows_nothing_for_a_question_that_no_document_is_nea
     assert own.engine().search("when is a boat painted?").hits
     ranking = own.engine().search("kubernetes ingress controller certificates")
     assert (ranking.hits, ranking.cut.reason) == ([], "abstain")
+
+
+def test_files_skipped_for_one_reason_are_told_in_one_line(own: Workspace, tmp_path: Path) -> None:
+    for number in range(9):
+        (tmp_path / "docs" / f"{number}.png").write_bytes(b"png")
+    (tmp_path / "docs" / "empty.md").write_text("")
+    ran = hive("import", "-w", own.root)
+    skipped = [line for line in ran.out.splitlines() if line.startswith("skipped")]
+    assert ran.code == 1
+    assert skipped[0] == f"skipped {tmp_path / 'docs' / 'empty.md'}: the file is empty"
+    assert skipped[1].startswith("skipped 9 files: .png: not a supported kind of file; such as ")
+    assert len(skipped) == 2

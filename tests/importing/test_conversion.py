@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 
 from hive_agents.importing import ImportFailure, convert
 
@@ -127,6 +128,7 @@ def test_a_damaged_file_is_read_or_refused(tmp_path: Path, kind: str, request: p
             'the key "view" stands there twice (line 3); keep one of them',
         ),
         ("a.md", b"---\na: &x [1]\nb: *x\n---\nText", "its front matter can't use YAML aliases (line 3)"),
+        ("a.md", b"| |  |\n| --- | --- |\n| |  |\n", "no text in it"),
         ("a.html", b"just words", "holds no HTML"),
         ("a.html", b"<html><body><nav>x</nav></body></html>", "no text in it"),
         ("a.pdf", b"hello", "not a PDF"),
@@ -148,19 +150,59 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
         convert(tmp_path / "gone.md")
 
 
-def test_an_encrypted_pdf_asks_for_a_copy_without_a_password(report_pdf: Path) -> None:
-    from pypdf import PdfWriter
-
-    writer = PdfWriter(clone_from=report_pdf)
-    writer.encrypt("secret", algorithm="RC4-128")
-    writer.write(report_pdf)
+def test_an_encrypted_pdf_asks_for_a_copy_without_a_password(tmp_path: Path) -> None:
+    canvas = Canvas(str(tmp_path / "secret.pdf"), encrypt="secret")
+    canvas.drawString(50, 800, "Nobody reads this.")
+    canvas.save()
     with pytest.raises(ImportFailure, match="encrypted: save a copy without a password"):
-        convert(report_pdf)
+        convert(tmp_path / "secret.pdf")
+
+
+def pdf_of(path: Path, pages: list[list[str]], bookmarks: list[tuple[int, str, int]] = []) -> Path:  # noqa: B006
+    """Write a PDF of lines; a bookmark is (page, text, level)."""
+    canvas = Canvas(str(path))
+    for number, lines in enumerate(pages):
+        for page, text, level in bookmarks:
+            if page == number:
+                canvas.bookmarkPage(text)
+                canvas.addOutlineEntry(text, text, level)
+        for place, line in enumerate(lines):
+            canvas.drawString(50, 800 - 14 * place, line)
+        canvas.showPage()
+    canvas.save()
+    return path
+
+
+def test_the_bookmarks_of_a_pdf_are_its_headings(tmp_path: Path) -> None:
+    pages = [["Chapter 1 Cleaning", "1.1 The vessel", "Rinse it twice."], ["2 Storage", "Keep it cold."]]
+    bookmarks = [(0, "Cleaning", 0), (0, "The vessel", 1), (1, "Storage", 0)]
+    imported = convert(pdf_of(tmp_path / "a.pdf", pages, bookmarks))
+    assert imported.markdown == (
+        "# Chapter 1 Cleaning\n\n## 1.1 The vessel\n\nRinse it twice.\n\n# 2 Storage\n\nKeep it cold.\n"
+    )
+
+
+def test_the_header_of_each_page_and_the_dots_of_a_table_of_contents_are_no_text_of_a_pdf(tmp_path: Path) -> None:
+    pages = [["Contents", "1.1 The vessel " + ". " * 30 + "2"]] + [
+        [f"Handbook {number} / 9", f"Sentence number {number} of the handbook.", "What comes last."]
+        for number in (10, 11, 12, 13, 14)
+    ]
+    markdown = convert(pdf_of(tmp_path / "a.pdf", pages)).markdown
+    assert markdown.startswith("Contents\n\n1.1 The vessel\n\nSentence number 10 of the handbook.")
+    assert "Handbook" not in markdown
+
+
+def test_words_that_only_stand_apart_in_a_pdf_are_words(tmp_path: Path) -> None:
+    canvas = Canvas(str(tmp_path / "a.pdf"))
+    place = 50.0
+    for word in ("where", "your", "package", "goes"):
+        canvas.drawString(place, 800, word)
+        place += canvas.stringWidth(word) + 0.25 * 12
+    canvas.save()
+    assert convert(tmp_path / "a.pdf").markdown == "where your package goes\n"
 
 
 def test_a_pdf_without_a_text_layer_asks_for_ocr(tmp_path: Path) -> None:
-    from reportlab.pdfgen.canvas import Canvas
-
     canvas = Canvas(str(tmp_path / "scan.pdf"))
     canvas.rect(10, 10, 50, 50)
     canvas.save()
@@ -179,7 +221,7 @@ def test_a_zip_archive_that_is_no_docx_is_refused(tmp_path: Path, handbook_docx:
 
 def test_a_missing_extra_names_the_command_that_installs_it(report_pdf: Path, tmp_path: Path) -> None:
     """In a process of its own, where the library can't be found."""
-    (tmp_path / "pypdf.py").write_text("raise ModuleNotFoundError('No module', name='pypdf')")
+    (tmp_path / "pypdfium2.py").write_text("raise ModuleNotFoundError('No module', name='pypdfium2')")
     program = (
         f"import sys, pathlib; sys.path.insert(0, {str(tmp_path)!r})\n"
         "from hive_agents.importing import convert, ImportFailure\n"
@@ -193,7 +235,7 @@ def test_a_missing_extra_names_the_command_that_installs_it(report_pdf: Path, tm
 def test_nothing_heavy_is_loaded_before_a_file_needs_it() -> None:
     program = (
         "import sys, hive_agents.importing\n"
-        "print(sorted({'bs4', 'docutils', 'mammoth', 'markdownify', 'pptx', 'pypdf'} & set(sys.modules)))"
+        "print(sorted({'bs4', 'docutils', 'mammoth', 'markdownify', 'pptx', 'pypdfium2'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

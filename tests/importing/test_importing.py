@@ -212,6 +212,19 @@ def test_what_nobody_wrote_is_ignored(place: Workspace, tmp_path: Path) -> None:
     assert report.ignored[".gitignore"] == 2
 
 
+def test_a_built_site_gives_its_pages_and_not_their_sources_or_lists(place: Workspace, tmp_path: Path) -> None:
+    for name in ("index.html", "genindex.html", "genindex-A.html", "search.html", "guide/search.html"):
+        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site" / name).write_text(f"<h1>{name}</h1><p>Some text.</p>")
+    (tmp_path / "site" / "_sources").mkdir()
+    (tmp_path / "site" / "_sources" / "index.txt").write_text("Some text.\n")
+    assert len(import_documents(place, [str(tmp_path / "site")]).imported) == 6, "no site without its search index"
+    (tmp_path / "site" / "searchindex.js").write_text("Search.setIndex({})")
+    report = import_documents(place, [str(tmp_path / "site")], may_delete=lambda *_: True)
+    assert report.deleted == ["_sources/index.md", "genindex-a.md", "genindex.md", "search.md"]
+    assert sum(report.ignored.values()) == 4
+
+
 def test_a_named_folder_is_imported_though_its_repository_ignores_it(place: Workspace, tmp_path: Path) -> None:
     (tmp_path / "repo" / "out").mkdir(parents=True)
     (tmp_path / "repo" / ".git").mkdir()
