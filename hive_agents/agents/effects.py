@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -49,9 +50,9 @@ class Effects:
     """The effects of one run; `budget` counts what they cost, with what an earlier process spent.
 
     A result is recorded before anybody builds on it, so that whoever comes by again finds it and does nothing. What
-    was begun and not recorded is done again under the same key; what it sent to models then counts as what it sends
-    now, for a server has counted it: see `sending`. `permitted` raises where the one for whom the run works
-    may go no further; it is asked before each effect. `mark` says where models are that have a position,
+    was begun and not recorded is done again under the same key; each request that it sent to models then counts as one
+    that it sends now, for a server has counted it: see `sending`. `permitted` raises where the one for whom the run
+    works may go no further; it is asked before each effect. `mark` says where models are that have a position,
     such as a script; it is recorded with each effect. `recorded` gives what came of an effect in another run, by its
     key and kind, which then isn't done; None where it is to be done.
     """
@@ -75,6 +76,8 @@ class Effects:
         self._workspace = workspace
         self._lock = threading.Lock()
         self._sent = Sent(partial(run_folder, workspace, run_id))
+        self._own: Counter[str] = Counter()
+        """Requests of effects that are at work here; `_sent` has those of other processes, too."""
         self._turn = asyncio.Lock()
         """So that the event loop never waits for `_lock`, which a thread holds while another process writes."""
         self.budget = Budget(budget.limits, self._spent())
@@ -119,9 +122,14 @@ class Effects:
     def sending(self, key: str) -> Tell:
         """Return what is told of requests of the effect at `key`, as `llm.sending` takes it.
 
-        What is out when the process dies counts when the effect is done again, at what it costs then.
+        What is out when the process dies counts when the effect is done again, at what a request of it costs then.
         """
-        return lambda number: self._sent.add(key, number)
+
+        def tell(number: int) -> None:
+            self._own[key] += number
+            self._sent.add(key, number)
+
+        return tell
 
     async def raise_limit(self, measure: str, limit: float, to: float) -> None:
         """Let the run use more of a measure than `limit`, now and whenever it is opened again."""
@@ -171,7 +179,7 @@ class Effects:
         if found is not None:
             return found
         started = time.monotonic()
-        lost = self._sent.count(key) if again and kind != "tool" else 0
+        self._own.pop(key, None)  # of a try that ended without a result
         try:
             done = self._recorded(key, kind) if self._recorded is not None else None
             if done is None:
@@ -179,8 +187,11 @@ class Effects:
             if tokens:
                 self._foreseen += tokens
                 self._counted += done.usage.input_tokens + done.usage.output_tokens
-            if lost:
-                done = replace(done, usage=sum([done.usage] * lost, done.usage).model_copy(update={"estimated": True}))
+            own = self._own.pop(key, 0)
+            # Counted only now: a worker that lost the run may have sent something while this one was at work.
+            lost = self._sent.count(key) - own if again and kind != "tool" else 0
+            if lost > 0:
+                done = replace(done, usage=done.usage + done.usage.share(lost, max(1, own)))
             async with self._turn:
                 await briefly(partial(self._end, key, done, time.monotonic() - started))
         finally:

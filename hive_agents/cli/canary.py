@@ -49,7 +49,7 @@ def _parts(found: CanaryStatus) -> list[Any]:
         missing = (
             f"{lost} more lost in a row roll it back, {won} more won confirm it; {tally.open} not settled yet"
             if lost and won
-            else "nothing; the next search or click carries it out"
+            else "nothing; the host, or the next search or click, carries it out"
         )
         parts.append(f"  missing: {missing}")
     return parts

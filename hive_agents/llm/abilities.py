@@ -11,10 +11,50 @@ from typing import Literal
 from pydantic import ValidationError
 
 from hive_agents.files import Format, atomic_write, locked, read_bytes
+from hive_agents.llm.prices import CHARACTERS_PER_TOKEN
 
 Way = Literal["tool", "schema", "prompt"]
 WAYS: tuple[Way, ...] = ("tool", "schema", "prompt")
 """How a structured answer is asked for: a forced tool call, a JSON schema for the answer, or words and one repair."""
+
+
+SAMPLES = 20
+"""Counted answers that say how long a server's tokens are."""
+
+
+class TokenLength(Format):
+    """How many characters a server's tokens have, in what it is sent and in what it writes, as far as it counts.
+
+    `counted` are the tokens of what was `sent`, `answered` those of what was `written`: more than can be read, as
+    thoughts and the marks of a call count, too.
+
+    >>> TokenLength().with_answer((1200, 300), (90, 45)).per_token
+    (4.0, 2.0)
+    """
+
+    samples: int = 0
+    sent: int = 0
+    counted: int = 0
+    written: int = 0
+    answered: int = 0
+
+    def with_answer(self, sent: tuple[int, int], written: tuple[int, int]) -> TokenLength:
+        """Return it with the (characters, tokens) of one more answer, as long as more of them say more."""
+        if self.samples >= SAMPLES or sent[1] <= 0 or written[1] < 0:
+            return self
+        return TokenLength(
+            samples=self.samples + 1,
+            sent=self.sent + sent[0],
+            counted=self.counted + sent[1],
+            written=self.written + written[0],
+            answered=self.answered + written[1],
+        )
+
+    @property
+    def per_token(self) -> tuple[float, float]:
+        """For what is sent, and for what is written."""
+        sent = self.sent / self.counted if self.counted else CHARACTERS_PER_TOKEN
+        return sent, self.written / self.answered if self.written and self.answered else sent
 
 
 class Abilities(Format):
@@ -23,6 +63,7 @@ class Abilities(Format):
     structured: Way | None = None
     without: list[str] = []
     dimensions: int = 0
+    tokens: TokenLength = TokenLength()
 
 
 class AbilityFile:

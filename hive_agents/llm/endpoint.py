@@ -122,13 +122,14 @@ class Endpoint:
 
     @asynccontextmanager
     async def _asked(self, path: str, body: Mapping[str, Any], seconds: float) -> AsyncIterator[httpx.Response]:
-        """The response to a request, which is told as sent once its last byte is out, and taken back where refused."""
+        """The response to a request, which is told as sent just before it is, and taken back where it is refused."""
 
         data = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
         async def content() -> AsyncIterator[bytes]:
+            # First: once it is out, other tasks have their turn, and whoever is killed meanwhile has sent it.
+            sent()
             yield data
-            sent()  # at once: whoever is killed a moment later has sent it
 
         headers = {"Content-Type": "application/json", "Content-Length": str(len(data))}
         told: dict[str, Any] = {"headers": self._headers() | headers, "content": content()}

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
-from functools import cache
+from contextlib import aclosing, suppress
 from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.files import jsontext
-from hive_agents.llm.abilities import WAYS, AbilityFile, Way
+from hive_agents.llm.abilities import SAMPLES, WAYS, AbilityFile, Way
 from hive_agents.llm.endpoint import Endpoint
 from hive_agents.llm.model import (
     ChatDelta,
@@ -26,13 +24,10 @@ from hive_agents.llm.model import (
     arriving,
     within,
 )
-from hive_agents.llm.prices import CHARACTERS_PER_TOKEN, estimated_usage, list_price, usage_at
+from hive_agents.llm.prices import estimated_usage, list_price, usage_at
 from hive_agents.llm.structured import IN_WORDS, answer_tool, validated
 
 PATH = "/chat/completions"
-SAMPLES = 20
-"""Counted answers that say how long a server's tokens are."""
-
 _DISPENSABLE = ("max_tokens", "temperature", "stream_options")
 _NOT_TAKEN = ("unsupported", "garbage", "truncated")
 """How a server fails that can't answer in a certain way."""
@@ -48,7 +43,6 @@ class EndpointModel:
         self._endpoint, self._model = endpoint, model
         self._price = endpoint.price or list_price(self.name, endpoint.url)
         self.abilities = AbilityFile(endpoint.memory, endpoint.url, model)
-        self._scale = _scale_of(endpoint.url, model)
 
     async def complete(
         self,
@@ -151,10 +145,10 @@ class EndpointModel:
                         yield ChatDelta(text=text)
             except ModelError as error:
                 if said.text or said.calls or error.kind == "timeout":  # a server counts what nobody waits for
-                    error.usage = self._usage(said.usage, body, said.text)
+                    error.usage = self._usage(said.usage, body, said.written)
                 raise
         if not said.finish:
-            spent = self._usage(said.usage, body, said.text)
+            spent = self._usage(said.usage, body, said.written)
             kind: ErrorKind = "server" if said.text or said.calls else "garbage"
             raise ModelError(kind, f"{self.name}: the stream ended without an answer", usage=spent)
         yield ChatDelta(text="", result=self._read(said.message(), said.finish, said.usage, body))
@@ -211,8 +205,7 @@ class EndpointModel:
         if not isinstance(message, Mapping):
             raise ModelError("garbage", f"{self.name} answered with a message that is no object")
         text = _text(message.get("content"))
-        written = text + json.dumps(message.get("tool_calls") or "")
-        spent = self._usage(usage, body, written)
+        spent = self._usage(usage, body, _written(text, message.get("tool_calls")))
         if message.get("refusal") or finish == "content_filter":
             why = _text(message.get("refusal")) or "its content filter stopped the answer"
             raise ModelError("refusal", f"{self.name} refused: {why[:300]}", usage=spent)
@@ -247,41 +240,13 @@ class EndpointModel:
         try:
             tokens = int(counted["prompt_tokens"]), int(counted.get("completion_tokens") or 0)
         except (LookupError, TypeError, ValueError, AttributeError):
-            return estimated_usage(self._price, _length(body), len(written), per_token=self._scale.per_token)
-        if self._scale.samples < SAMPLES:
-            self._scale.learn(_length(body), tokens[0])
+            per_token = self.abilities.known.tokens.per_token
+            return estimated_usage(self._price, _length(body), len(written), per_token=per_token)
+        if self.abilities.known.tokens.samples < SAMPLES:
+            sizes = (_length(body), tokens[0]), (len(written), tokens[1])
+            with suppress(HiveError):  # where nothing can be kept, estimates are rather too high
+                self.abilities.learn(lambda old: old.model_copy(update={"tokens": old.tokens.with_answer(*sizes)}))
         return usage_at(self._price, max(0, tokens[0]), max(0, tokens[1]))
-
-
-@dataclass
-class _Scale:
-    """How many characters a server's token has, as far as it counts.
-
-    >>> scale = _Scale()
-    >>> scale.learn(1200, 300)
-    >>> scale.per_token
-    4.0
-    """
-
-    samples: int = 0
-    characters: int = 0
-    counted: int = 0
-
-    def learn(self, characters: int, tokens: int) -> None:
-        if tokens > 0:
-            self.samples += 1
-            self.characters += characters
-            self.counted += tokens
-
-    @property
-    def per_token(self) -> float:
-        return self.characters / self.counted if self.counted else CHARACTERS_PER_TOKEN
-
-
-@cache
-def _scale_of(url: str, model: str) -> _Scale:  # noqa: ARG001 - the key of the cache
-    """The one of this process for a server's model."""
-    return _Scale()
 
 
 def _length(body: Mapping[str, Any]) -> int:
@@ -326,6 +291,10 @@ class _Said:
         arguments = function.get("arguments")
         call["function"]["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments or {})
 
+    @property
+    def written(self) -> str:
+        return _written(self.text, list(self.calls.values()))
+
     def message(self) -> dict[str, Any]:
         return {"content": self.text, "refusal": self.refusal, "tool_calls": list(self.calls.values())}
 
@@ -345,6 +314,11 @@ def _text(content: Any) -> str:
     if isinstance(content, list):
         return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     return content if isinstance(content, str) else ""
+
+
+def _written(text: str, calls: Any) -> str:
+    """All that was written, for its length."""
+    return text + (json.dumps(calls) if calls else "")
 
 
 def _spec(tool: Tool) -> dict[str, Any]:

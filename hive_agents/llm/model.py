@@ -68,6 +68,20 @@ class Usage(Format):
             estimated=self.estimated or other.estimated,
         )
 
+    def share(self, number: int, of: int) -> Usage:
+        """Return an estimate of what `number` requests cost, by this usage of `of` requests.
+
+        >>> Usage(input_tokens=30, output_tokens=5, usd=0.5).share(1, of=2)
+        Usage(input_tokens=15, output_tokens=2, usd=0.25, priced=True, estimated=True)
+        """
+        return Usage(
+            input_tokens=self.input_tokens * number // of,
+            output_tokens=self.output_tokens * number // of,
+            usd=self.usd * number / of,
+            priced=self.priced,
+            estimated=True,
+        )
+
 
 class ToolCall(Format):
     name: str

@@ -40,15 +40,19 @@ def usage_at(price: Price | None, input_tokens: int, output_tokens: int) -> Usag
 
 
 def estimated_usage(
-    price: Price | None, sent: int, written: int = 0, *, per_token: float = CHARACTERS_PER_TOKEN
+    price: Price | None,
+    sent: int,
+    written: int = 0,
+    *,
+    per_token: tuple[float, float] = (CHARACTERS_PER_TOKEN, CHARACTERS_PER_TOKEN),
 ) -> Usage:
-    """Return the usage by the characters sent and written, where no server counts tokens.
+    """Return the usage by the characters sent and written, and by how many of each a token has.
 
     >>> estimated_usage(Price(input=1.0, output=2.0), 3000, 7)
     Usage(input_tokens=1000, output_tokens=3, usd=0.001006, priced=True, estimated=True)
     """
-    tokens = (ceil(characters / per_token) for characters in (sent, written))
-    return usage_at(price, *tokens).model_copy(update={"estimated": True})
+    tokens = [ceil(characters / each) for characters, each in zip((sent, written), per_token, strict=True)]
+    return usage_at(price, tokens[0], tokens[1]).model_copy(update={"estimated": True})
 
 
 @cache

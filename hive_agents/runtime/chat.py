@@ -190,6 +190,8 @@ class Chat:
         config = self.active.config
         ranking = self.engine.present(index, self.engine.retrieve(index, decision.query, config), config)
         hit = next((hit for hit in ranking.hits if hit.doc_id == doc_id), None)
+        if hit is None and "canary" in turn.trace.get("basis", {}):
+            return {"ranked by": "the config that served before, in a list drafted by the canary"}
         if hit is None:
             return {"ranked by": "a deeper look than the config's candidates"}
         return {

@@ -194,3 +194,25 @@ async def test_an_answer_that_no_process_lived_to_record_counts_as_one_more(
     again = Effects(place, row.run_id, Budget(Limits()))
     assert (again.budget.spent.tokens, again.budget.spent.estimated) == (tokens, int(tokens > 10))
     assert RunStore(place).get(row.run_id).summary["tokens"] == tokens
+
+
+@pytest.mark.parametrize(("requests", "tokens"), [(1, 20), (2, 15)])
+async def test_what_was_lost_counts_as_one_request_and_not_as_all_that_it_took(
+    place: Workspace, requests: int, tokens: int
+) -> None:
+    """Also what another worker sends, which has lost the run without knowing it, while this one is at work."""
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    first, later = (Effects(place, row.run_id, Budget(Limits())) for _ in range(2))
+
+    def die() -> None:
+        raise Death
+
+    def both() -> None:
+        first.sending("a")(1)
+        for _ in range(requests):
+            later.sending("a")(1)
+
+    with pytest.raises(Death):
+        await first.once("a", "model", "think", Calls(die))
+    await later.once("a", "model", "think", Calls(both))
+    assert RunStore(place).get(row.run_id).summary["tokens"] == tokens

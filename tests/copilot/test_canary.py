@@ -19,6 +19,7 @@ from hive_agents.receipts.answer import checks_of, receipt_of
 from hive_agents.retrieval import active_config, find_config, versions
 from hive_agents.runtime.chat import Chat
 from hive_agents.runtime.context import HiveContext, load_graph
+from hive_agents.runtime.housekeeping import keep_house
 from hive_agents.store import audit, connected
 from hive_agents.verification import (
     CanaryStatus,
@@ -224,6 +225,23 @@ def test_the_next_search_or_click_rolls_it_back(place: Workspace) -> None:
     assert active_config(place).stored.name == "words"
 
 
+async def test_a_host_rolls_it_back_without_another_search(place: Workspace) -> None:
+    await asyncio.to_thread(opens, place, "faqs/rotate.md", 7)
+    with connected(place.database) as connection:
+        connection.execute("UPDATE canary_impressions SET settles_at = at")
+    house = asyncio.create_task(keep_house(place))
+    while (await asyncio.to_thread(versions, place))[0].name != "words":
+        await asyncio.sleep(0.05)
+    house.cancel()
+
+
+def test_why_says_that_the_config_before_placed_a_document(place: Workspace) -> None:
+    reply = ask(place, "dana", "how do I rotate a lost key near the lamp?")
+    chat = Chat(place, known_principal(place, "dana"), reply["thread_id"])
+    assert "drafted by the canary" in chat.why(reply["run_id"], "faqs/rotate.md")["ranked by"]
+    assert chat.why(reply["run_id"], "faqs/lost.md")["config"] == "drafts"
+
+
 def test_a_deployment_in_between_is_not_rolled_back(place: Workspace) -> None:
     number = versions(place)[0].id
     write_config(place, "later", "keyword", filters={"status": "draft"}, retrieval={"top_k": 9})
@@ -321,7 +339,8 @@ def test_the_command_says_what_is_missing(place: Workspace) -> None:
     opens(place, "faqs/rotate.md", 5)
     with connected(place.database) as connection:
         connection.execute("UPDATE canary_impressions SET settles_at = at")
-    assert "missing: nothing; the next search or click carries it out" in hive("canary", "-w", place.root).out
+    told = hive("canary", "-w", place.root).out
+    assert "missing: nothing; the host, or the next search or click, carries it out" in told
     value = hive("canary", "status", "--json", "-w", place.root).json
     assert (value["state"], value["tally"]["lost"], value["losses_missing"]) == ("running", 7, 0)
     assert value["e_worse"] == pytest.approx(255 / 8)

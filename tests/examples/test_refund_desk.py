@@ -114,7 +114,7 @@ async def test_two_hundred_tickets_with_kills_every_second(tmp_path: Path, serve
             await asyncio.sleep(0.5)
             left -= {row.run_id for row in store.list(status=("done", "failed"), limit=10_000)}
             assert not killing.done()
-            assert time.monotonic() - began < 1_200, [store.get(run).summary for run in left]
+            assert time.monotonic() - began < 3_600, [store.get(run).summary for run in left]
     finally:
         left.clear()
         await killing

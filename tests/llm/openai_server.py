@@ -110,6 +110,8 @@ def model_server(flavour: str = "openai", port: int = 0) -> Iterator[ModelServer
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
+    """Two hosts of twelve runs each ask at once; whom a full queue turns away comes again after seconds."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Who gave up has closed the connection; nothing of it is worth a traceback."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from hive_agents.errors import HiveError
-from hive_agents.llm import Chain, ChatResult, Message, Meter, ModelError, Tool, open_chain
+from hive_agents.llm import Chain, ChatResult, Message, Meter, ModelError, Tool, open_chain, sending
 from hive_agents.llm.breaker import breaker_of
 from tests.llm.openai_server import KEY, Body, Dripping, ModelServer, Slow, Status, model_server
 from tests.llm.trusting import endpoint_settings, workspace_with
@@ -393,3 +395,38 @@ async def test_what_a_server_leaves_uncounted_is_estimated_by_what_it_counted_be
     assert [one.estimated for one in spent] == [True, False, True]
     assert spent[0].input_tokens == pytest.approx(2 * spent[1].input_tokens, rel=0.01)
     assert spent[2].input_tokens == pytest.approx(spent[1].input_tokens, rel=0.01)
+
+
+async def test_a_stream_that_breaks_off_in_a_call_costs_what_the_server_wrote(serve: Any, opened: Opening) -> None:
+    """By what it counted before, also for another process: the marks of a call are more than what is read of it."""
+    server = serve("openai")
+    server.says = lambda _: {"name": "look_up", "arguments": {"q": "key " * 60}}
+    server.count = lambda body, message: {
+        "prompt_tokens": len(json.dumps([body["messages"], body["tools"]])) // 5,
+        "completion_tokens": len(json.dumps(message)) // 2,
+    }
+    counted = (await streamed(opened(server), [LOOK_UP]))[1].usage
+    server.faulty = lambda _: Dripping(events=2)
+    with pytest.raises(ModelError) as caught:
+        await streamed(opened(server), [LOOK_UP])
+    spent = caught.value.usage
+    assert (counted.estimated, spent.estimated) == (False, True)
+    assert spent.input_tokens == pytest.approx(counted.input_tokens, abs=1)
+    assert spent.output_tokens == pytest.approx(counted.output_tokens, rel=0.01)
+
+
+async def test_a_request_is_told_before_a_server_can_have_it(serve: Any, opened: Opening) -> None:
+    """However long other tasks of the process take then: it may be killed while they are at work."""
+    server, told, seen = serve("openai"), [], []
+    server.says = lambda _: seen.append(list(told)) or "good"
+
+    async def others() -> None:
+        while True:
+            time.sleep(0.02)
+            await asyncio.sleep(0)
+
+    at_work = asyncio.create_task(others())
+    with sending(told.append):
+        await streamed(opened(server))
+    at_work.cancel()
+    assert seen == [[1]]

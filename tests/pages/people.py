@@ -11,10 +11,12 @@ from tests.agents.conftest import agent_json, node, write_json
 NOTE = {"filename": "note.txt", "text": "Dear customer, tea is served."}
 
 
-def noting_agent(place: Workspace, arguments: dict[str, Any] | None = None, **changes: Any) -> None:
+def noting_agent(
+    place: Workspace, arguments: dict[str, Any] | None = None, words: str = "I will note it.", **changes: Any
+) -> None:
     """An agent `writer` that asks before it saves a note, and then tells that it did."""
     script = [
-        {"content": "I will note it.", "tool_calls": [{"name": "save_data", "args": arguments or NOTE}]},
+        {"content": words, "tool_calls": [{"name": "save_data", "args": arguments or NOTE}]},
         {"tool_calls": [{"name": "set_output", "args": {"key": "text", "value": "noted"}}]},
     ]
     write_json(place, "script.jsonl", "\n".join(map(json.dumps, script)))

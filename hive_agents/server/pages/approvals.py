@@ -32,7 +32,7 @@ def queue(call: Call) -> dict[str, Any]:
     found = approvals.list_requests(call, approvals.RequestsPage(**asked))
     rows = [approvals.show_request(call, one.id).request for one in found.items]
     return {
-        "rows": [row | {"call": _call(row)} for row in rows],
+        "rows": [row | {"call": _call(row), "whole": _is_whole(row)} for row in rows],
         "next_cursor": found.next_cursor,
         "status": status,
         "may_decide": bool(APPROVER & call.principal.roles),
@@ -54,6 +54,11 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
         "run": _run(call, found["run_id"]),
         "may_decide": bool(APPROVER & call.principal.roles),
     }
+
+
+def _is_whole(found: Mapping[str, Any]) -> bool:
+    """Whether a row of the queue shows all that an approval does: a diff and signals are read on their own page."""
+    return found["kind"] in ("tool_call", "question") and not found["diff"] and not found["signals"]
 
 
 def _call(found: Mapping[str, Any]) -> list[tuple[str, str]]:
