@@ -101,6 +101,11 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
             await page.locator("article.turn").nth(4).locator(".reply").wait_for()
             await page.locator("article.turn").first.get_by_role("button", name="Edit and ask again").click()
             assert await page.get_by_label("Your question").input_value() == "effective SOPs about cleaning validation"
+            await page.evaluate("window.scrollTo(0, 0)")
+            await page.locator(".result h3 a").first.click()
+            await page.locator("#beside .document").wait_for()
+            assert await page.evaluate("window.scrollY") < 300, "what was read moves away"
+            await page.locator("#beside [data-close]").click()
             card = third.locator(".result").first
             await card.get_by_text("Say what you think of it").click()
             await card.get_by_label("This result is").select_option("wrong_document")
