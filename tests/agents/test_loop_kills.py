@@ -79,7 +79,8 @@ def approved_between_kills(nursery: Nursery, place: Workspace, kills: list[int])
     raise AssertionError(f"the run is still {row.status}")
 
 
-def require_whole(place: Workspace) -> None:
+def require_whole(place: Workspace, killed: int) -> None:
+    """All was done once; a call of the model that a kill cut off counts as one that its server counted."""
     (row,) = RunStore(place).list()
     result: Any = RunStore(place).get(row.run_id).result
     assert (result["status"], result["outputs"]) == ("done", OUTPUTS)
@@ -94,20 +95,22 @@ def require_whole(place: Workspace) -> None:
         assert sorted(calls) == sorted(answers)
         assert [entry.n for entry in conversation] == list(range(1, len(conversation) + 1))
     assert row.summary["steps"] == 13
-    assert row.summary["tokens"] == 13 * 11
+    assert row.summary["tokens"] in {(13 + lost) * 11 for lost in range(killed + 1)}
 
 
 @pytest.mark.parametrize("kills", [[500, 300], [1_000, 400], [1_500, 300]])
 def test_a_killed_run_is_resumed_and_does_everything_once(nursery: Nursery, tmp_path: Path, kills: list[int]) -> None:
     place = prepared(tmp_path / "ws")
-    assert killed_and_resumed(nursery, place, kills) == len(kills)
-    require_whole(place)
+    killed = killed_and_resumed(nursery, place, kills)
+    assert killed == len(kills)
+    require_whole(place, killed)
 
 
 def test_a_run_killed_around_its_requests_asks_once_and_acts_once(nursery: Nursery, tmp_path: Path) -> None:
     place = prepared(tmp_path / "ws")
-    assert approved_between_kills(nursery, place, [150, 600]) == 2
-    require_whole(place)
+    killed = approved_between_kills(nursery, place, [150, 600])
+    assert killed == 2
+    require_whole(place, killed)
     assert len(ApprovalStore(place).list()) == len(EFFECTS)
 
 
@@ -118,8 +121,9 @@ def test_50_kills_around_requests(nursery: Nursery, tmp_path: Path, seed: int) -
     killed = n = 0
     while killed < 13:
         place = prepared(tmp_path / str(n))
-        killed += approved_between_kills(nursery, place, [chance.randrange(1, 900) for _ in range(4)])
-        require_whole(place)
+        now = approved_between_kills(nursery, place, [chance.randrange(1, 900) for _ in range(4)])
+        killed += now
+        require_whole(place, now)
         assert len(ApprovalStore(place).list()) == len(EFFECTS)
         n += 1
 
@@ -132,6 +136,7 @@ def test_200_kills_at_random_awaits(nursery: Nursery, tmp_path: Path, seed: int)
     while killed < 25:
         place = prepared(tmp_path / str(n))
         kills = [chance.randrange(1, AWAITS)] + [chance.randrange(1, AWAITS) for _ in range(chance.randrange(3))]
-        killed += killed_and_resumed(nursery, place, kills)
-        require_whole(place)
+        now = killed_and_resumed(nursery, place, kills)
+        killed += now
+        require_whole(place, now)
         n += 1
