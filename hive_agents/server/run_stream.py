@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from ag_ui.core import EventType
 from starlette.concurrency import run_in_threadpool
 
 from hive_agents.events import DURABLE, EventLog
@@ -25,7 +26,8 @@ class RunStream:
 
     Numbers are the run's own: those of the log would tell how much happens elsewhere.
 
-    With `until_rest` it ends also where people have to decide, and not only where the run is over.
+    With `until_rest` it ends also where people have to decide, and not only where the run is over. `resumed` leaves out
+    what the run still told of its rest, after the stream before had ended.
     """
 
     def __init__(
@@ -37,12 +39,14 @@ class RunStream:
         *,
         names: tuple[str, str] | None = None,
         until_rest: bool = False,
+        resumed: bool = False,
     ) -> None:
         self._call, self._feed, self._row = call, feed, row
         self._projection = Projection(call, row, names)
         self._after, self._messages = after
         self._seen = self._count = self._waits_since = 0
         self._until_rest = until_rest
+        self._awaits_start = resumed
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Each group with one id, on its last event: who comes back in the middle of a group gets the whole group."""
@@ -51,6 +55,9 @@ class RunStream:
                 yield BEAT
                 continue
             number, group = found
+            if self._awaits_start and not any(event.type == EventType.RUN_STARTED for event in group.events):
+                continue
+            self._awaits_start = False
             for place, event in enumerate(group.events, start=1):
                 last = place == len(group.events) and number is not None
                 yield frame(text_of(event), f"{number}-{group.messages}" if last else None)

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from hive_agents.access import Principal, local_key
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, Stale
 from hive_agents.retrieval import StoredConfig, Version, versions
 from hive_agents.store import audit, connected
 from hive_agents.verification.deploy import rollback
@@ -235,10 +235,8 @@ def _rolled_back(workspace: Workspace, canary: Canary, tally: Tally) -> bool:
     )
     try:
         rollback(workspace, reason=reason, by=BY, authn=BY, of=canary.version.id)
-    except HiveError as error:
-        if error.diagnostics[0].code == "HIVE-307":  # somebody deployed or rolled back meanwhile
-            return False
-        raise
+    except Stale:  # somebody deployed or rolled back meanwhile
+        return False
     return True
 
 

@@ -13,7 +13,7 @@ from hive_agents.agents import RunLog, serving_agent
 from hive_agents.approvals import ApprovalStore
 from hive_agents.copilot import ThreadStore
 from hive_agents.errors import HiveError
-from hive_agents.events import EventLog
+from hive_agents.events import DURABLE, EventLog
 from hive_agents.files import diagnostics_of
 from hive_agents.runs import RunRow, RunStore, Scope
 from hive_agents.runtime import decide
@@ -46,7 +46,9 @@ async def _run(call: Call, agent: str | None) -> Response:
     else:
         row, after = await run_in_threadpool(_started, call, sent, agent), (0, 0)
     names = (sent.thread_id, sent.run_id)
-    stream = RunStream(call, call.request.app.state.feed, row, after, names=names, until_rest=True)
+    stream = RunStream(
+        call, call.request.app.state.feed, row, after, names=names, until_rest=True, resumed=bool(sent.resume)
+    )
     return streams.response(stream.frames())
 
 
@@ -84,7 +86,10 @@ def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
         row = Scope(call.reaches()).run(call.workspace, str(request.run_id))
     assert row is not None
     # What was told until now: what the decisions themselves come to is told.
-    told = len(EventLog(call.workspace).replay(run_id=row.run_id)), len(RunLog(call.workspace, row).new())
+    told = (
+        len(EventLog(call.workspace).replay(run_id=row.run_id, types=DURABLE)),
+        len(RunLog(call.workspace, row).new()),
+    )
     for entry in sent.resume or ():
         verb, answer = _answer(entry.status, entry.payload)
         decide(call.workspace, entry.interrupt_id, verb, **answer, **call.asker.decider().named())
