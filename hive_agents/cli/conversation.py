@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import Asker
-from hive_agents.cli.chat import in_words, pinned_filters, rendered
+from hive_agents.cli.replies import in_words, pinned_filters, rendered
 from hive_agents.cli.surface import count
 from hive_agents.cli.terminal import ask
 from hive_agents.copilot import Request

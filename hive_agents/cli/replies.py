@@ -1,0 +1,121 @@
+"""A reply of the copilot as a terminal shows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.cli.surface import count, styled
+from hive_agents.text import safe_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from hive_agents.copilot import DocumentFilter
+    from hive_agents.runtime import Chat
+
+_SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<"}
+_PLANNERS = {"deterministic": "", "model": ", planned by a model", "fallback": ", planned without its model"}
+_SEARCHED = ("MetadataOnly", "ContentOnly", "Hybrid")
+
+
+def rendered(reply: dict[str, Any], next_page: str = "/more") -> Iterator[RenderableType]:
+    """What was understood, the answer, the results, what limits them, and how to turn the page."""
+    if reply["filters"]:
+        yield styled(safe_text(f"filtered by {in_words(reply['filters'])}"), "dim")
+    if reply["question"]:
+        yield styled(safe_text(reply["question"]), "bold")
+    for number, option in enumerate(reply["options"], start=1):
+        yield styled(safe_text(f"  {number}. {option}"), "")
+    if reply["answer"]:
+        yield styled(safe_text(reply["answer"]), "")
+    if reply["results"]:
+        yield from _results(reply)
+    if reply["notice"]:
+        yield styled(reply["notice"], "yellow")
+    if reply["strategy"] in _SEARCHED:
+        from hive_agents.copilot import LIMITED
+
+        yield styled(f"{_counted(reply)} · {reply['strategy']}{_PLANNERS[reply['planner']]}", "dim")
+        if reply["next_cursor"]:
+            yield styled(f"there are more: {next_page}", "dim")
+        yield styled(LIMITED, "dim")
+
+
+def one_shot(reply: dict[str, Any]) -> Iterator[RenderableType]:
+    """The same for a command that ends here: with the ids that the next command needs."""
+    thread = f"--thread {reply['thread_id']}"
+    yield from rendered(reply, "--cursor takes the next_cursor of --json; in a conversation, /more")
+    if reply["question"]:
+        yield styled(f"answer with {thread}", "dim")
+    elif reply["strategy"] in _SEARCHED:
+        yield styled(f"run {reply['run_id']} · go on with {thread}", "dim")
+
+
+def _results(reply: dict[str, Any]) -> Iterator[RenderableType]:
+    from rich.console import Group
+    from rich.table import Table
+
+    one_document = reply["route"] == "documents.doc_context"
+    if one_document:
+        yield _heading(reply["results"][0])
+    table = Table.grid(padding=(0, 1))
+    table.add_column(justify="right", width=3)
+    table.add_column(overflow="fold")
+    for result in reply["results"]:
+        parts = [] if one_document else [_heading(result)]
+        parts.append(marked(result["excerpt"]))
+        if result["relevance_source"] != "filter":  # the filters are the reason, and stand above
+            parts.append(styled(safe_text(result["reason"]), "dim italic"))
+        table.add_row(str(result["rank"]), Group(*parts))
+    yield ""
+    yield table
+    yield ""
+
+
+def _heading(result: dict[str, Any]) -> Text:
+    from rich.text import Text
+
+    told = [safe_text(result["doc_id"])]
+    if (status := result["metadata"].get("status")) is not None:  # what is retired must not pass for what holds
+        told.append(safe_text(str(status)))
+    if result["relevance"] is not None:
+        told.append(f"{result['relevance_source']} {result['relevance']:.2f}")
+    return Text.assemble((safe_text(result["title"]), "bold cyan"), "\n", (" · ".join(told), "dim"))
+
+
+def _counted(reply: dict[str, Any]) -> str:
+    one_document = reply["route"] == "documents.doc_context"
+    shown = count(len(reply["results"]), "passage" if one_document else "document")
+    by_filter = reply["results"] and reply["strategy"] == "MetadataOnly"
+    return f"{shown}, matched by filter, not ranked" if by_filter else shown
+
+
+def marked(excerpt: str) -> Text:
+    """The matched words stand out, as `<mark>` does on a page."""
+    from rich.text import Text
+
+    text = Text()
+    for number, part in enumerate(re.split(r"</?mark>", safe_text(excerpt))):
+        text.append(part, style="bold yellow" if number % 2 else "")
+    return text
+
+
+def in_words(filters: Sequence[dict[str, Any]]) -> str:
+    """
+    >>> in_words([{"field": "status", "op": "in", "value": ["draft", "effective"]}])
+    'status = draft or effective'
+    """
+    parts = []
+    for demand in filters:
+        value = demand["value"]
+        shown = " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+        parts.append(f"{demand['field']} {_SIGNS[demand['op']]} {shown}")
+    return ", ".join(parts)
+
+
+def pinned_filters(chat: Chat, expressions: Sequence[str]) -> list[DocumentFilter]:
+    """Filters as a reader writes them. Raises: HIVE-409, 206 to 208, as for values that nobody has."""
+    return chat.filters(expressions) if expressions else []
