@@ -1,7 +1,7 @@
 """A program that is killed: an agent of three nodes with two sub-agents, whose tools count their effects in files.
 
 `kill_at` is the number of the await at which a process kills itself, counted over all callbacks of the event loop and
-all transactions of the database.
+all transactions of the database. A run that is not killed leaves that count in the file `awaits`.
 """
 
 from __future__ import annotations
@@ -126,33 +126,27 @@ def run_of(place: Workspace, run: str, ask: bool = False) -> AgentRun:
     return AgentRun.resume(place, run, **seams)
 
 
-def kill_at(number: int) -> None:
-    """Count what the process waits for and what it commits, and die at the number given."""
+def count_awaits(kill_at: int | None) -> list[int]:
+    """Count what the process waits for and what it commits, into the list returned, and die at the number given."""
     from asyncio import events
 
-    from hive_agents.agents import effects
-    from hive_agents.memory import conversation
-    from hive_agents.store import database
+    counted = [0]
 
-    left = [number]
-    run, transaction = events.Handle._run, database.transaction
+    def counting(counted_one: Any) -> Any:
+        def one(*given: Any, **named: Any) -> Any:
+            counted[0] += 1
+            if counted[0] == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return counted_one(*given, **named)
 
-    def tick() -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        return one
 
-    def counted_run(self: Any) -> None:
-        tick()
-        run(self)
-
-    def counted_transaction(connection: Any) -> Any:
-        tick()
-        return transaction(connection)
-
-    events.Handle._run = counted_run  # type: ignore[method-assign]
-    for module in (database, effects, conversation):
-        module.transaction = counted_transaction  # type: ignore[attr-defined]
+    events.Handle._run = counting(events.Handle._run)  # type: ignore[method-assign]
+    for name, module in list(sys.modules.items()):
+        if name.startswith("hive_agents."):
+            for door in {"transaction", "briefly"} & vars(module).keys():
+                setattr(module, door, counting(vars(module)[door]))
+    return counted
 
 
 def main() -> None:
@@ -161,10 +155,11 @@ def main() -> None:
         job = json.loads(line)
         child = os.fork()
         if not child:
-            run = run_of(Workspace(job["root"]), job["run"], job["ask"])
-            if job["kill_at"]:
-                kill_at(job["kill_at"])
+            place = Workspace(job["root"])
+            run = run_of(place, job["run"], job["ask"])
+            counted = count_awaits(job["kill_at"])
             run.go()
+            (place.root / "awaits").write_text(str(counted[0]))
             os._exit(0)
         print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])), flush=True)
 

@@ -20,8 +20,6 @@ from hive_agents.runs import RunStore
 from tests.agents.killed import EFFECTS, MESSAGES, OUTPUTS, prepared
 
 CHECKOUT = Path(__file__).parents[2]
-AWAITS = 2_300
-"""About as many as a whole run has."""
 
 
 class Nursery:
@@ -48,6 +46,14 @@ def nursery() -> Iterator[Nursery]:
     found = Nursery()
     yield found
     found.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def awaits(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> int:
+    """How many awaits a whole run has."""
+    place = prepared(tmp_path_factory.mktemp("whole") / "ws")
+    assert nursery.run(place, "start") == 0
+    return int((place.root / "awaits").read_text())
 
 
 def killed_and_resumed(nursery: Nursery, place: Workspace, kills: list[int]) -> int:
@@ -98,17 +104,21 @@ def require_whole(place: Workspace, killed: int) -> None:
     assert row.summary["tokens"] in {(13 + lost) * 11 for lost in range(killed + 1)}
 
 
-@pytest.mark.parametrize("kills", [[500, 300], [1_000, 400], [1_500, 300]])
-def test_a_killed_run_is_resumed_and_does_everything_once(nursery: Nursery, tmp_path: Path, kills: list[int]) -> None:
+@pytest.mark.parametrize("kills", [[0.2, 0.15], [0.45, 0.2], [0.65, 0.1]])
+def test_a_killed_run_is_resumed_and_does_everything_once(
+    nursery: Nursery, awaits: int, tmp_path: Path, kills: list[float]
+) -> None:
     place = prepared(tmp_path / "ws")
-    killed = killed_and_resumed(nursery, place, kills)
+    killed = killed_and_resumed(nursery, place, [int(awaits * share) for share in kills])
     assert killed == len(kills)
     require_whole(place, killed)
 
 
-def test_a_run_killed_around_its_requests_asks_once_and_acts_once(nursery: Nursery, tmp_path: Path) -> None:
+def test_a_run_killed_around_its_requests_asks_once_and_acts_once(
+    nursery: Nursery, awaits: int, tmp_path: Path
+) -> None:
     place = prepared(tmp_path / "ws")
-    killed = approved_between_kills(nursery, place, [150, 600])
+    killed = approved_between_kills(nursery, place, [int(awaits * share) for share in (0.05, 0.25)])
     assert killed == 2
     require_whole(place, killed)
     assert len(ApprovalStore(place).list()) == len(EFFECTS)
@@ -116,12 +126,12 @@ def test_a_run_killed_around_its_requests_asks_once_and_acts_once(nursery: Nurse
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
-def test_50_kills_around_requests(nursery: Nursery, tmp_path: Path, seed: int) -> None:
+def test_50_kills_around_requests(nursery: Nursery, awaits: int, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     killed = n = 0
     while killed < 13:
         place = prepared(tmp_path / str(n))
-        now = approved_between_kills(nursery, place, [chance.randrange(1, 900) for _ in range(4)])
+        now = approved_between_kills(nursery, place, [chance.randrange(1, awaits // 3) for _ in range(4)])
         killed += now
         require_whole(place, now)
         assert len(ApprovalStore(place).list()) == len(EFFECTS)
@@ -130,12 +140,12 @@ def test_50_kills_around_requests(nursery: Nursery, tmp_path: Path, seed: int) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
-def test_200_kills_at_random_awaits(nursery: Nursery, tmp_path: Path, seed: int) -> None:
+def test_200_kills_at_random_awaits(nursery: Nursery, awaits: int, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     killed = n = 0
     while killed < 25:
         place = prepared(tmp_path / str(n))
-        kills = [chance.randrange(1, AWAITS)] + [chance.randrange(1, AWAITS) for _ in range(chance.randrange(3))]
+        kills = [chance.randrange(1, awaits) for _ in range(chance.randint(1, 3))]
         now = killed_and_resumed(nursery, place, kills)
         killed += now
         require_whole(place, now)
