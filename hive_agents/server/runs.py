@@ -160,7 +160,7 @@ class Retried(Body):
     node: str | None = None
 
 
-@api.post("/api/runs", ANYBODY, status=202, keyed=True)
+@api.post("/api/runs", ANYBODY, status=202, keyed=True, prompt=True)
 def start_run(call: Call, body: StartRun) -> RunStarted | Answer:
     """Start a run. Questions are a reader's; agents and the optimizer an operator's."""
     row = started(call, body, call.request.headers.get("idempotency-key"))
@@ -236,7 +236,7 @@ def show_run(call: Call, run_id: str) -> RunShown:
     return RunShown(run=RunSummary.of(row), agent=row.agent, result=result, approval_ids=asked)
 
 
-@api.get("/api/runs/{run_id}/events", ANYBODY, media="text/event-stream")
+@api.get("/api/runs/{run_id}/events", ANYBODY, media="text/event-stream", prompt=True)
 async def run_events(call: Call, run_id: str) -> Response:
     """What happens in a run, as AG-UI events; with Last-Event-ID what happened since."""
     after = streams.position(call.request.headers.get("last-event-id"))

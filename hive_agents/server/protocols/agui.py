@@ -26,13 +26,13 @@ from hive_agents.server.runs import StartRun, started
 api = Api("protocols")
 
 
-@api.post("/agui", ANYBODY, media="text/event-stream", takes=RunAgentInput)
+@api.post("/agui", ANYBODY, media="text/event-stream", prompt=True, takes=RunAgentInput)
 async def agui(call: Call) -> Response:
     """A turn of the copilot for an AG-UI client; `resume` answers what a run waits for."""
     return await _run(call, None)
 
 
-@api.post("/agui/{agent}", ANYBODY, media="text/event-stream", takes=RunAgentInput)
+@api.post("/agui/{agent}", ANYBODY, media="text/event-stream", prompt=True, takes=RunAgentInput)
 async def agui_agent(call: Call, agent: str) -> Response:
     """A run of an agent for an AG-UI client: its inputs are `forwardedProps.input`, or the last message where it has
     just one."""

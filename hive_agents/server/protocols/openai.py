@@ -94,7 +94,8 @@ async def complete(call: Call) -> ChatCompletion | Response:
         wanted = Completion.model_validate(value)
     except ValueError as error:
         raise HiveError(diagnostics_of(error, Completion, value, "body")) from None  # type: ignore[arg-type]
-    row = await run_in_threadpool(_started, call, wanted)
+    with call.host.dispatcher.precedence.first():
+        row = await run_in_threadpool(_started, call, wanted)
     turn = _Turn(call, wanted, row)
     if wanted.stream:
         return streams.response(turn.chunks())
