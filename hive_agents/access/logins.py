@@ -49,12 +49,13 @@ def end_session(workspace: Workspace, session: str) -> None:
 
 
 def asker_of(workspace: Workspace, proof: str) -> Asker:
-    """Return who asks by a session or a token. Raises: HIVE-417 for one that is refused."""
+    """Return who asks by a session or a token. A token is looked at whenever the asker is asked.
+
+    Raises: HIVE-417 for a session that is refused.
+    """
     if is_session(proof):
         return Asker(workspace, _claims(workspace, _SESSION, proof).get("as"), {})
-    asker = Asker(workspace, None, {TOKEN: proof})
-    asker.token_holder()
-    return asker
+    return Asker(workspace, None, {TOKEN: proof})
 
 
 def is_session(proof: str) -> bool:

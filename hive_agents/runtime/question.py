@@ -149,15 +149,15 @@ class QuestionRun(Run):
         Raises: HIVE-402 where documents change all the time.
         """
         if not self.hosted:
-            return await self._answered(graph, value, how, self.on_node)
+            return await self._compute(graph, value, how, self.on_node)
         loop = asyncio.get_running_loop()
 
         def begins(node: str) -> None:
             asyncio.run_coroutine_threadsafe(self._begins(node), loop)  # the turn goes on meanwhile
 
-        return await beside(partial(self._answered, graph, value, how, begins))
+        return await beside(partial(self._compute, graph, value, how, begins))
 
-    async def _answered(
+    async def _compute(
         self, graph: Any, value: Any, how: dict[str, Any], begins: Callable[[str], None] | None
     ) -> dict[str, Any]:
         turns = how["context"].turns

@@ -71,8 +71,6 @@ class Operation:
     keyed: bool = False
     """Whether it takes an Idempotency-Key."""
     media: str = "application/json"
-    prompt: bool = False
-    """Whether it only takes something in, or tells how it stands, and so goes before new work."""
     takes: type[BaseModel] | None = None
     """The type of a body that it reads by itself, of somebody else's protocol."""
 
@@ -96,13 +94,8 @@ class Operation:
         return types[0] if types else None
 
     async def __call__(self, request: Request) -> Response:
-        if self.prompt:
-            with request.app.state.host.dispatcher.precedence.first():
-                return await self._respond(request)
-        return await self._respond(request)
-
-    async def _respond(self, request: Request) -> Response:
-        call = await run_in_threadpool(self._called, request)
+        with request.app.state.host.dispatcher.precedence.first():
+            call = await run_in_threadpool(self._called, request)
         given: dict[str, Any] = dict(request.path_params)
         if self.body is not None:
             given["body"] = parsed(self.body, request, await request.body())

@@ -23,6 +23,9 @@ def test_new_work_waits_while_something_is_in_hand_and_hears_of_its_end() -> Non
         assert heard == []
         assert precedence.wait() > 0
     assert (heard, precedence.wait()) == (["over"], 0)
+    with precedence.first():
+        pass  # nothing was held back
+    assert heard == ["over"]
 
 
 def test_new_work_begins_now_and_then_whatever_is_in_hand() -> None:
