@@ -39,6 +39,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+SIGNED_OUT = "hive:signed-out"
+"""What a part of a page that is asked for by nobody triggers in its browser."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,13 @@ def rendered(
 
 
 def _refused(request: Request, error: HiveError) -> Response:
-    """Return the sign-in page's address for nobody, else what is wrong and how to mend it."""
+    """Send nobody to the sign-in page, or have the page that is open ask for it; else tell what is wrong."""
     status = status_of(error)
     if status == 401:
+        if request.headers.get("hx-request") == "true":
+            return Response(status_code=204, headers=HEADERS | {"HX-Trigger": SIGNED_OUT})
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         where = "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"
-        if request.headers.get("hx-request") == "true":
-            return Response(status_code=204, headers=HEADERS | {"HX-Redirect": where})
         return RedirectResponse(where, 303, headers=HEADERS)
     return rendered(request, "fault.html", {"diagnostics": error.diagnostics, "status": status}, status=status)
 
