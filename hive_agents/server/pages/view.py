@@ -109,13 +109,19 @@ def rendered(
         "me": call.principal if call is not None else None,
         "csrf": call.csrf() if call is not None else None,
         "here": request.url.path,
+        "who": _named(call) if call is not None else None,
         **context,
     }
     if request.headers.get("hx-request") == "true":
         text = "".join(found.blocks["content"](found.new_context(values)))
-    else:
-        text = found.render(values)
-    return HTMLResponse(text, status, headers=HEADERS)
+        # A part belongs to the page of who asks now, and to no page that was opened as somebody else.
+        return HTMLResponse(text, status, headers=HEADERS | ({"X-Hive-Me": _named(call)} if call is not None else {}))
+    return HTMLResponse(found.render(values), status, headers=HEADERS)
+
+
+def _named(call: Call) -> str:
+    """Return who looks, as a header can have it and a script compares it."""
+    return "/".join(quote(part, safe="!'()*") for part in (call.principal.tenant, call.principal.user))
 
 
 def _refused(request: Request, error: HiveError) -> Response:

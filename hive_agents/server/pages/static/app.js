@@ -24,6 +24,17 @@
     }
   }
 
+  const named = (who) => `${encodeURIComponent(who.tenant)}/${encodeURIComponent(who.user)}`;
+
+  // Another tab may have signed in meanwhile: its session is this one's, if it is the same person.
+  async function renewed() {
+    const before = body().dataset.csrf;
+    const now = await api("GET", "/api/session");
+    if (named(now) !== body().dataset.me) throw new Refused(403, { detail: body().dataset.other });
+    body().dataset.csrf = now.csrf;
+    return now.csrf !== before;
+  }
+
   async function api(method, path, value, headers) {
     let answer;
     try {
@@ -43,6 +54,9 @@
     }
     const text = await answer.text();
     const found = text && answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : { text };
+    if (answer.status === 403 && method !== "GET" && body().dataset.me && (await renewed())) {
+      return api(method, path, value, headers);
+    }
     if (!answer.ok) throw new Refused(answer.status, found);
     return found;
   }
@@ -68,16 +82,14 @@
     try {
       await api("POST", "/login", { token: form.elements.token.value });
       const now = await api("GET", "/api/session");
-      if (JSON.stringify([now.tenant, now.user]) !== JSON.stringify(JSON.parse(body().dataset.me))) {
+      if (named(now) !== body().dataset.me) {
         location.reload();
         return;
       }
       body().dataset.csrf = now.csrf;
       fault.textContent = "";
       form.reset();
-      document.getElementById("told").replaceChildren();
-      document.getElementById("signed-out").close();
-      document.dispatchEvent(new CustomEvent("hive:signed-in"));
+      back();
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       fault.textContent = error.message;
@@ -86,7 +98,16 @@
     }
   }
 
+  function back() {
+    document.getElementById("told").replaceChildren();
+    document.getElementById("signed-out").close();
+    document.dispatchEvent(new CustomEvent("hive:signed-in"));
+  }
+
   document.addEventListener("hive:signed-out", signedOut);
+  document.addEventListener("hive:signed-in-elsewhere", () => {
+    if (document.getElementById("signed-out").open) renewed().then(back).catch(() => {});
+  });
 
   const CAST = {
     number: Number,

@@ -1,7 +1,8 @@
 // What is shown is true: a stream names what changed, and what shows it is asked for again.
 //
 // An element with an id and data-live="KIND …" (or "KIND:ID") is exchanged for what the page has under its id now;
-// `hive:changed` tells every other script. Nothing is asked for in a tab that nobody looks at.
+// `hive:changed` tells every other script. Nothing is asked for in a tab that nobody looks at; of several tabs one holds
+// the stream and tells the others, since a browser has but six connections to a server.
 (() => {
   "use strict";
 
@@ -41,7 +42,7 @@
     } finally {
       busy = false;
       next = Date.now() + PAUSE;
-      if (rung.length && source?.readyState === EventSource.OPEN) timer = window.setTimeout(look, PAUSE);
+      if (rung.length && warning === null) timer = window.setTimeout(look, PAUSE);
     }
   }
 
@@ -49,6 +50,10 @@
     const answer = await fetch(location.href, { headers: { "HX-Request": "true" }, credentials: "same-origin", cache: "no-store" });
     if (answer.status === 204) document.dispatchEvent(new CustomEvent("hive:signed-out"));
     if (answer.status !== 200) return;
+    if (answer.headers.get("X-Hive-Me") !== document.body.dataset.me) {
+      hive.tell(document.body.dataset.other, "fault");
+      return;
+    }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of parts()) {
       const now = page.getElementById(part.id);
@@ -64,19 +69,59 @@
   }
 
   function broken(is) {
-    window.clearTimeout(warning);
     const line = document.getElementById("broken");
-    if (!is) line.hidden = true;
-    else warning = window.setTimeout(() => { line.hidden = false; }, PATIENCE);
+    if (is) {
+      warning ??= window.setTimeout(() => { line.hidden = false; }, PATIENCE);
+      return;
+    }
+    window.clearTimeout(warning);
+    warning = null;
+    line.hidden = true;
   }
 
+  const name = `hive:changes:${document.body.dataset.me}`;
+  const tabs = new BroadcastChannel(name);
+  let held = null;
+
+  function tellAll(message) {
+    tabs.postMessage(message);
+    hear(message);
+  }
+
+  function hear(message) {
+    if ("broken" in message) broken(message.broken);
+    else if (message.signedIn) document.dispatchEvent(new CustomEvent("hive:signed-in-elsewhere"));
+    else ring(message);
+  }
+
+  tabs.onmessage = (message) => hear(message.data);
+
   function listen() {
-    if (source || document.hidden || away) return;
+    if (held || document.hidden || away) return;
+    held = deferred();
+    const mine = held;
+    window.setTimeout(() => { if (!source) ring({ kind: "all", id: null }); }, PAUSE); // another tab's stream doesn't begin
+    const hold = () => {
+      if (held !== mine) return undefined;
+      open();
+      return mine.promise;
+    };
+    if (navigator.locks) navigator.locks.request(name, hold);
+    else hold();
+  }
+
+  function deferred() {
+    const made = {};
+    made.promise = new Promise((resolve) => { made.resolve = resolve; });
+    return made;
+  }
+
+  function open() {
     source = new EventSource("/api/changes");
-    source.onopen = () => broken(false);
-    source.onmessage = (message) => ring(JSON.parse(message.data));
+    source.onopen = () => tellAll({ broken: false });
+    source.onmessage = (message) => tellAll(JSON.parse(message.data));
     source.onerror = () => {
-      broken(true);
+      tellAll({ broken: true });
       if (source.readyState !== EventSource.CLOSED) return;
       source = null;
       settle();
@@ -86,6 +131,8 @@
   function leave() {
     source?.close();
     source = null;
+    held?.resolve();
+    held = null;
     broken(false);
   }
 
@@ -93,17 +140,20 @@
   async function settle() {
     try {
       await hive.api("GET", "/api/session");
-      window.setTimeout(listen, RETRY);
+      window.setTimeout(() => { if (held && !source) open(); }, RETRY);
     } catch (error) {
       if (error.status === 401) hive.explain(error);
-      else window.setTimeout(settle, RETRY);
+      else window.setTimeout(() => { if (held && !source) settle(); }, RETRY);
     }
   }
 
   document.addEventListener("visibilitychange", () => { document.hidden ? leave() : listen(); });
   document.addEventListener("hive:left", () => { away = true; leave(); });
-  document.addEventListener("hive:signed-in", () => { away = false; listen(); });
-  window.addEventListener("pagehide", leave);
+  document.addEventListener("hive:signed-in", () => {
+    away = false;
+    listen();
+    tabs.postMessage({ signedIn: true });
+  });
   window.setInterval(() => ring({ kind: "all", id: null }), LOOK);
   document.addEventListener("DOMContentLoaded", listen);
 })();
