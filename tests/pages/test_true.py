@@ -52,7 +52,7 @@ async def sign_in_again(page: Page, proof: str) -> None:
 
 
 async def until_broken(page: Page) -> None:
-    await page.get_by_text("The connection broke").wait_for()
+    await page.get_by_text("The server is away").wait_for()
 
 
 @asynccontextmanager
