@@ -88,7 +88,8 @@ class Compare(Body):
 
 
 class Compared(Value):
-    """Everything is B minus A; each query has the hits of both that the caller may view, with their labels."""
+    """Everything is B minus A; each query has what of the hits of both, with their labels, and of what is labelled
+    `relevant` the caller may view."""
 
     a: dict[str, Any]
     b: dict[str, Any]
@@ -263,8 +264,13 @@ def compare_configs(call: Caller, body: Compare) -> Compared:
     sides = {"a": found.a, "b": found.b}
     hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
     gate = ViewGate(permissions_of(call.workspace), call.principal)
-    may = gate.allowed([hit["doc_id"] for side in hits.values() for shown in side.values() for hit in shown])
+    relevant = {one.query.id: one.query.relevant for one in found.a.queries}
+    may = gate.allowed([
+        *(hit["doc_id"] for side in hits.values() for shown in side.values() for hit in shown),
+        *(doc_id for ids in relevant.values() for doc_id in ids),
+    ])  # fmt: skip
     for query in value["queries"]:
+        query["relevant"] = [doc_id for doc_id in relevant[query["id"]] if doc_id in may]
         query["hits"] = {side: [hit for hit in hits[side][query["id"]] if hit["doc_id"] in may] for side in sides}
     return Compared(**value)
 
