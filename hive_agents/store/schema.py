@@ -412,4 +412,11 @@ MIGRATIONS = (
         PRIMARY KEY (run_id, rank, kind)
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE INDEX runs_by_start ON runs (started_at);
+    CREATE INDEX runs_by_graph ON runs (graph, started_at);
+    CREATE INDEX runs_by_thread ON runs (thread_id);
+    DROP INDEX runs_by_status;
+    CREATE INDEX runs_by_status ON runs (status, started_at);
+    """,
 )
