@@ -2,7 +2,8 @@
 
     python -m tests.pages.screens FOLDER [NAME …]
 
-With names only those pages are made. It needs Debian's package chromium, playwright and a checkout; it serves the sample.
+With names only those pages are made. It needs Debian's package chromium, playwright and a checkout, and serves the
+sample workspace.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ MORE: dict[str, tuple[str, Then]] = {
     "search-queries": ("search", queries),
 }
 """Pages after something was done on them: whose address, and what."""
-WITHOUT = ("chat", "approvals", "optimize", "colony", "golden", "golden/feedback", "golden/label?query=x", "approvals/a0",
-           "optimize/configs/none", "colony/runs/r0")  # fmt: skip
+WITHOUT = ("chat", "approvals", "optimize", "colony", "golden", "golden/feedback", "golden/label?query=x",
+           "approvals/a0", "optimize/configs/none", "colony/runs/r0")  # fmt: skip
 """Addresses of a workspace in which nothing happened, some of which lead nowhere."""
 
 
@@ -86,9 +87,7 @@ def wanted(name: str, only: tuple[str, ...]) -> bool:
     return not only or name in only
 
 
-async def in_each(
-    browser: Browser, url: str, place: Any, folder: Path, shots: dict[str, tuple[str, Then]]
-) -> None:
+async def in_each(browser: Browser, url: str, place: Any, folder: Path, shots: dict[str, tuple[str, Then]]) -> None:
     for width, pixels in WIDTHS.items():
         for scheme in ("light", "dark"):
             how: dict[str, Any] = {"viewport": {"width": pixels, "height": 900}, "color_scheme": scheme}

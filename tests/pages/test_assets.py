@@ -1,4 +1,4 @@
-"""The files that pages load: kept by browsers for good, sent compressed, and few enough that a page is there at once."""
+"""The files that pages load: kept by browsers for good, sent compressed, and few enough for a page at once."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ async def require_readable(page: Page, name: str) -> None:
     levels = await page.evaluate(ORDER)
     assert levels.count(1) == 1, f"{name}: {levels}"
     assert levels[0] == 1 or name.startswith("chat"), f"{name}: {levels}"
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False)), f"{name}: {levels}"
+    assert all(after <= before + 1 for before, after in pairwise(levels)), f"{name}: {levels}"
     assert await page.evaluate(UNNAMED) == [], name
     assert await page.evaluate(MOVES) == [], name
     assert await page.evaluate(SIDEWAYS) <= 0, name
