@@ -96,10 +96,13 @@ async def _conversation(client: httpx.AsyncClient, headers: dict[str, str]) -> s
 
 async def _opinions(place: Workspace, client: httpx.AsyncClient) -> None:
     dana = bearer(place)
-    run = await _sent(client, "/api/runs", {"input": {"text": "where does the tip box go?"}}, dana)
-    await followed(client, run["events"], dana)
-    for rank, verdict, why in ((1, "relevant", "it shows the deck"), (2, "outdated", "that robot was sold in May")):
-        opinion = {"run_id": run["run_id"], "verdict": verdict, "result": rank, "comment": why}
+    for question, verdict, why in (
+        ("where does the tip box go?", "relevant", "it shows the deck"),
+        ("who approves a change request?", "outdated", "that was before the merger"),
+    ):
+        run = await _sent(client, "/api/runs", {"input": {"text": question}}, dana)
+        await followed(client, run["events"], dana)
+        opinion = {"run_id": run["run_id"], "verdict": verdict, "result": 1, "comment": why}
         await _sent(client, "/api/feedback", opinion, dana)
 
 

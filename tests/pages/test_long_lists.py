@@ -59,6 +59,7 @@ def cost(place: Workspace, **asked: Any) -> int:
     return len(steps)
 
 
+@pytest.mark.slow
 def test_a_page_of_runs_costs_the_same_among_ten_thousand(tmp_path: Path) -> None:
     few, many = sample(tmp_path / "few"), sample(tmp_path / "many")
     many_runs(few, 1_000, known_principal(few, "dana"))
@@ -71,6 +72,7 @@ def test_a_page_of_runs_costs_the_same_among_ten_thousand(tmp_path: Path) -> Non
     assert cost(many, **middle) <= cost(few, **middle) * 2
 
 
+@pytest.mark.slow
 async def test_two_thousand_conversations_come_thirty_at_a_time(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     many_threads(place, 2_000, known_principal(place, "dana"))
