@@ -10,6 +10,7 @@ from .evaluate import (
 )
 from .golden import (
     FILE as FILE,
+    GENERATED as GENERATED,
     GoldenQuery as GoldenQuery,
     GoldenSet as GoldenSet,
     load_golden as load_golden,
@@ -62,7 +63,7 @@ from .statistics import (
     spent_alpha as spent_alpha,
 )
 from .suggesting import (
-    GENERATED as GENERATED,
     Suggestion as Suggestion,
+    Suggestions as Suggestions,
     suggest as suggest,
 )

@@ -203,6 +203,25 @@ def test_a_notebook_is_its_text_its_code_and_what_was_printed() -> None:
     assert read("a.ipynb", json.dumps(old)).markdown == "## Old\n"
 
 
+@pytest.mark.parametrize(
+    ("sources", "title"),
+    [
+        (
+            [("code", "# no heading"), ("markdown", "Some words\n\n# The **fit** of [a line](x.ipynb) #")],
+            "The fit of a line",
+        ),
+        ([("markdown", "```\n# code\n```\n<a id='top'></a>\n## <b>Second</b> level")], "Second level"),
+        ([("markdown", "Underlined\n==========\n")], "Underlined"),
+        ([("markdown", "no heading"), ("code", "1")], None),
+    ],
+)
+def test_a_notebook_is_called_by_its_first_heading(sources: list[tuple[str, str]], title: str | None) -> None:
+    cells = [{"cell_type": kind, "source": text} for kind, text in sources]
+    assert read("a.ipynb", json.dumps({"cells": cells})).title == title
+    named = {"cells": cells, "metadata": {"title": "Its own"}}
+    assert read("a.ipynb", json.dumps(named)).title == "Its own"
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"cells": 3}', '{"cells": [1]}', "not json"])
 def test_what_is_no_notebook_says_so(content: str) -> None:
     with pytest.raises(ImportFailure):
