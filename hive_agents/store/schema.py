@@ -412,4 +412,7 @@ MIGRATIONS = (
         PRIMARY KEY (run_id, rank, kind)
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE corpus_stats ADD COLUMN shared_lines BLOB;
+    """,
 )
