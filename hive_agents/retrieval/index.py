@@ -191,7 +191,9 @@ class SqliteIndex:
         marks = ",".join("?" * len(chunks))
         found = {
             row[0]: ChunkRow(
-                *row[1:4],
+                row[1],
+                row[2],
+                row[3],
                 " > ".join(json.loads(row[4])),
                 row[5],
                 json.loads(row[6]),
