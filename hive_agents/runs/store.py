@@ -214,6 +214,14 @@ class RunStore:
         with connected(self.workspace.database, rows=True) as connection:
             return [RunRow.of(found) for found in connection.execute(query, (*values, limit))]
 
+    def count(self, status: Sequence[str], *, tenant: str, user: str) -> int:
+        """Return how many runs of somebody's are in one of these."""
+        query = (
+            f"SELECT count(*) FROM runs WHERE tenant = ? AND user = ? AND status IN ({', '.join('?' * len(status))})"
+        )
+        with connected(self.workspace.database) as connection:
+            return int(connection.execute(query, (tenant, user, *status)).fetchone()[0])
+
     def update(
         self,
         run_id: str,
