@@ -127,12 +127,18 @@ class AuditTrail(Value):
 @api.get("/api/approvals", REVIEWER)
 def list_requests(call: Caller, query: RequestsPage) -> RequestList:
     """The requests that the caller may read."""
+    shown, cursor = read_page(call, query)
+    return RequestList(items=[_row(one) for one in shown], next_cursor=cursor)
+
+
+def read_page(call: Caller, query: RequestsPage) -> tuple[list[ApprovalRequest], str | None]:
+    """Return a page of the requests that the caller may read, each whole, and where to go on."""
     reader = RequestReader(call.workspace, call.asker)
     every = [one for one in ApprovalStore(call.workspace).list(query.status) if reader.may_read(one)]
     if query.order == "due":
         every.sort(key=_urgency)
     shown, cursor = paged(every, query, lambda one: one.id)
-    return RequestList(items=[_row(reader.shown(one)) for one in shown], next_cursor=cursor)
+    return [reader.shown(one) for one in shown], cursor
 
 
 @api.get("/api/approvals/{request_id}", REVIEWER)

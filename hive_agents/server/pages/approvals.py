@@ -29,11 +29,11 @@ def queue(call: Call) -> dict[str, Any]:
     asked: dict[str, Any] = {"limit": QUEUE, "cursor": call.request.query_params.get("cursor")}
     if status == "pending":
         asked |= {"status": "pending", "order": "due"}
-    found = approvals.list_requests(call, approvals.RequestsPage(**asked))
-    rows = [approvals.show_request(call, one.id).request for one in found.items]
+    found, cursor = approvals.read_page(call, approvals.RequestsPage(**asked))
+    rows = [one.to_json() for one in found]
     return {
         "rows": [row | {"call": _call(row), "whole": _is_whole(row)} for row in rows],
-        "next_cursor": found.next_cursor,
+        "next_cursor": cursor,
         "status": status,
         "may_decide": bool(APPROVER & call.principal.roles),
     }
