@@ -127,9 +127,7 @@ class _Tools:
         body = configs.Deploy(config=config, reason=reason)
         return await self._done(ctx, OPERATOR, lambda call: configs.deploy_config(call, body))
 
-    async def list_approvals(
-        self, ctx: Context[Any, Any], status: Status | None = "pending"
-    ) -> approvals.RequestList:
+    async def list_approvals(self, ctx: Context[Any, Any], status: Status | None = "pending") -> approvals.RequestList:
         """Requests that wait for a person, as far as the caller may read them."""
         page = approvals.RequestsPage(status=status)
         return await self._done(ctx, REVIEWER, lambda call: approvals.list_requests(call, page))
