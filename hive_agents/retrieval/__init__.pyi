@@ -92,6 +92,7 @@ from .index import (
 from .indexing import (
     IndexReport as IndexReport,
     PendingWork as PendingWork,
+    Progress as Progress,
     build_index as build_index,
     index_is_stale as index_is_stale,
     pending_work as pending_work,

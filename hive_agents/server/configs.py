@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from hive_agents.access import ViewGate, permissions_of
 from hive_agents.errors import HiveError, NotFound, Stale, has_errors
-from hive_agents.evaluation import changed, compare, evaluate, load_golden, record, save_label
+from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record, save_label
 from hive_agents.files import NAME_PATTERN
 from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
 from hive_agents.runtime import ask_for_override
@@ -29,7 +29,6 @@ from hive_agents.verification import (
 )
 
 api = Api("configs")
-Split = Literal["train", "validation", "holdout"]
 
 
 class ConfigRow(Value):
