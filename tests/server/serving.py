@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +48,14 @@ async def served(place: Workspace, **how: Any) -> AsyncIterator[httpx.AsyncClien
     """A client without a token, of a server that is ready."""
     listener = Listener(place)
     given: dict[str, Any] = {"roles": ("runs", "http"), **how}
-    with closing(listener):
+    try:
         async with Host(place, serve=listener.serve, **given):
             async with httpx.AsyncClient(base_url=listener.url, timeout=60) as client:
                 while (await client.get("/readyz")).status_code != 200:
                     await asyncio.sleep(0.02)
                 yield client
+    finally:
+        listener.close()
 
 
 class Frame:
