@@ -67,10 +67,9 @@ def _differences(plan: Plan) -> Iterator[Difference]:
     if config.distraction_detection.enabled:
         yield Difference("distraction_detection", "nothing is flagged: the lanes' ranks aren't returned")
     if retrieval.per_document is not None:
-        yield Difference(
-            "retrieval.per_document",
-            f"hits come in groups, a document each: sort them by score and take the first {plan.limit}",
-        )
+        # Groups would look deeper than `candidates`, which boosts can tell.
+        told = f"all candidates are returned: keep {retrieval.per_document} of each document, then {plan.limit} in all"
+        yield Difference("retrieval.per_document", told)
 
 
 def _repeats(plan: Plan) -> list[int]:
@@ -153,17 +152,15 @@ def _request(plan: Plan) -> dict[str, Any]:
         *([dense | each] if retrieval.vector else []),
     ]
     repeated = [lane for lane, times in zip(lanes, _repeats(plan), strict=True) for _ in range(times)]
+    depth = retrieval.candidates * len(lanes)
     # Its ranks begin at 0, ours at 1.
-    fused: dict[str, Any] = {"prefetch": repeated, "query": {"rrf": {"k": retrieval.rrf_k + 1}}}
+    request: dict[str, Any] = {"prefetch": repeated, "query": {"rrf": {"k": retrieval.rrf_k + 1}}}
     if factors := _factors(plan):
-        depth = retrieval.candidates * len(lanes)
-        fused = {"prefetch": fused | {"limit": depth}, "query": {"formula": {"mult": ["$score", *factors]}}}
+        request = {"prefetch": request | {"limit": depth}, "query": {"formula": {"mult": ["$score", *factors]}}}
         if plan.ages:
-            fused["query"]["defaults"] = {_key(_NEWEST, name): age.reference for name, age in plan.ages.items()}
-    request = fused | {"limit": plan.limit, "with_payload": ["chunk_id", "doc_id", "title", "text"]}
-    if retrieval.per_document is not None:
-        request |= {"group_by": "doc_id", "group_size": retrieval.per_document}
-    return request
+            request["query"]["defaults"] = {_key(_NEWEST, name): age.reference for name, age in plan.ages.items()}
+    limit = plan.limit if retrieval.per_document is None else depth
+    return request | {"limit": limit, "with_payload": ["chunk_id", "doc_id", "title", "text"]}
 
 
 def _factors(plan: Plan) -> list[Any]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+
+OPENSEARCH = "2.19.1"
 
 
 def _postgres_programs() -> Path | None:
@@ -61,12 +66,14 @@ class Postgres:
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self._folder / "data", "-m", "immediate", "-w", "stop")
 
-    def run(self, sql: str, *settings: str) -> str:
+    def run(self, sql: str) -> str:
         connection = ("-h", self._folder, "-U", "hive", "-d", "postgres")
-        return self._run("psql", *connection, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *settings, text=sql)
+        return self._run("psql", *connection, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", text=sql)
 
     def ask(self, function: str, questions: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         """The rows of each question; its parameters are bound as text, as a driver would."""
+        if not questions:
+            return []
         calls = []
         for values in questions:
             given = [f"asked => {_text(values.get('query', ''))}", f"reader => {_texts(values['reader'])}"]
@@ -74,10 +81,8 @@ class Postgres:
                 given.append(f"meant => '{json.dumps(values['embedding'])}'")
             rows = f"SELECT * FROM hive.{function}({', '.join(given)}) ORDER BY 1"
             calls.append(f"SELECT coalesce(json_agg(found), '[]')::text FROM ({rows}) AS found;")
-        # Aggregates of rows are written over several lines.
-        lines = self.run("\n".join(calls), "-R", "\x1e").split("\x1e") if calls else []
-        found, decoder, rest = [], json.JSONDecoder(), "".join(lines).strip()
-        while rest:
+        found, decoder, rest = [], json.JSONDecoder(), self.run("\n".join(calls)).strip()
+        while rest:  # one array of rows a question, each over several lines
             rows, end = decoder.raw_decode(rest)
             found.append(rows)
             rest = rest[end:].strip()
@@ -102,6 +107,98 @@ def postgres() -> Iterator[Postgres]:
     try:
         server.start()
         try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class OpenSearch:
+    """A server of one node on loopback; its distribution is the smallest, without analyzers and without k-NN."""
+
+    def __init__(self, home: Path, folder: Path) -> None:
+        self.home, self._folder = home, folder
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+
+    def start(self) -> None:
+        config = self._folder / "config"
+        shutil.copytree(self.home / "config", config)
+        (config / "opensearch.yml").write_text(
+            "discovery.type: single-node\nnetwork.host: 127.0.0.1\n"
+            f"http.port: {self._port}\ntransport.port: 0\n"
+            f"path.data: {self._folder / 'data'}\npath.logs: {self._folder / 'logs'}\n"
+            "bootstrap.memory_lock: false\ncluster.routing.allocation.disk.threshold_enabled: false\n"
+        )
+        user = "nobody" if os.getuid() == 0 else None
+        if user:
+            for path in (self._folder, *self._folder.rglob("*")):
+                shutil.chown(path, user)
+        environment = os.environ | {
+            "OPENSEARCH_PATH_CONF": str(config),
+            "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m",
+            "OPENSEARCH_JAVA_HOME": str(Path(shutil.which("java") or "").resolve().parents[1]),
+            "HOME": str(self._folder),
+        }
+        self._process = subprocess.Popen(
+            ["bash", str(self.home / "bin" / "opensearch")],
+            env=environment,
+            user=user,
+            cwd=self._folder,
+            stdout=(self._folder / "out").open("wb"),
+            stderr=subprocess.STDOUT,
+        )
+        for _ in range(600):
+            assert self._process.poll() is None, (self._folder / "out").read_text()[-2000:]
+            try:
+                self.call("GET", "/_cluster/health?wait_for_status=yellow&timeout=60s")
+                return
+            except httpx.TransportError:
+                time.sleep(0.5)
+        raise AssertionError((self._folder / "out").read_text()[-2000:])
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        lines = body if isinstance(body, str) else None if body is None else json.dumps(body)
+        answer = httpx.request(
+            method,
+            f"http://127.0.0.1:{self._port}{path}",
+            content=lines,
+            headers={"Content-Type": "application/json"},
+            timeout=120,
+            trust_env=False,
+        )
+        assert answer.status_code < 300, answer.text[:2000]
+        return answer.json()
+
+
+@contextmanager
+def opensearch() -> Iterator[OpenSearch]:
+    """Its distribution is fetched by Maven, which keeps it for the next time."""
+    if shutil.which("mvn") is None or shutil.which("java") is None:
+        pytest.skip("no Maven or no Java on this machine, by which OpenSearch is fetched and run")
+    folder = Path(tempfile.mkdtemp(prefix="hive-os-", dir="/tmp"))
+    folder.chmod(0o755)
+    artifact = f"org.opensearch.distribution.integ-test-zip:opensearch:{OPENSEARCH}:zip"
+    fetch = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"]
+    try:
+        fetched = subprocess.run(
+            [*fetch, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], capture_output=True, cwd=folder
+        )
+        if fetched.returncode:
+            pytest.skip(f"OpenSearch {OPENSEARCH} can't be fetched here")
+        shutil.unpack_archive(folder / f"opensearch-{OPENSEARCH}.zip", folder)
+        server = OpenSearch(folder / f"opensearch-{OPENSEARCH}", folder / "node")
+        (folder / "node").mkdir()
+        try:
+            server.start()
             yield server
         finally:
             server.stop()
