@@ -125,6 +125,9 @@ class OpenSearch:
             self._port = free.getsockname()[1]
 
     def start(self) -> None:
+        for program in (self.home / "bin").iterdir():
+            program.chmod(0o755)  # unpacking an archive forgets it
+        (self.home / "logs").mkdir(exist_ok=True)
         config = self._folder / "config"
         shutil.copytree(self.home / "config", config)
         (config / "opensearch.yml").write_text(
@@ -135,22 +138,24 @@ class OpenSearch:
         )
         user = "nobody" if os.getuid() == 0 else None
         if user:
-            for path in (self._folder, *self._folder.rglob("*")):
-                shutil.chown(path, user)
+            for folder in (self.home, self._folder):
+                for path in (folder, *folder.rglob("*")):
+                    shutil.chown(path, user)
         environment = os.environ | {
             "OPENSEARCH_PATH_CONF": str(config),
             "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m",
             "OPENSEARCH_JAVA_HOME": str(Path(shutil.which("java") or "").resolve().parents[1]),
             "HOME": str(self._folder),
         }
-        self._process = subprocess.Popen(
-            ["bash", str(self.home / "bin" / "opensearch")],
-            env=environment,
-            user=user,
-            cwd=self._folder,
-            stdout=(self._folder / "out").open("wb"),
-            stderr=subprocess.STDOUT,
-        )
+        with (self._folder / "out").open("wb") as out:
+            self._process = subprocess.Popen(
+                ["bash", str(self.home / "bin" / "opensearch")],
+                env=environment,
+                user=user,
+                cwd=self.home,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
         for _ in range(600):
             assert self._process.poll() is None, (self._folder / "out").read_text()[-2000:]
             try:
