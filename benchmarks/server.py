@@ -74,19 +74,46 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-async def conversation(client: httpx.AsyncClient, headers: dict[str, str]) -> list[tuple[float, float]]:
+class Client:
+    """HTTP by hand, a connection for each request: a library's client costs more than what is measured here."""
+
+    def __init__(self, port: int, headers: dict[str, str]) -> None:
+        self._port = port
+        self._headers = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+
+    async def send(
+        self, method: str, path: str, value: Any = None
+    ) -> tuple[int, asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return the status, and what the body comes by; the caller closes."""
+        body = b"" if value is None else json.dumps(value).encode()
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}{self._headers}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        return int(head.split()[1]), reader, writer
+
+    async def call(self, method: str, path: str, value: Any = None) -> Any:
+        status, reader, writer = await self.send(method, path, value)
+        text = await reader.read()
+        writer.close()
+        assert status in (200, 202), (status, text)
+        return json.loads(text[text.index(b"{") : text.rindex(b"}") + 1])
+
+
+async def conversation(client: Client) -> list[tuple[float, float]]:
     """(seconds to the first event, to the last one) of each turn; the clock starts with the question."""
     found = []
     for question in QUESTIONS:
         began = time.perf_counter()
-        sent = await client.post("/api/runs", json={"input": {"text": question}}, headers=headers)
-        assert sent.status_code == 202, sent.text
-        path = f"/api/runs/{sent.json()['run_id']}/events"
+        run = await client.call("POST", "/api/runs", {"input": {"text": question}})
+        status, reader, writer = await client.send("GET", f"/api/runs/{run['run_id']}/events")
+        assert status == 200, status
         first, text = 0.0, b""
-        async with client.stream("GET", path, headers=headers) as response:
-            async for piece in response.aiter_bytes():
-                first = first or time.perf_counter() - began
-                text += piece
+        while piece := await reader.read(65536):
+            text += piece
+            if not first and b"data: " in text:
+                first = time.perf_counter() - began
+        writer.close()
         assert b"RUN_FINISHED" in text or b"data: {}" in text, text[-300:]
         found.append((first, time.perf_counter() - began))
     return found
@@ -103,42 +130,40 @@ def summary(turns: list[tuple[float, float]]) -> dict[str, float]:
     }
 
 
-async def many(url: str, people: list[dict[str, str]]) -> dict[str, Any]:
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits) as client:
-        alone = [turn for headers in people[:5] for turn in await conversation(client, headers)]
-        began = time.perf_counter()
-        found = await asyncio.gather(*(conversation(client, headers) for headers in people), return_exceptions=True)
-        seconds = time.perf_counter() - began
+async def many(port: int, pid: int, people: list[dict[str, str]]) -> dict[str, Any]:
+    clients = [Client(port, headers) for headers in people]
+    alone = [turn for client in clients[:10] for turn in await conversation(client)]
+    began, used = time.perf_counter(), cpu(pid)
+    found = await asyncio.gather(*map(conversation, clients), return_exceptions=True)
+    seconds = time.perf_counter() - began
     failed = [repr(one)[:200] for one in found if isinstance(one, BaseException)]
     turns = [turn for one in found if not isinstance(one, BaseException) for turn in one]
+    one, all_ = summary(alone), summary(turns)
     return {
         "conversations": len(people),
         "completed": len(people) - len(failed),
         "failed": failed[:5],
         "seconds": seconds,
-        "alone": summary(alone),
-        "together": summary(turns),
+        "computed_ms_a_turn": (cpu(pid) - used) * 1000 / max(len(turns), 1),
+        "alone": one,
+        "together": all_,
+        "first_p95_over_median_alone": all_["first_p95"] / one["first_median"],
     }
 
 
-async def idle(url: str, pid: int, headers: dict[str, str], count: int) -> dict[str, Any]:
-    """What so many streams cost of which nothing comes: a paused run is followed by all of them."""
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, timeout=300, limits=limits) as client:
-        sent = await client.post("/api/runs", json={"input": {"text": "wait"}}, headers=headers | {"X": "y"})
-        run_id = sent.json()["run_id"]
-        await client.post(f"/api/runs/{run_id}/pause", headers=headers)
-        before = rss(pid)
-        streams = []
-        for _ in range(count):
-            request = client.build_request("GET", "/api/events/stream", headers=headers)
-            streams.append(await client.send(request, stream=True))
-        held, used, began = rss(pid) - before, cpu(pid), time.perf_counter()
-        await asyncio.sleep(10)
-        busy = (cpu(pid) - used) / (time.perf_counter() - began)
-        for one in streams:
-            await one.aclose()
+async def idle(port: int, pid: int, headers: dict[str, str], count: int) -> dict[str, Any]:
+    """What so many streams cost of which nothing comes: the memory that they hold, and what is computed meanwhile."""
+    client, streams = Client(port, headers), []
+    for _ in range(10):  # what the first of all bring with them is none of the others' cost
+        streams.append(await client.send("GET", "/api/events/stream"))
+    before = rss(pid)
+    for _ in range(count):
+        streams.append(await client.send("GET", "/api/events/stream"))
+    held, used, began = rss(pid) - before, cpu(pid), time.perf_counter()
+    await asyncio.sleep(30)
+    busy = (cpu(pid) - used) / (time.perf_counter() - began)
+    for _, _, writer in streams:
+        writer.close()
     return {"streams": count, "megabytes": held, "share_of_a_core": busy}
 
 
@@ -172,8 +197,8 @@ async def measured(conversations: int, streams: int) -> dict[str, Any]:
         url = f"http://127.0.0.1:{port}"
         try:
             await ready(url)
-            found = await many(url, people)
-            found["idle"] = await idle(url, process.pid, {"Authorization": f"Bearer {operator}"}, streams)
+            found = await many(port, process.pid, people)
+            found["idle"] = await idle(port, process.pid, {"Authorization": f"Bearer {operator}"}, streams)
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
@@ -182,7 +207,7 @@ async def measured(conversations: int, streams: int) -> dict[str, Any]:
     try:
         url = f"http://127.0.0.1:{port}"
         await ready(url)
-        found["bare_starlette"] = await many(url, people)
+        found["bare_starlette"] = await many(port, process.pid, people)
     finally:
         process.terminate()
         process.wait(30)

@@ -30,6 +30,10 @@ from .remote import (
     PermissionFault as PermissionFault,
     RemotePermissions as RemotePermissions,
 )
+from .revocations import (
+    forget_expired as forget_expired,
+    revoke as revoke,
+)
 from .rules import (
     AccessFile as AccessFile,
     AccessRules as AccessRules,
@@ -49,7 +53,6 @@ from .tokens import (
     Standing as Standing,
     Token as Token,
     mint as mint,
-    revoke as revoke,
     verify as verify,
 )
 from .who import (

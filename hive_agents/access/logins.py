@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.access.keys import own_key
-from hive_agents.access.tokens import MAX_TOKEN, is_revoked, refused, revoke
+from hive_agents.access.revocations import is_revoked, revoke
+from hive_agents.access.tokens import MAX_TOKEN, refused
 from hive_agents.access.who import TOKEN, Asker, known_principal
 from hive_agents.workspace import Workspace
 
@@ -35,7 +36,7 @@ def login_code(workspace: Workspace, as_user: str | None = None) -> str:
 def begin_session(workspace: Workspace, code: str) -> str:
     """Return the session of whoever has the code. Raises: HIVE-417 for one that was used, has expired or is none."""
     claims = _claims(workspace, _LINK, code)
-    if not revoke(workspace, claims["jti"]):
+    if not revoke(workspace, claims["jti"], expires=claims["exp"]):
         raise refused("it was used before")
     return _signed(workspace, _SESSION, claims.get("as"), SESSION_SECONDS)
 
@@ -43,16 +44,18 @@ def begin_session(workspace: Workspace, code: str) -> str:
 def end_session(workspace: Workspace, session: str) -> None:
     """End a session before its time; a token that serves as one is left as it is."""
     if is_session(session):
-        revoke(workspace, _claims(workspace, _SESSION, session)["jti"])
+        claims = _claims(workspace, _SESSION, session)
+        revoke(workspace, claims["jti"], expires=claims["exp"])
 
 
 def asker_of(workspace: Workspace, proof: str) -> Asker:
-    """Return who asks by a session or a token. Raises: HIVE-417 for one that is refused."""
+    """Return who asks by a session or a token. A token is looked at whenever the asker is asked.
+
+    Raises: HIVE-417 for a session that is refused.
+    """
     if is_session(proof):
         return Asker(workspace, _claims(workspace, _SESSION, proof).get("as"), {})
-    asker = Asker(workspace, None, {TOKEN: proof})
-    asker.token_holder()
-    return asker
+    return Asker(workspace, None, {TOKEN: proof})
 
 
 def is_session(proof: str) -> bool:

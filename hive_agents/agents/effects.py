@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -16,8 +17,10 @@ from typing import TYPE_CHECKING, Any, cast
 from hive_agents.agents.guards import Budget, BudgetExhausted, BudgetSpent
 from hive_agents.agents.guards.budget import Measure
 from hive_agents.agents.sent import Sent
+from hive_agents.errors import HiveError
 from hive_agents.llm import Tell, Usage
 from hive_agents.memory import run_folder
+from hive_agents.runs import LeaseLost
 from hive_agents.store import audit, briefly, connected, transaction
 from hive_agents.text import encodable
 
@@ -50,11 +53,13 @@ class Effects:
     """The effects of one run; `budget` counts what they cost, with what an earlier process spent.
 
     A result is recorded before anybody builds on it, so that whoever comes by again finds it and does nothing. What
-    was begun and not recorded is done again under the same key; each request that it sent to models then counts as one
-    that it sends now, for a server has counted it: see `sending`. `permitted` raises where the one for whom the run
-    works may go no further; it is asked before each effect. `mark` says where models are that have a position,
-    such as a script; it is recorded with each effect. `recorded` gives what came of an effect in another run, by its
-    key and kind, which then isn't done; None where it is to be done.
+    was begun and not recorded is done again under the same key. A call of a model counts by its estimate from before
+    it is made until its usage is known, and so after its process died: a server has counted what was sent, see
+    `sending`. Once the call was made again, each request that was lost counts as one of those that it took.
+
+    `permitted` raises where the one for whom the run works may go no further; it is asked before each effect. `mark`
+    says where models are that have a position, such as a script; it is recorded with each effect. `recorded` gives
+    what came of an effect in another run, by its key and kind, which then isn't done; None where it is to be done.
     """
 
     def __init__(
@@ -83,7 +88,8 @@ class Effects:
         self.budget = Budget(budget.limits, self._spent())
         self._scopes: dict[str, Budget] = {}
         self._delegated: dict[str, Budget] = {}
-        self._reserved: dict[str, int] = {}
+        self._reserved: dict[str, int] = self._unrecorded()
+        """Estimated tokens of calls that are at work, and of those whose processes died, by key."""
         self._foreseen = self._counted = 0
         for raised in self._raised():
             self.budget.raise_limit(raised["measure"], raised["limit"])
@@ -166,8 +172,8 @@ class Effects:
     ) -> Any:
         """The result of `do`, or the recorded one.
 
-        `tokens` is an estimate of what it needs, which has to fit beside what others at work need; it is
-        corrected by what models counted in place of earlier estimates.
+        `tokens` is an estimate of what it needs, which has to fit beside what others at work need, and what was lost;
+        it is corrected by what models counted in place of earlier estimates.
 
         Raises: BudgetExhausted before it begins where the budget leaves no room; LeaseLost where another worker has
         the run by now: nothing is begun, or recorded, in its stead; what `permitted` and `do` raise.
@@ -191,11 +197,16 @@ class Effects:
             # Counted only now: a worker that lost the run may have sent something while this one was at work.
             lost = self._sent.count(key) - own if again and kind != "tool" else 0
             if lost > 0:
-                done = replace(done, usage=done.usage + done.usage.share(lost, max(1, own)))
+                each = done.usage.share(lost, own) if own else Usage(input_tokens=lost * needed, estimated=True)
+                done = replace(done, usage=done.usage + each)
             async with self._turn:
                 await briefly(partial(self._end, key, done, time.monotonic() - started))
-        finally:
-            self._reserved.pop(key, None)
+        except LeaseLost:
+            raise
+        except BaseException:
+            if needed:
+                await briefly(partial(self._broken_off, key, needed))
+            raise
         return done.result
 
     def _begun(self, key: str, kind: str, name: str, node: str | None, wanted: dict[str, int]) -> tuple[Any, bool]:
@@ -211,33 +222,67 @@ class Effects:
         with self._lock, connected(self._workspace.database) as connection:
             with transaction(connection):
                 self._require_lease(connection)
-                update = "UPDATE effects SET attempts = attempts + 1 WHERE key = ?"
-                if connection.execute(update, (self._key(key),)).rowcount:
-                    return True
-                if kind in COSTLY:
+                update = "UPDATE effects SET attempts = attempts + 1, tokens = tokens + ? WHERE key = ?"
+                again = connection.execute(update, (tokens, self._key(key))).rowcount > 0
+                if again:
+                    steps = tool_calls = 0
+                if kind in COSTLY and (tokens or not again):
                     self._require(key, steps, tool_calls, tokens)
-                connection.execute(
-                    "INSERT INTO effects (key, run_id, node_id, kind, name, status, steps, tool_calls, started_at)"
-                    " VALUES (?, ?, ?, ?, ?, 'started', ?, ?, ?)",
-                    (self._key(key), self.run_id, node, kind, name, steps, tool_calls, audit.now()),
-                )
-                update = "UPDATE runs SET node = COALESCE(NULLIF(?, 'GOAL'), node), steps = steps + ? WHERE run_id = ?"
-                at = None if kind == "budget" else key.partition("#")[0]
-                connection.execute(update, (at, steps, self.run_id))
+                if not again:
+                    connection.execute(
+                        "INSERT INTO effects"
+                        " (key, run_id, node_id, kind, name, status, steps, tool_calls, tokens, estimated, started_at)"
+                        " VALUES (?, ?, ?, ?, ?, 'started', ?, ?, ?, ?, ?)",
+                        (
+                            self._key(key),
+                            self.run_id,
+                            node,
+                            kind,
+                            name,
+                            steps,
+                            tool_calls,
+                            tokens,
+                            tokens > 0,
+                            audit.now(),
+                        ),
+                    )
+                if tokens or not again:
+                    connection.execute(
+                        "UPDATE runs SET node = COALESCE(NULLIF(?, 'GOAL'), node), steps = steps + ?,"
+                        " tokens = tokens + ? WHERE run_id = ?",
+                        (None if kind == "budget" else key.partition("#")[0], steps, tokens, self.run_id),
+                    )
             # Before the next thread gets the lock: it asks the budget for room, too.
-            self._reserved[key] = tokens
+            self._reserved[key] = self._reserved.get(key, 0) + tokens
             self._spend(key, steps=steps, tool_calls=tool_calls)
-        return False
+        return again
 
     def _require(self, key: str, steps: int, tool_calls: int, tokens: int) -> None:
         """Raises: BudgetExhausted of the run's budget, or of that of a delegation that the effect is a part of."""
         needs = tokens and tokens + sum(self._reserved.values())
         self.budget.require(steps=steps, tool_calls=tool_calls, tokens=needs)
         for scope, budget in self._above(key).items():
+            needs = tokens and tokens + sum(held for one, held in self._reserved.items() if scope in self._above(one))
             try:
-                budget.require(steps=steps, tool_calls=tool_calls, tokens=tokens)
+                budget.require(steps=steps, tool_calls=tool_calls, tokens=needs)
             except BudgetExhausted as error:
                 raise BudgetExhausted(error.measure, str(error), scope) from None
+
+    def _broken_off(self, key: str, each: int) -> None:
+        """Count a call that ended without a result by its requests that are out, `each` of so many tokens."""
+        tokens = each * self._sent.count(key)
+        with suppress(HiveError), self._lock, connected(self._workspace.database) as connection:
+            with transaction(connection):
+                self._require_lease(connection)
+                self._count(connection, key, tokens)
+            self._reserved[key] = tokens
+
+    def _count(self, connection: Connection, key: str, tokens: int, usd: float = 0.0) -> None:
+        """Let an effect cost so much, in place of what it was estimated at."""
+        before = "(SELECT tokens FROM effects WHERE key = ?)"
+        update = f"UPDATE runs SET tokens = tokens + ? - {before}, usd = usd + ? WHERE run_id = ?"
+        connection.execute(update, (tokens, self._key(key), usd, self.run_id))
+        connection.execute("UPDATE effects SET tokens = ? WHERE key = ?", (tokens, self._key(key)))
 
     def _spend(self, key: str, **used: Any) -> None:
         for budget in (self.budget, *self._above(key).values()):
@@ -257,12 +302,12 @@ class Effects:
         with self._lock, connected(self._workspace.database) as connection:
             with transaction(connection):
                 self._require_lease(connection)
+                self._count(connection, key, tokens, usage.usd)
                 connection.execute(
-                    "UPDATE effects SET status = 'done', tokens = ?, usd = ?, unpriced = ?, estimated = ?, seconds = ?,"
+                    "UPDATE effects SET status = 'done', usd = ?, unpriced = ?, estimated = ?, seconds = ?,"
                     " ended_at = ?, result = ?, mark = ?,"
                     " ended = (SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done') WHERE key = ?",
                     (
-                        tokens,
                         usage.usd,
                         not usage.priced,
                         usage.estimated,
@@ -274,20 +319,29 @@ class Effects:
                         self._key(key),
                     ),
                 )
-                update = "UPDATE runs SET tokens = tokens + ?, usd = usd + ? WHERE run_id = ?"
-                connection.execute(update, (tokens, usage.usd, self.run_id))
+            self._reserved.pop(key, None)
             self._spend(key, seconds=seconds, usage=usage)
 
     def _spent(self, scope: str = "", *, delegated: bool = False) -> BudgetSpent:
         """What was spent below a key, by default by the whole run; with `delegated` by sub-agents alone."""
         names = list(BudgetSpent.model_fields)
-        sums = ", ".join(f"COALESCE(sum({name}), 0)" for name in names)
+        # The tokens of what isn't recorded yet are held back for it, see `_unrecorded`.
+        counted = {
+            name: f"{name} * (status <> 'started')" if name in ("tokens", "estimated") else name for name in names
+        }
+        sums = ", ".join(f"COALESCE(sum({counted[name]}), 0)" for name in names)
         query = f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ? AND instr(substr(key, ?), ?)"
         prefix = self._key(f"{scope}/" if scope else "")
         inside = (len(prefix) + 1, _VISIT) if delegated else (1, "")
         with connected(self._workspace.database) as connection:
             row = connection.execute(query, (self.run_id, len(prefix), prefix, *inside)).fetchone()
         return BudgetSpent.model_validate(dict(zip(names, row, strict=True)))
+
+    def _unrecorded(self) -> dict[str, int]:
+        """What calls are estimated at that were begun and aren't recorded."""
+        query = "SELECT substr(key, ?), tokens FROM effects WHERE run_id = ? AND status = 'started' AND tokens > 0"
+        with connected(self._workspace.database) as connection:
+            return dict(connection.execute(query, (len(self._key("")) + 1, self.run_id)))
 
     def _raised(self) -> list[Any]:
         """The limits that somebody raised."""

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import Surface, console, count, styled, with_surface
+from hive_agents.cli.surface import PROGRESS_AFTER, Surface, console, count, styled, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.importing import ImportReport, Skipped
@@ -51,6 +52,7 @@ def command(
                 theirs=theirs,
                 may_delete=_asked(surface, delete),
                 progress=progress,
+                tell=_first_of_each(surface),
             )
         surface.show(_value(report), *_told(place, report))
         return report
@@ -61,6 +63,20 @@ def command(
         for _ in changes(place):
             once([], None)
     raise typer.Exit(1 if report.skipped or report.conflicts else 0)
+
+
+def _first_of_each(surface: Surface) -> Callable[[Skipped], None]:
+    """Return what tells, while others are still read, of the first file that is skipped for each reason."""
+    started = time.monotonic()
+    told = set()
+
+    def tell(skipped: Skipped) -> None:
+        if time.monotonic() - started < PROGRESS_AFTER or skipped["message"] in told:
+            return  # of a short import, the report tells soon enough
+        told.add(skipped["message"])
+        surface.say(f"skipped {skipped['file']}: {skipped['message']}")
+
+    return tell
 
 
 def _asked(surface: Surface, delete: bool) -> Callable[[Sequence[str], bool], bool]:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.surface import GoldenOption, Surface, count, with_surface
+from hive_agents.cli.surface import GoldenOption, Surface, count, styled, with_surface
 
 if TYPE_CHECKING:
     from hive_agents.cli.labelling import Judged
@@ -25,7 +26,12 @@ def command(
     chat: Annotated[bool, typer.Option("--chat", help="Label the questions that were asked in chats.")] = False,
     suggest: Annotated[
         int | None,
-        typer.Option("--suggest", metavar="N", min=1, help="Write N questions from headings, for training only."),
+        typer.Option(
+            "--suggest",
+            metavar="N",
+            min=1,
+            help="Write N questions for training only: a model's, else made from headings.",
+        ),
     ] = None,
     all_of_them: Annotated[
         bool, typer.Option("--all", help="Don't stop when more labels would change little.")
@@ -122,22 +128,36 @@ class _Session:
         self._surface.show(value, f"{count(len(written), 'question')} labelled: {why}")
 
     def suggest(self, most: int) -> None:
-        """Write questions made from headings: split train, marked as generated, with the document they come from."""
+        """Write questions that nobody asked: split train, marked as generated, with the document they come from."""
         from hive_agents.cli.labelling import Judged
         from hive_agents.evaluation import GENERATED, suggest
+        from hive_agents.llm import model_names, open_chain, tracing
 
         if self._split not in (None, "train"):
             from hive_agents.errors import HiveError
 
             message = f"generated questions are for training, not for {self._split}"
             raise HiveError.of("HIVE-409", message, fix="leave --split out; label real questions for the other splits")
-        self._split, self._tags = "train", [*self._tags, GENERATED]
-        made = suggest(self._engine, self._collection, most, self._labelled(None))
-        written = [self._saved(one.question, Judged(relevant=[one.doc_id])) for one in made]
-        lines = [f"  {one.question}  {one.doc_id}" for one in made[:20]]
-        more = [f"  … and {len(made) - 20} more"] if len(made) > 20 else []
-        told = f"{count(len(made), 'question')} written from headings, for training only (tag {GENERATED})"
-        self._surface.show({"queries": written, "split": "train", "tag": GENERATED}, told, *lines, *more)
+        self._split = "train"
+        settings = self._place.settings
+        names = model_names(settings, "chat")
+        model = open_chain(names, settings, root=self._place.root) if names else None
+        with tracing(self._place), self._surface.progress("nothing was written; run the command again") as progress:
+            made = suggest(self._engine, self._collection, most, self._labelled(None), model=model, progress=progress)
+        written = [
+            self._saved(one.question, Judged(relevant=[one.doc_id]), [GENERATED, one.writer]) for one in made.found
+        ]
+        lines = [f"  {one.question}  {one.doc_id}" for one in made.found[:20]]
+        more = [f"  … and {len(made.found) - 20} more"] if len(made.found) > 20 else []
+        by_model = sum(one.writer == "by-model" for one in made.found)
+        writers = [f"{by_model} by {model.name}"] if model is not None and by_model else []
+        writers += [f"{len(made.found) - by_model} from headings"] if by_model < len(made.found) else []
+        told = (
+            f"{count(len(made.found), 'question')} written, {' and '.join(writers)}" if made.found else "none written"
+        )
+        failed = [styled(f"the model wrote no more: {made.failure}", "yellow")] if made.failure else []
+        value = {"queries": written, "split": "train", "tag": GENERATED, "by_model": by_model, "failure": made.failure}
+        self._surface.show(value, f"{told}: for training only (tag {GENERATED})", *failed, *lines, *more)
 
     def _labelled(self, worth: LabelYield | None) -> list[str]:
         """Return the questions that the golden set has, and count those of people into what they can show."""
@@ -156,7 +176,7 @@ class _Session:
 
         worth.add(next(query for query in load_golden(self._place, self._golden) if query.id == query_id))
 
-    def _saved(self, query: str, judged: Judged) -> dict[str, Any] | None:
+    def _saved(self, query: str, judged: Judged, tags: Sequence[str] = ()) -> dict[str, Any] | None:
         """Write a question's labels; None where nothing was marked."""
         from hive_agents.access import local_user
         from hive_agents.evaluation import FILE, load_golden, save_label
@@ -173,7 +193,7 @@ class _Session:
             relevant=judged.relevant,
             distractors=judged.distractors,
             irrelevant=judged.irrelevant if judged.complete else None,
-            tags=self._tags,
+            tags=[*self._tags, *tags],
             split=self._split,
             path=self._golden,
         )

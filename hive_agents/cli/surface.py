@@ -20,7 +20,7 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.text import count as count, safe_line
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
     from rich.text import Text
 
     from hive_agents import Workspace
@@ -51,6 +51,7 @@ class Surface:
         self.quiet = quiet
         self.as_user = as_user
         self._folder = folder
+        self._bars_shown: Console | None = None
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -77,7 +78,7 @@ class Surface:
     def say(self, line: str) -> None:
         """Tell a person on stderr what is going on."""
         if not self.quiet:
-            console(stderr=True).print(line)
+            (self._bars_shown or console(stderr=True)).print(line)
 
     @cached_property
     def asker(self) -> Asker:
@@ -132,7 +133,8 @@ class Surface:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        bars = Progress(*columns, console=console(stderr=True), transient=True)
+        err = console(stderr=True)
+        bars = Progress(*columns, console=err, transient=True)
         tasks: dict[str, Any] = {}
         started = time.monotonic()
 
@@ -141,6 +143,7 @@ class Surface:
                 return
             if not tasks:
                 bars.start()
+                self._bars_shown = err  # what is said meanwhile stands above them
             if what not in tasks:
                 tasks[what] = bars.add_task(what, total=total)
             bars.update(tasks[what], completed=done, total=total)
@@ -148,6 +151,7 @@ class Surface:
         try:
             yield report
         finally:
+            self._bars_shown = None
             if tasks:
                 bars.stop()
 

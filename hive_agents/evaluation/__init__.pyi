@@ -10,8 +10,11 @@ from .evaluate import (
 )
 from .golden import (
     FILE as FILE,
+    GENERATED as GENERATED,
     GoldenQuery as GoldenQuery,
     GoldenSet as GoldenSet,
+    OpenSplit as OpenSplit,
+    Split as Split,
     load_golden as load_golden,
     question_key as question_key,
 )
@@ -62,7 +65,7 @@ from .statistics import (
     spent_alpha as spent_alpha,
 )
 from .suggesting import (
-    GENERATED as GENERATED,
     Suggestion as Suggestion,
+    Suggestions as Suggestions,
     suggest as suggest,
 )

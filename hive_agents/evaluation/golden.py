@@ -36,7 +36,11 @@ def question_key(text: str) -> str:
     return " ".join(re.findall(r"\w+", plain.lower()))
 
 
+GENERATED = "generated"
+"""The tag of a question that nobody asked: it trains, and proves nothing."""
 Split = Literal["train", "validation", "holdout"]
+OpenSplit = Literal["train", "validation"]
+"""What an optimizer, an agent or a client may measure on."""
 FILE = "evals/golden.json"
 
 
@@ -97,6 +101,13 @@ class GoldenSet:
         """The queries of one split, with the identity of the whole set."""
         return self.only(query.id for query in self.queries if query.split == name)
 
+    @property
+    def asked(self) -> GoldenSet:
+        """The queries that somebody asked, with the identity of the whole set."""
+        if not any(GENERATED in query.tags for query in self.queries):
+            return self
+        return self.only(query.id for query in self.queries if GENERATED not in query.tags)
+
     def only(self, ids: Iterable[str]) -> GoldenSet:
         wanted = set(ids)
         chosen = tuple(query for query in self.queries if query.id in wanted)
@@ -110,7 +121,7 @@ class GoldenSet:
         if not self.queries:
             raise HiveError.of(
                 "HIVE-105",
-                "the golden set has no queries",
+                "the golden set has no queries that somebody asked",
                 file=self.file,
                 path="queries",
                 fix="add queries with `hive label QUERY`",

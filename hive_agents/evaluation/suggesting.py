@@ -1,16 +1,34 @@
-"""Questions made from the documents' headings, for training alone: nobody asked them."""
+"""Questions made from the documents, for training alone: nobody asked them."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
+from hive_agents import prompts
 from hive_agents.evaluation.golden import question_key
-from hive_agents.retrieval import SearchEngine
+from hive_agents.llm import Chain, Message, ModelError, waited
+from hive_agents.retrieval import ChunkRow, Progress, SearchEngine
+from hive_agents.text import one_line
 
-GENERATED = "generated"
+Writer = Literal["by-model", "by-heading"]
+"""The tag beside `generated` that says who wrote a question."""
+
+PROMPT = "suggest"
+FAILURES = 2
+"""A model that fails so often in a row is asked no more: the rest is made from headings."""
+_SCHEMA = {
+    "type": "object",
+    "properties": {"question": {"type": "string", "maxLength": 300}},
+    "required": ["question"],
+    "additionalProperties": False,
+}
+_LEAST_WORDS, _MOST_PASSAGE, _MOST_REASON = 40, 4000, 200
 _NO_TOPIC = re.compile(
     r"(?i)^(introduction|overview|summary|see also|references?|notes?|contents|index|examples?|usage|description|name|"
     r"synopsis|options|authors?|licen[cs]e|copyright|bugs|history|changelog|readme|faq|todo|news|conclusion|"
@@ -23,31 +41,100 @@ _GERUND = re.compile(r"^([A-Z]\w+ing)\b(.*)$")
 class Suggestion:
     question: str
     doc_id: str
+    writer: Writer
 
 
-def suggest(engine: SearchEngine, collection: str, most: int, taken: Sequence[str] = ()) -> list[Suggestion]:
-    """Return at most so many questions, spread over the documents, none that is in `taken`.
+@dataclass
+class Suggestions:
+    """`failure` is why a model wrote no more of them, where one was asked and failed."""
 
-    A heading becomes a question whose answer is in its document.
+    found: list[Suggestion] = field(default_factory=list)
+    failure: str | None = None
+
+
+def suggest(
+    engine: SearchEngine,
+    collection: str,
+    most: int,
+    taken: Sequence[str] = (),
+    *,
+    model: Chain | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> Suggestions:
+    """Return at most so many questions, one of each document, none that is in `taken`.
+
+    A model reads a passage of the document and asks what it answers; without one, and for what it writes nothing of, a
+    heading becomes a question.
+
+    Raises: HIVE-105, HIVE-106 for a workspace's own prompt that can't be filled in.
     """
     seen = {question_key(one) for one in taken}
-    documents = engine.index(collection).documents()
-    random.Random(0).shuffle(documents)
-    found = []
-    for doc_id, title, _ in documents:
-        for question in _questions(engine, collection, doc_id, title):
-            if question_key(question) not in seen:
-                seen.add(question_key(question))
-                found.append(Suggestion(question, doc_id))
-                break  # one of each document: a set about a few pages shows little
-        if len(found) == most:
-            break
-    return found
-
-
-def _questions(engine: SearchEngine, collection: str, doc_id: str, title: str) -> Iterator[str]:
+    rng = random.Random(0)
     index = engine.index(collection)
-    for row in index.rows(index.chunks_of(doc_id).tolist()):
+    documents = index.documents()
+    rng.shuffle(documents)
+    made = Suggestions()
+    writer = None if model is None else _ModelWriter(model, engine)
+    for doc_id, title, _ in documents:
+        if len(made.found) == most:
+            break
+        progress("writing questions", len(made.found), most)
+        rows = index.rows(index.chunks_of(doc_id).tolist())
+        for one in _suggestions(doc_id, title, rows, writer, rng):
+            if question_key(one.question) not in seen:
+                seen.add(question_key(one.question))
+                made.found.append(one)
+                break  # one of each document: a set about a few pages shows little
+    made.failure = writer.failure if writer is not None else None
+    return made
+
+
+class _ModelWriter:
+    """Asks a model for a question of a passage, until it fails too often."""
+
+    def __init__(self, model: Chain, engine: SearchEngine) -> None:
+        self._model, self._workspace = model, engine.workspace
+        self._failures = 0
+        self.failure: str | None = None
+
+    def question(self, rng: random.Random, rows: Sequence[ChunkRow]) -> str | None:
+        """Return a question that one of the chunks answers, None where the model writes none."""
+        passages = [row for row in rows if len(row.text.split()) >= _LEAST_WORDS]
+        if self._failures >= FAILURES or not passages:
+            return None
+        row = rng.choice(passages)
+        shown = {"title": row.title, "heading": row.heading, "text": row.text[:_MOST_PASSAGE]}
+        content = prompts.load(
+            PROMPT,
+            self._workspace,
+            passage=json.dumps(shown, ensure_ascii=False),
+            # Nothing that a document says can close what it can't foresee.
+            fence=f"=====  {secrets.token_hex(8)}  =====",
+        )
+        try:
+            result = waited(self._model.complete([Message(role="user", content=content)], schema=_SCHEMA))
+        except ModelError as error:
+            self._failures += 1
+            self.failure = one_line(f"{error.kind}: {error.message}", _MOST_REASON)
+            return None
+        self._failures, self.failure = 0, None
+        written = one_line(str((result.structured or {}).get("question", "")), _MOST_REASON).strip()
+        return written if len(written.split()) > 1 and question_key(written) else None
+
+
+def _suggestions(
+    doc_id: str, title: str, rows: Sequence[ChunkRow], writer: _ModelWriter | None, rng: random.Random
+) -> Iterator[Suggestion]:
+    """Yield what may be asked of a document, the model's own first."""
+    written = writer.question(rng, rows) if writer is not None else None
+    if written:
+        yield Suggestion(written, doc_id, "by-model")
+    for question in _questions(rows, title):
+        yield Suggestion(question, doc_id, "by-heading")
+
+
+def _questions(rows: Sequence[ChunkRow], title: str) -> Iterator[str]:
+    for row in rows:
         heading = row.heading.split(" > ")[-1]
         words = re.sub(r"[`*_\\]|^[\d.]+\s+", "", heading).strip()
         if 2 <= len(words.split()) <= 12 and not _NO_TOPIC.match(words):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hive_agents.importing.decoding import decode
@@ -12,6 +12,11 @@ from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.markdown import fence
 
 _LONGEST_OUTPUT = 4000
+_FENCED = re.compile(r"^(?P<mark>```+|~~~+).*?(?:^(?P=mark)|\Z)", re.S | re.M)
+_HEADING = re.compile(
+    r"^ {0,3}#{1,6}[ \t]+(?P<atx>.*?\w.*?)[ \t]*#*[ \t]*$|^(?P<set>\S.*\w.*)\n(?:={2,}|-{3,})[ \t]*$", re.M
+)
+_MARKS = re.compile(r"<[^<>]*>|!?\[([^\]]*)\]\([^)]*\)|[*`\\]")
 _PICTURE = re.compile(r"!\[([^\]]*)\]\((?:data:|attachment:)[^)]*\)")
 
 
@@ -24,7 +29,7 @@ def from_notebook(data: bytes) -> Imported:
         about = notebook.get("metadata", {})
         language = about.get("language_info", {}).get("name") or about.get("kernelspec", {}).get("language") or ""
         blocks = [block for cell in cells for block in _blocks(cell, language)]
-        title = about.get("title")
+        title = about.get("title") or _first_heading(cells)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ImportFailure(f"not a notebook: {type(error).__name__}: {error}") from None
     return Imported("\n\n".join(blocks) + "\n" if blocks else "", title if isinstance(title, str) and title else None)
@@ -45,6 +50,18 @@ def _blocks(cell: Mapping[str, Any], language: str) -> Iterator[str]:
         shown = _output(output).strip()
         if shown:
             yield fence(shown if len(shown) <= _LONGEST_OUTPUT else shown[:_LONGEST_OUTPUT] + "\n…")
+
+
+def _first_heading(cells: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the first heading of the text, else None: what a notebook is called stands in its first cells."""
+    for cell in cells:
+        if cell.get("cell_type") == "heading" or cell.get("cell_type") == "markdown":
+            text = _FENCED.sub("", _joined(cell.get("source", "")))
+            text = f"# {text}" if cell["cell_type"] == "heading" else text
+            found = _HEADING.search(text)
+            if found:
+                return " ".join(_MARKS.sub(r"\1", found["atx"] or found["set"]).split()) or None
+    return None
 
 
 def _output(output: Mapping[str, Any]) -> str:

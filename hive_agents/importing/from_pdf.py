@@ -19,6 +19,10 @@ _NUMBER = re.compile(r"(?i)^(?:(?:chapter|section|appendix)\s+)?(?:[\dA-Z]\.?)?(
 _PAGE_NUMBER = re.compile(r"(?i)\b(?:\d+|[ivxl]+)\b|[/|]")
 _LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?:\d+|[ivxl]+)?$")
 _MOST_HEADINGS = 5000
+_NO_TITLE = re.compile(
+    r"(?i)\W*|untitled.*|(?:document|presentation|slide)\W*\d*|microsoft \w+ - .*|powerpoint presentation"
+    r"|\S*\.(?:pdf|ps|dvi|tex|docx?|odt|rtf|pptx?|xlsx?|indd|qxd|fm|xml|html?|md|rst|txt)"
+)
 
 
 def from_pdf(data: bytes) -> Imported:
@@ -37,7 +41,17 @@ def from_pdf(data: bytes) -> Imported:
         raise ImportFailure("no text layer (a scan?): run it through OCR, then import the result")
     lines = _without_running_lines([[" ".join(line.split()) for line in page.splitlines()] for page in pages])
     blocks = [block for number, page in enumerate(lines) for block in _blocks(page, headings.get(number, {}))]
-    return Imported("\n\n".join(blocks) + "\n", " ".join(title.split()) or None)
+    return Imported("\n\n".join(blocks) + "\n", _title(title))
+
+
+def _title(title: str) -> str | None:
+    """Return the title that an author gave, None for what a program wrote there.
+
+    >>> _title("Filesystem Hierarchy  Standard"), _title("fhs-3.0.pdf"), _title("Microsoft Word - Final.docx")
+    ('Filesystem Hierarchy Standard', None, None)
+    """
+    title = " ".join(title.split())
+    return None if _NO_TITLE.fullmatch(title) else title
 
 
 def _text(page: pypdfium2.PdfPage) -> str:

@@ -14,7 +14,7 @@ from hive_agents.errors import HiveError
 from hive_agents.importing.imported import ImportFailure
 from hive_agents.importing.records import Records, Source
 from hive_agents.importing.sources import below_one_another, commit_of, list_files, split_pattern
-from hive_agents.importing.syncing import ImportReport, Progress, Sync
+from hive_agents.importing.syncing import ImportReport, Skipped, Sync, SyncProgress
 from hive_agents.store import connected
 from hive_agents.workspace import Workspace
 
@@ -40,12 +40,14 @@ def import_documents(
     metadata: Mapping[str, Any] | None = None,
     theirs: bool = False,
     may_delete: MayDelete = lambda doc_ids, everything: False,
-    progress: Progress | None = None,
+    progress: SyncProgress | None = None,
+    tell: Callable[[Skipped], None] = lambda skipped: None,
 ) -> ImportReport:
     """Bring `documents/` up to date with files, folders, patterns or a revision; none given: with all remembered ones.
 
     `to` is a folder below `documents/`; without it a remembered source keeps its place. `metadata` goes into each
     document's front matter, over what the file says itself, and is remembered as well.
+    `tell` hears of each file that is skipped while the others are still read.
 
     Raises: HIVE-409 for a source that isn't there, or a place outside `documents/`; 402, 403.
 
@@ -58,7 +60,7 @@ def import_documents(
     ['lab/lamp.md']
     """
     sources = [str(one) for one in ([given] if isinstance(given, str | Path) else given)]
-    report = ImportReport()
+    report = ImportReport(tell=tell)
     with workspace.exclusive("importing"), connected(workspace.database) as connection:
         workspace.documents.mkdir(exist_ok=True)
         records = Records(connection)

@@ -29,7 +29,7 @@ from hive_agents.importing.sources import Found, Listing, list_files
 from hive_agents.workspace import Workspace
 
 BATCH = 64
-Progress = Callable[[str, int, int], None]
+SyncProgress = Callable[[str, int, int], None]
 
 
 class Skipped(TypedDict):
@@ -59,9 +59,12 @@ class ImportReport:
     skipped: list[Skipped] = field(default_factory=list)
     still_skipped: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
+    tell: Callable[[Skipped], None] = field(default=lambda skipped: None, repr=False, compare=False)
+    """Told of each file that is skipped, at once."""
 
     def skip(self, file: str, message: str) -> None:
         self.skipped.append({"file": file, "message": message})
+        self.tell(self.skipped[-1])
 
 
 class Sync:
@@ -78,7 +81,7 @@ class Sync:
         report: ImportReport,
         *,
         theirs: bool = False,
-        progress: Progress | None = None,
+        progress: SyncProgress | None = None,
     ) -> None:
         self._workspace = workspace
         self._records = Records(connection)
@@ -89,6 +92,7 @@ class Sync:
         self._known = self._records.of(source)
         self._taken: set[str] = set()
         self._batch: list[tuple[Record, str, Record]] = []
+        self._refused: list[Record] = []
         self._recipe = hashlib.sha256(
             f"{VERSION}\0{json.dumps(dict(source.metadata), sort_keys=True)}".encode()
         ).hexdigest()
@@ -122,6 +126,8 @@ class Sync:
             if len(self._batch) >= BATCH:
                 self._write()
         self._write()
+        # Not before: of an import that is interrupted, whoever waits for the report was told of nothing.
+        self._records.change(self._source, put=self._refused)
         if only is None:
             self._records.synced(self._source)
         left = self._records.of(self._source)
@@ -325,12 +331,10 @@ class Sync:
             return
         if known is not None and known.doc_id is not None:
             self._report.skip(shown, f"{why}; documents/{known.doc_id} stays as it was imported before")
-            told = replace(known, file_hash=digest, recipe=self._recipe, refused=why)
-            self._records.change(self._source, put=[told])
+            self._refused.append(replace(known, file_hash=digest, recipe=self._recipe, refused=why))
             return
         self._report.skip(shown, why)
-        refused = Record(file, None, digest, self._recipe, refused=why)
-        self._records.change(self._source, put=[refused])
+        self._refused.append(Record(file, None, digest, self._recipe, refused=why))
 
     def _conflict(self, doc_id: str, message: str, note: str | None) -> None:
         self._report.conflicts.append({"doc_id": doc_id, "message": message, "note": note})

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
+from hive_agents.retrieval.lanes import ChunkRow
 
-_SENTENCE = re.compile(r"(?<=[.!?:])\s+|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?:])\s+")
 _MARKUP = re.compile(
-    r"^(?:#{1,6}\s+|[-*+]\s+|\d+\.\s+|>\s?|```\w*|\|[-:| ]+\|$)|[*`]{1,3}|\[(?P<label>[^\]]*)\]\([^)]*\)"
+    r"\\(?P<sign>[!-/:-@\[-`{-~])|\\$"
+    r"|(?P<ticks>`+)(?P<code>[^`].*?|)(?P=ticks)(?!`)"
+    r"|^(?:#{1,6}\s+|[-*+]\s+|\d+\.\s+|>\s?)|[*`]{1,3}"
+    r"|<(?P<address>(?:https?://|mailto:)[^<>\s]+)>|\[(?P<label>[^\]]*)\]\([^)]*\)"
 )
+_FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})")
+_ROW, _CELL_END, _NO_CELLS = re.compile(r"\s*\|.*\|\s*$"), re.compile(r"(?<!\\)\|"), re.compile(r"[\s|:-]*")
 LENGTH = 240
 
 
 def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFAULT_LANGUAGE) -> str:
     """The run of sentences of at most `length` characters that holds most of the query's words."""
     wanted = set(terms(query, language))
-    sentences = [plain for part in _SENTENCE.split(text) if part and (plain := plain_text(part))]
+    sentences = list(_plain_sentences(text))
     if not sentences:
         return ""
     best, best_score = 0, -1.0
@@ -39,10 +46,49 @@ def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFA
     return shown if len(shown) <= length else shown[: length - 1].rsplit(" ", 1)[0] + "…"
 
 
+def row_excerpt(row: ChunkRow, query: str, language: str) -> str:
+    """The excerpt of a chunk: of what other documents don't say as well, unless the query asks for just that."""
+    if row.own is not None:
+        wanted = set(terms(query, language))
+        if wanted & set(terms(row.own, language)) == wanted & set(terms(row.text, language)):
+            shown = excerpt(row.own, query, language=language)
+            if shown:
+                return shown
+    return excerpt(row.text, query, language=language)
+
+
+def _plain_sentences(markdown: str) -> Iterator[str]:
+    """Yield what a reader reads: sentences without marks, a table's cells, and lines of code as they stand."""
+    fence = ""
+    for line in markdown.splitlines():
+        opened = _FENCE.match(line)
+        if opened and not fence:
+            fence = opened["mark"]
+        elif opened and opened["mark"].startswith(fence):
+            fence = ""
+        elif fence:
+            yield from filter(None, [" ".join(line.split())])
+        else:
+            parts = [line] if _ROW.match(line) else _SENTENCE.split(line)
+            yield from filter(None, map(plain_text, parts))
+
+
 def plain_text(markdown: str) -> str:
-    """One line of Markdown as text, without the marks.
+    """One line of Markdown as text, without the marks; of a table's row the cells.
 
     >>> plain_text("- see [Webhooks](../api-docs/webhooks.md) and `retry`")
     'see Webhooks and retry'
+    >>> plain_text("1\\\\. is \\\\*not\\\\* marked, and `\\\\d` is code")
+    '1. is *not* marked, and \\\\d is code'
+    >>> plain_text("| l(ist) | show where |")
+    'l(ist) · show where'
     """
-    return " ".join(_MARKUP.sub(lambda found: found["label"] or "", markdown.strip()).split())
+    if not _ROW.match(markdown):
+        return " ".join(_MARKUP.sub(_shown, markdown.strip()).split())
+    if _NO_CELLS.fullmatch(markdown):
+        return ""
+    return " · ".join(filter(None, map(plain_text, _CELL_END.split(markdown.strip().strip("|")))))
+
+
+def _shown(mark: re.Match[str]) -> str:
+    return mark["sign"] or mark["code"] or mark["address"] or mark["label"] or ""

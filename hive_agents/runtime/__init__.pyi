@@ -50,6 +50,9 @@ from .judge_requests import (
 from .optimize import (
     OptimizeRun as OptimizeRun,
 )
+from .precedence import (
+    Precedence as Precedence,
+)
 from .queen import (
     Queen as Queen,
 )

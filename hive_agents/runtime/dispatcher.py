@@ -17,6 +17,7 @@ from hive_agents.llm import Chain, Role, model_names
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, DueRun, LeaseLost, RunQueue, RunStore
 from hive_agents.runtime.driver import Run, leases_of
 from hive_agents.runtime.kinds import KINDS
+from hive_agents.runtime.precedence import Precedence
 
 if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 COMPUTING = 2
-"""Questions at once where no model is asked."""
+"""Questions at once where no model is asked: more only compute against each other, and end no sooner."""
 _ASKED: tuple[Role, ...] = ("planner", "answer", "judge")
 TAKES = 3
 """So often a run may break off without getting on before it has failed."""
@@ -80,7 +81,6 @@ class Dispatcher:
         self._first_pause = pause
         self._leases = leases_of(workspace)
         self._queue = RunQueue(self._leases)
-        # Without a model to wait for, questions only compute: more at once end no sooner, and hold up all else.
         waits = any(model_names(workspace.settings, role) for role in _ASKED)
         self._questions = parallel if waits else COMPUTING
         self._workers: dict[str, _Worker] = {}
@@ -88,6 +88,8 @@ class Dispatcher:
         self._brought: set[str] = set()
         self._cleared: set[str] = set()
         self._bell = Bell(bus, _WAKE)
+        self.precedence = Precedence(self.wake)
+        """What goes before questions that nobody works on yet."""
         self.looked = asyncio.Event()
         """Set when the queue was looked at once: what dead workers left has been seen."""
         self._draining = False
@@ -117,7 +119,7 @@ class Dispatcher:
                         await self._consider(due)
                 except HiveError as error:
                     _log.warning("the queue can't be read: %s", error.diagnostics[0].message)
-                await self._bell.wait(POLL_SECONDS)
+                await self._bell.wait(self.precedence.wait() or POLL_SECONDS)
 
     async def drain(self, grace: float) -> bool:
         """Let every run rest after its present step and go back into the queue; whether all did within `grace` seconds.
@@ -152,7 +154,7 @@ class Dispatcher:
             return
         if any(due.thread_id == worker.due.thread_id for worker in self._workers.values()):
             return
-        if due.graph == CHAT_GRAPH and self._asked_at_once >= self._questions:
+        if due.graph == CHAT_GRAPH and (self._asked_at_once >= self._questions or self.precedence.wait()):
             return
         left = self._left.get(due.run_id)
         if left is not None and left.until > asyncio.get_running_loop().time():
@@ -163,6 +165,8 @@ class Dispatcher:
         if due.graph != CHAT_GRAPH or due.status != "running":
             task = asyncio.create_task(self._work(due), name=f"run {due.run_id}")
             self._workers[due.run_id] = _Worker(due, task)
+            if due.graph == CHAT_GRAPH:
+                self.precedence.begun()
         else:  # whoever asked has gone
             move = RunStore(self.workspace).move
             await asyncio.to_thread(move, due.run_id, due.status, "interrupted", to="stopped")

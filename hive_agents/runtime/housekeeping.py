@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hive_agents.access import forget_expired
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
@@ -124,7 +125,8 @@ def _newest(workspace: Workspace) -> dt.datetime | None:
 
 
 async def keep_house(workspace: Workspace) -> None:
-    """Prune once a day; each minute remind of requests, let those expire that are due, and decide the canary."""
+    """Prune once a day, ids of sessions that are long over, too; each minute remind of requests, let those expire that
+    are due, and decide the canary."""
     loop = asyncio.get_running_loop()
     due = loop.time()
     while True:
@@ -137,6 +139,8 @@ async def keep_house(workspace: Workspace) -> None:
             due = loop.time() + DAY
             if pruned != Pruned():
                 _log.info("pruned %d runs and %d events", pruned.runs, pruned.events)
+            with suppress(HiveError):  # whoever shows a token next is told
+                await asyncio.to_thread(forget_expired, workspace, (now - STRIDE).timestamp())
         await asyncio.sleep(MINUTE)
 
 

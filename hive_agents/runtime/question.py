@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from hive_agents.events import Event, EventType
 from hive_agents.llm import Script
 from hive_agents.retrieval import SearchEngine, StaleIndex, active_config
 from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
+from hive_agents.runtime.beside import beside
 from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome, leases_of
 from hive_agents.runtime.runtime import Runtime
@@ -141,7 +144,22 @@ class QuestionRun(Run):
         return {"run_id": self.run_id, "request": self.request.model_dump(mode="json")}
 
     async def advance(self, graph: Any, value: Any, how: dict[str, Any]) -> dict[str, Any]:
-        """Raises: HIVE-402 where documents change all the time."""
+        """A host's turns are computed beside its event loop, where requests and streams are waited for.
+
+        Raises: HIVE-402 where documents change all the time.
+        """
+        if not self.hosted:
+            return await self._compute(graph, value, how, self.on_node)
+        loop = asyncio.get_running_loop()
+
+        def begins(node: str) -> None:
+            asyncio.run_coroutine_threadsafe(self._begins(node), loop)  # the turn goes on meanwhile
+
+        return await beside(partial(self._compute, graph, value, how, begins))
+
+    async def _compute(
+        self, graph: Any, value: Any, how: dict[str, Any], begins: Callable[[str], None] | None
+    ) -> dict[str, Any]:
         turns = how["context"].turns
         state: dict[str, Any] = {}
         for _ in range(TRIES):
@@ -149,8 +167,8 @@ class QuestionRun(Run):
                 async for task in graph.astream(value, stream_mode="tasks", **how):
                     if "result" in task:
                         state |= task["result"]
-                    else:
-                        await self._begins(task["name"])
+                    elif begins is not None:
+                        begins(task["name"])
                 self.session = turns[self.run_id]
                 return state
             turns.clear()
@@ -159,11 +177,10 @@ class QuestionRun(Run):
     async def _begins(self, node: str) -> None:
         if self.on_node is not None:
             self.on_node(node)
-        if self.tells and self.bus is not None:
-            row = self.row
-            stream, told = row.thread_id, {"node": node}
+        if self.bus is not None:
+            row, told = self.row, {"node": node}
             await self.bus.publish(
-                Event(EventType.NODE_STARTED, row.run_id, row.thread_id, node, stream, row.tenant, told)
+                Event(EventType.NODE_STARTED, row.run_id, row.thread_id, node, row.thread_id, row.tenant, told)
             )
 
     def outcome(self, context: HiveContext, state: Mapping[str, Any], asked: list[str]) -> RunOutcome:

@@ -94,7 +94,8 @@ class Operation:
         return types[0] if types else None
 
     async def __call__(self, request: Request) -> Response:
-        call = await run_in_threadpool(self._called, request)
+        with request.app.state.host.dispatcher.precedence.first():
+            call = await run_in_threadpool(self._called, request)
         given: dict[str, Any] = dict(request.path_params)
         if self.body is not None:
             given["body"] = parsed(self.body, request, await request.body())

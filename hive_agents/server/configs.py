@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from hive_agents.access import ViewGate, permissions_of
-from hive_agents.errors import HiveError, NotFound, has_errors
-from hive_agents.evaluation import changed, compare, evaluate, load_golden, record, save_label
+from hive_agents.errors import HiveError, NotFound, Stale, has_errors
+from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record, save_label
 from hive_agents.files import NAME_PATTERN
 from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
 from hive_agents.runtime import ask_for_override
@@ -29,7 +29,6 @@ from hive_agents.verification import (
 )
 
 api = Api("configs")
-Split = Literal["train", "validation", "holdout"]
 
 
 class ConfigRow(Value):
@@ -88,7 +87,8 @@ class Compare(Body):
 
 
 class Compared(Value):
-    """Everything is B minus A; each query has the hits of both that the caller may view, with their labels."""
+    """Everything is B minus A; each query has what of the hits of both, with their labels, and of what is labelled
+    `relevant` the caller may view."""
 
     a: dict[str, Any]
     b: dict[str, Any]
@@ -111,9 +111,13 @@ class Deploy(Body):
     """`override` asks another person to deploy in spite of the gate; it needs a `reason`.
 
     With `accept_tags` a person with the role approver answers for what these tags are shown to lose, for a `reason`.
+    `hash` is that of the config that was looked at, `of` the number in the history of what served then, 0 for nothing:
+    another config isn't deployed, and nothing over what somebody else deployed meanwhile.
     """
 
     config: ConfigRef
+    hash: str | None = None
+    of: Annotated[int, Field(ge=0)] | None = None
     allow_inconclusive: bool = False
     override: bool = False
     accept_tags: list[str] = []
@@ -135,7 +139,10 @@ class Deployed(Value):
 
 
 class Rollback(Body):
+    """`of` is the number in the history of what serves: another one isn't rolled back."""
+
     reason: str | None = None
+    of: Annotated[int, Field(ge=0)] | None = None
 
 
 class RolledBack(Value):
@@ -256,8 +263,13 @@ def compare_configs(call: Caller, body: Compare) -> Compared:
     sides = {"a": found.a, "b": found.b}
     hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
     gate = ViewGate(permissions_of(call.workspace), call.principal)
-    may = gate.allowed([hit["doc_id"] for side in hits.values() for shown in side.values() for hit in shown])
+    relevant = {one.query.id: one.query.relevant for one in found.a.queries}
+    may = gate.allowed([
+        *(hit["doc_id"] for side in hits.values() for shown in side.values() for hit in shown),
+        *(doc_id for ids in relevant.values() for doc_id in ids),
+    ])  # fmt: skip
     for query in value["queries"]:
+        query["relevant"] = [doc_id for doc_id in relevant[query["id"]] if doc_id in may]
         query["hits"] = {side: [hit for hit in hits[side][query["id"]] if hit["doc_id"] in may] for side in sides}
     return Compared(**value)
 
@@ -278,6 +290,7 @@ def deploy_config(call: Caller, body: Deploy) -> Deployed:
         raise HiveError.of("HIVE-409", why, fix="use one of the two", exit_code=2)
     by = call.asker.reviewer().by if body.accept_tags else call.by
     stored = _config(call, body.config)
+    _require_as_seen(call, stored, body)
     outcome = deploy(
         call.workspace,
         stored,
@@ -295,10 +308,21 @@ def deploy_config(call: Caller, body: Deploy) -> Deployed:
     return Deployed(**value)
 
 
+def _require_as_seen(call: Caller, stored: StoredConfig, body: Deploy) -> None:
+    """Raises: HIVE-307 where the config, or what serves, isn't what was looked at."""
+    fix = "look at both again, then deploy"
+    if body.hash is not None and body.hash != stored.hash:
+        raise Stale.of("HIVE-307", f"{stored.name} was changed since it was looked at", file=stored.file, fix=fix)
+    newest = next(iter(versions(call.workspace)), None)
+    if newest is not None and body.of is not None and body.of != newest.id:
+        why = f"{newest.by.removeprefix('user:')} made {newest.name} serve since {stored.name} was looked at"
+        raise Stale.of("HIVE-307", why, file="configs/active.json", fix=fix)
+
+
 @api.post("/api/rollback", OPERATOR)
 def roll_back(call: Caller, body: Rollback) -> RolledBack:
     """Serve the config that was active before; again, to go further back."""
-    version, before = rollback(call.workspace, reason=body.reason, by=call.by, authn=call.asker.authn)
+    version, before = rollback(call.workspace, reason=body.reason, by=call.by, authn=call.asker.authn, of=body.of)
     return RolledBack(deployed=version.name, previous=before)
 
 

@@ -153,7 +153,7 @@ class Review(Body):
 @api.post("/api/query", READER)
 async def query(call: Caller, body: Search) -> Results:
     """Search once with the active config, without a conversation."""
-    await run_in_threadpool(call.freshness.refresh)
+    await call.freshness.current()
     pinned = list(body.pinned)
     if body.filters:
         pinned = [*await run_in_threadpool(call.chat().filters, body.filters), *pinned]

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from hive_agents.server import account, approvals, colony, configs, copilot, golden, runs
+from hive_agents.server import account, approvals, changes, colony, configs, copilot, golden, runs
 from hive_agents.server.api import PRIVATE, Api, Operation, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.metrics import MEDIA
@@ -44,6 +44,7 @@ OPERATIONS: list[Operation] = [
     *configs.api.operations,
     *golden.api.operations,
     *colony.api.operations,
+    *changes.api.operations,
     *account.api.operations,
     *agui.api.operations,
     *openai.api.operations,

@@ -47,9 +47,7 @@ class Rates:
     def require_room(self, workspace: Workspace, principal: Principal) -> None:
         """Raises: HIVE-433 where as many runs of the principal's are under way as they may have."""
         most = self._limits.concurrent_runs
-        store = RunStore(workspace)
-        found = store.list(status=AT_WORK, tenant=principal.tenant, user=principal.user, limit=most)
-        if len(found) >= most:
+        if RunStore(workspace).count(AT_WORK, tenant=principal.tenant, user=principal.user) >= most:
             raise _too_many(f"{principal.user} has {most} runs under way", 2)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ag_ui.core import EventType
 from starlette.concurrency import run_in_threadpool
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from hive_agents.runs import RunRow
     from hive_agents.server.auth import Call
     from hive_agents.server.feed import Feed
+
+BATCH = 100
+"""Logged events that are read at once."""
+Told: TypeAlias = "tuple[int | None, Group]"
 
 
 class RunStream:
@@ -65,19 +69,22 @@ class RunStream:
     async def groups(self) -> AsyncIterator[tuple[int | None, Group] | None]:
         """(number of the event, group), without a number for what is not logged; None for each heartbeat."""
         async with self._feed.watch(self._row.run_id) as watch:
-            for event in await run_in_threadpool(self._logged):
-                for told in await self._of(event):
-                    yield told
-            for told in await self._rest():
-                yield told
+            with self._call.host.dispatcher.precedence.first():
+                later, told = await run_in_threadpool(self._begin)
+            for one in told:
+                yield one
+            while later:
+                later, told = await run_in_threadpool(self._next, later)
+                for one in told:
+                    yield one
             if self._ended():
                 return
             async for happening in live(self._call, watch, lambda: self._seen):
                 if happening is None:
                     yield None
                     continue
-                for told in await self._of(happening):
-                    yield told
+                for one in await run_in_threadpool(self._of, happening):
+                    yield one
                 if self._ended():
                     return
 
@@ -85,28 +92,36 @@ class RunStream:
         rests = self._until_rest and self._projection.waits and self._waits_since > self._after
         return self._projection.over or rests
 
-    def _logged(self) -> list[Event]:
-        return EventLog(self._call.workspace).replay(run_id=self._row.run_id, types=DURABLE)
+    def _begin(self) -> tuple[list[Event], list[Told]]:
+        """What the log holds, less what its first events come to."""
+        return self._next(EventLog(self._call.workspace).replay(run_id=self._row.run_id, types=DURABLE))
 
-    async def _of(self, event: Event) -> list[tuple[int | None, Group]]:
+    def _next(self, logged: list[Event]) -> tuple[list[Event], list[Told]]:
+        """What the next logged events come to; after the last of them the end of a run that the log doesn't tell of."""
+        told = [one for event in logged[:BATCH] for one in self._of(event)]
+        if len(logged) <= BATCH:
+            told += self._rest()
+        return logged[BATCH:], told
+
+    def _of(self, event: Event) -> list[Told]:
         """What an event comes to, less what the client has; that is read all the same, for it is what the rest rests
         on."""
         logged = event.type in DURABLE and event.seq is not None
         if logged:
             self._seen, self._count = max(self._seen, event.seq or 0), self._count + 1
         waited = self._projection.waits
-        groups = await run_in_threadpool(self._projection.groups, event)
+        groups = self._projection.groups(event)
         if self._projection.waits and not waited:
             self._waits_since = self._count
         number = self._count if logged else None
         fresh = [one for one in groups if not logged or self._count > self._after or one.messages > self._messages]
         return [(number, group) for group in fresh]
 
-    async def _rest(self) -> list[tuple[int | None, Group]]:
+    def _rest(self) -> list[Told]:
         """The end of a run that the log doesn't tell of. Its events have the number of what the log told last."""
-        found: list[tuple[int | None, Group]] = []
-        for event in await run_in_threadpool(self._projection.missing):
-            groups = await run_in_threadpool(self._projection.groups, event)
+        found: list[Told] = []
+        for event in self._projection.missing():
+            groups = self._projection.groups(event)
             found += [(self._count, group) for group in groups if self._after == 0]
         return found
 

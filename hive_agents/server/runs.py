@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -161,42 +162,47 @@ class Retried(Body):
 
 
 @api.post("/api/runs", ANYBODY, status=202, keyed=True)
-def start_run(call: Call, body: StartRun) -> RunStarted | Answer:
+async def start_run(call: Call, body: StartRun) -> RunStarted | Answer:
     """Start a run. Questions are a reader's; agents and the optimizer an operator's."""
-    row = started(call, body, call.request.headers.get("idempotency-key"))
+    row = await started(call, body, call.request.headers.get("idempotency-key"))
     value = RunStarted(
         run_id=row.run_id, thread_id=row.thread_id, status=row.status, events=f"/api/runs/{row.run_id}/events"
     )
     return Answer(value, headers={"Location": f"/api/runs/{row.run_id}"})
 
 
-def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRow:
-    """Return the row of a run that a host will take.
+async def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRow:
+    """Return the row of a run that a host will take; a question is asked of the documents as they are now.
 
     Raises: HIVE-415 where the caller's roles don't start such a run, HIVE-433 where too many of theirs are under way.
     """
     call.require(READER if wanted.graph == CHAT_GRAPH else OPERATOR)
+    if wanted.graph == CHAT_GRAPH:
+        await call.freshness.current()
+    with call.host.dispatcher.precedence.first():
+        row = await run_in_threadpool(_inserted, call, wanted, key)
+    call.wake()
+    return row
+
+
+def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
     key = f"{call.principal.user}/{key}" if key else None  # one person's key is not another's
     call.request.app.state.rates.require_room(call.workspace, call.principal)
     if wanted.agent is not None and wanted.graph != AGENT_GRAPH:
         raise HiveError.of("HIVE-409", "only event_loop runs an agent", fix='leave "agent" out', exit_code=2)
     if wanted.graph == CHAT_GRAPH:
-        row = ask(call, load_value(Question, wanted.input, "input"), wanted.thread_id, key)
-    elif wanted.thread_id is not None:
+        return ask(call, load_value(Question, wanted.input, "input"), wanted.thread_id, key)
+    if wanted.thread_id is not None:
         raise HiveError.of("HIVE-409", "only questions have threads", fix='leave "thread_id" out', exit_code=2)
-    elif wanted.graph == AGENT_GRAPH:
-        row = AgentRun.start(
+    if wanted.graph == AGENT_GRAPH:
+        return AgentRun.start(
             call.workspace, wanted.agent or "", wanted.input, principal=call.principal, key=key, hold=False
         ).row
-    else:
-        row = _search(call, load_value(Search, wanted.input, "input"), key)
-    call.wake()
-    return row
+    return _search(call, load_value(Search, wanted.input, "input"), key)
 
 
 def ask(call: Call, question: Question, thread_id: str | None, key: str | None = None) -> RunRow:
-    """Leave a question for a host, on documents as they are now."""
-    call.freshness.refresh()
+    """Leave a question for a host."""
     pinned = [*call.chat().filters(question.filters), *question.pinned] if question.filters else question.pinned
     request = Request(
         text=question.text, doc_id=question.doc_id, pinned=pinned, dropped=question.dropped, cursor=question.cursor
@@ -240,7 +246,8 @@ def show_run(call: Call, run_id: str) -> RunShown:
 async def run_events(call: Call, run_id: str) -> Response:
     """What happens in a run, as AG-UI events; with Last-Event-ID what happened since."""
     after = streams.position(call.request.headers.get("last-event-id"))
-    row = await run_in_threadpool(_run, call, run_id)
+    with call.host.dispatcher.precedence.first():
+        row = await run_in_threadpool(_run, call, run_id)
     if row.status in ENDED and after != (0, 0) and await run_in_threadpool(_has_all, call, run_id, after[0]):
         return Response(status_code=204)  # a client that follows doesn't come back after this
     return follow(call, row, after)
@@ -260,17 +267,15 @@ def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
         raise NotFound.of("HIVE-409", f"{run_id} is no run of the optimizer", fix="POST /api/runs starts one")
     state = OptimizeRun(call.workspace, row).progress()
     rows: list[dict[str, Any]] = state["rows"]
-    found = [
-        Trial(number=number, **{name: one[name] for name in Trial.model_fields if name != "number"})
-        for number, one in enumerate(rows, start=1)
-        if query.after < number < (query.before or len(rows) + 1) and query.verdict in (None, one["verdict"])
-    ]
-    if query.newest:
-        found.reverse()
+    numbers = range(query.after + 1, min(query.before or len(rows) + 1, len(rows) + 1))
+    wanted = (n for n in (reversed(numbers) if query.newest else numbers)
+              if query.verdict in (None, rows[n - 1]["verdict"]))  # fmt: skip
+    found = list(islice(wanted, query.limit + 1))
+    parts = [name for name in Trial.model_fields if name != "number"]
     return Trials(
         run=RunSummary.of(row),
         total=len(rows),
-        trials=found[: query.limit],
+        trials=[Trial(number=n, **{name: rows[n - 1][name] for name in parts}) for n in found[: query.limit]],
         more=len(found) > query.limit,
         result={name: part for name, part in row.result.items() if name != "iterations"} if row.result else None,
         **{name: state[name] for name in ("evaluations", "stopped_by", "diagnosis", "fallbacks", "unavailable")},

@@ -65,7 +65,7 @@ def run_gate(
         raise only_people("an agent")
     if holdout is None and golden.has_holdout:
         holdout = golden.split("holdout")
-    measured, warnings = distinct(holdout or golden)
+    measured, warnings = distinct(holdout or golden.asked)
     fault = log_fault(workspace)
     trusted = is_accepted(workspace, golden)
     if not trusted:

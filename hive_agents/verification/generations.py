@@ -95,6 +95,8 @@ def _ask(workspace: Workspace, collection: str) -> _Question:
     except HiveError as error:
         why_not = f"nothing to measure with: {error.diagnostics[0].message}"
         return _Question(collection, waiting, live, stored, None, why_not)
+    if not golden.has_holdout and not golden.asked.queries:
+        return _Question(collection, waiting, live, stored, golden, "nobody asked any query of the golden set")
     fits = stored is not None and stored.config.collection == golden.collection == collection
     why_not = "" if fits else "no golden set and active config of this collection to measure with"
     return _Question(collection, waiting, live, stored, golden, why_not)
@@ -135,7 +137,7 @@ def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:
     if question.why_not or question.active is None or question.golden is None:
         return question.answer("inconclusive", {"code": "HIVE-306", "message": question.why_not})
     golden, config = question.golden, question.active.config
-    measured, _ = distinct(golden.split("holdout") if golden.has_holdout else golden)
+    measured, _ = distinct(golden.split("holdout") if golden.has_holdout else golden.asked)
     fault = log_fault(workspace)
     held_out = golden.has_holdout or was_held_out(workspace, measured)
     use = spend(workspace, measured, "index") if held_out else None

@@ -216,3 +216,87 @@ async def test_what_was_lost_counts_as_one_request_and_not_as_all_that_it_took(
         await first.once("a", "model", "think", Calls(die))
     await later.once("a", "model", "think", Calls(both))
     assert RunStore(place).get(row.run_id).summary["tokens"] == tokens
+
+
+async def dies(effects: Effects, key: str, tokens: int) -> None:
+    """A process that sends one request, and dies."""
+
+    def die() -> None:
+        effects.sending(key)(1)
+        raise Death
+
+    with pytest.raises(Death):
+        await effects.once(key, "model", "think", Calls(die), tokens=tokens)
+
+
+async def test_a_call_whose_process_died_counts_by_its_estimate_until_it_is_made_again(place: Workspace) -> None:
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    await dies(Effects(place, row.run_id, Budget(Limits(tokens=100))), "a", 50)
+    assert RunStore(place).get(row.run_id).summary["tokens"] == 50
+    later = Effects(place, row.run_id, Budget(Limits(tokens=100)))
+    with pytest.raises(BudgetExhausted):
+        await later.once("b", "model", "think", Calls(), tokens=51)
+    await later.once("a", "model", "think", Calls(lambda: later.sending("a")(1)), tokens=50)
+    assert RunStore(place).get(row.run_id).summary["tokens"] == later.budget.spent.tokens == 20
+    await later.once("b", "model", "think", Calls(), tokens=51)
+
+
+async def test_a_call_is_not_made_again_where_what_was_lost_of_it_leaves_no_room(place: Workspace) -> None:
+    """However often its process dies: a server has counted each time."""
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    for _ in range(3):
+        await dies(Effects(place, row.run_id, Budget(Limits(tokens=35))), "a", 10)
+    effects, call = Effects(place, row.run_id, Budget(Limits(tokens=35))), Calls()
+    with pytest.raises(BudgetExhausted):
+        await effects.once("a", "model", "think", call, tokens=10)
+    assert (call.begun, RunStore(place).get(row.run_id).summary["tokens"]) == (0, 30)
+    await effects.raise_limit("tokens", 35, 40)
+    await effects.once("a", "model", "think", call, tokens=10)
+    assert (call.begun, RunStore(place).get(row.run_id).summary["tokens"]) == (1, 40)
+
+
+@pytest.mark.parametrize(("sent", "tokens"), [([1, -1], 0), ([1, 1], 20), ([], 0)])
+async def test_a_call_that_ends_without_a_result_counts_by_what_is_out(
+    place: Workspace, sent: list[int], tokens: int
+) -> None:
+    """Such as one to a model that can't be reached, for which the run waits."""
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    effects = Effects(place, row.run_id, Budget(Limits(tokens=40)))
+
+    def fail() -> None:
+        assert RunStore(place).get(row.run_id).summary["tokens"] == 10
+        for number in sent:
+            effects.sending("a")(number)
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await effects.once("a", "model", "think", Calls(fail), tokens=10)
+    assert RunStore(place).get(row.run_id).summary["tokens"] == tokens
+    await effects.once("b", "model", "think", Calls(), tokens=40 - tokens)
+
+
+async def test_a_lost_call_counts_by_its_estimate_where_the_one_made_again_costs_nothing(place: Workspace) -> None:
+    """It was refused: nothing says better what the first one cost."""
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    await dies(Effects(place, row.run_id, Budget(Limits())), "a", 50)
+
+    async def refused(_: bool) -> Done:
+        return Done("refused")
+
+    await Effects(place, row.run_id, Budget(Limits())).once("a", "model", "think", refused, tokens=50)
+    assert RunStore(place).get(row.run_id).summary["tokens"] == 50
+
+
+async def test_what_sub_agents_have_at_work_is_held_back_in_their_own_budget(place: Workspace) -> None:
+    row, _ = RunStore(place).insert("event_loop", {"input": {}})
+    effects = Effects(place, row.run_id, Budget(Limits()))
+    effects.limit("a#1/1", Limits(tokens=30))
+
+    async def do(_: bool) -> Done:
+        await asyncio.sleep(0.001)
+        return Done("done", Usage(input_tokens=10))
+
+    calls = (effects.once(f"a#1/1/b#1/{n}", "model", "m", do, tokens=10) for n in range(9))
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(one == "done" for one in found) == 3
+    assert {one.scope for one in found if isinstance(one, BudgetExhausted)} == {"a#1/1"}

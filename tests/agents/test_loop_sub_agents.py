@@ -13,7 +13,7 @@ from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import ChatResult, Message, Tool
+from hive_agents.llm import ChatResult, Message, Tool, Usage
 from hive_agents.runtime.agent_run import AgentRun
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import Answer, Told, agent, events, say, sets, start
@@ -185,6 +185,18 @@ def test_sub_agents_spend_their_parents_budget(place: Workspace) -> None:
     model = by_role([[to("checker")], ITEMS], ["Let me see.", [sets("verdict", "holds")]])
     ended = start(place, spec(), model, {"topic": "bees"}, limits=Limits(steps=2)).go()
     assert (ended["status"], ended["stopped_by"]) == ("failed", "steps")
+
+
+def test_a_sub_agent_for_which_the_run_has_no_room_ends_the_run_though_its_parent_would_have_some(
+    place: Workspace,
+) -> None:
+    """The budget is the run's: a parent that is told of a failure could spend the rest on delegating again."""
+    uncounted = {"usage": Usage(priced=False)}  # so that each call counts by its length
+    turns = [say(calls).model_copy(update=uncounted) for calls in ([to("checker")], ITEMS, [sets("verdict", "holds")])]
+    model = by_role(turns[:2], turns[2:])
+    long = spec(system_prompt="Do checker. " + "word " * 15_000)
+    ended = start(place, long, model, {"topic": "bees"}, limits=Limits(tokens=2_000)).go()
+    assert (ended["status"], ended["stopped_by"], len(model.prompts)) == ("failed", "tokens", 1)
 
 
 def test_a_sub_agent_has_no_tool_that_its_parents_policy_denies(place: Workspace) -> None:

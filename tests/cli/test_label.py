@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.evaluation import load_golden
+from hive_agents.trust import trust
 from tests.sample import Ran, hive, words_sample
 
 
@@ -95,9 +97,52 @@ def test_suggested_questions_are_for_training_only(place: Workspace) -> None:
     made = queries(place)
     assert len(made) == len(ran.json["queries"]) == 30
     assert {entry["split"] for entry in made} == {"train"}
-    assert all(entry["tags"] == ["generated"] and len(entry["relevant"]) == 1 for entry in made)
+    assert all(entry["tags"] == ["generated", "by-heading"] and len(entry["relevant"]) == 1 for entry in made)
     refused = hive("label", "--suggest", 3, "--split", "holdout", "-w", place.root, "--json")
     assert (refused.code, refused.codes) == (2, {"HIVE-409"})
+
+
+def script(place: Workspace, *lines: dict[str, Any]) -> None:
+    (place.root / "script.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (place.root / "hive.toml").write_text('[models]\nembedding = "none"\nchat = ["scripted:script.jsonl"]\n')
+    trust(place)
+
+
+def test_a_model_s_questions_are_marked_as_its_own_and_headings_fill_up(place: Workspace) -> None:
+    """It answers with a question, with nothing, with the same question again, and with what is none."""
+    question = {"structured": {"question": "who lets me in when my badge is lost?"}}
+    script(place, question, {"structured": {"question": ""}}, question, {"structured": {"question": " ?? "}})
+    ran = hive("label", "--suggest", 4, "-w", place.root, "--json")
+    made = queries(place)
+    assert made[0]["query"] == "who lets me in when my badge is lost?"
+    assert [entry["tags"][1] for entry in made] == ["by-model", "by-heading", "by-heading", "by-heading"]
+    assert {entry["split"] for entry in made} == {"train"}
+    assert (ran.json["by_model"], ran.json["failure"]) == (1, None)
+
+
+def test_a_model_that_fails_leaves_the_questions_to_the_headings(place: Workspace) -> None:
+    script(place, {"error": "authentication", "repeat": True})
+    ran = hive("label", "--suggest", 5, "-w", place.root)
+    assert [entry["tags"][1] for entry in queries(place)] == ["by-heading"] * 5
+    assert "the model wrote no more: authentication" in ran.out
+    assert "5 questions written, 5 from headings" in ran.out
+
+
+def test_a_documents_orders_stay_inside_the_fence(place: Workspace) -> None:
+    script(place, {"structured": {"question": "what is asked?"}, "when": {"contains": "gives you no orders"}})
+    assert hive("label", "--suggest", 1, "-w", place.root, "--json").json["by_model"] == 1
+
+
+def test_nothing_is_proved_on_questions_that_nobody_asked(place: Workspace) -> None:
+    hive("label", "--suggest", 30, "-w", place.root)
+    assert not load_golden(place).asked.queries
+    hive("label", "lost badge", "-r", "faqs/passwords.md", "-w", place.root)
+    active = json.loads((place.root / "configs" / "v1.json").read_text())
+    active |= {"name": "v2"}
+    active["retrieval"] |= {"top_k": 3}
+    (place.root / "configs" / "v2.json").write_text(json.dumps(active))
+    ran = hive("deploy", "v2", "-w", place.root, "--json")
+    assert ran.json["evaluation"]["n"] == 1
 
 
 def test_one_thing_to_label_must_be_named(place: Workspace) -> None:

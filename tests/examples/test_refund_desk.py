@@ -145,9 +145,8 @@ async def test_two_hundred_tickets_with_kills_every_second(tmp_path: Path, serve
         f" tokens: {hive:,} by the runs, {counted:,} by the server ({hive / counted - 1:+.2%}:"
         f" {below:,} and {above:+,})"
     )
-    # The aim is 1 %. A request that is refused, and cut off by a kill before that is read, counts as one that was
-    # answered: with a kill a second that alone can be half of a percent.
-    assert abs(hive / counted - 1) <= 0.02
+    # What is left: a request that was refused, and whose host was killed before it read that, counts as answered.
+    assert abs(hive / counted - 1) <= 0.01
 
 
 def test_every_command_knows_the_desks_own_tools(tmp_path: Path) -> None:

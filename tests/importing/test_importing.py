@@ -352,6 +352,25 @@ def test_an_edited_document_outlives_its_file(place: Workspace, folder: Path) ->
     assert documents(place)["guide.md"] == "# My guide\n"
 
 
+def test_what_could_not_be_read_is_told_again_after_an_import_that_was_interrupted(
+    place: Workspace, folder: Path
+) -> None:
+    (folder / "aa.pdf").write_bytes(b"none")
+    told: list[str] = []
+
+    def interrupted(what: str, done: int, total: int) -> None:
+        if done == total - 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_documents(place, [folder], progress=interrupted, tell=lambda skipped: told.append(skipped["message"]))
+    assert "not a PDF file, whatever its name says" in told
+    report = import_documents(place, [folder])
+    assert report.still_skipped == 0
+    assert "not a PDF file, whatever its name says" in messages(report).values()
+    assert import_documents(place, [folder]).skipped == []
+
+
 def test_a_file_that_became_unreadable_leaves_its_document_alone(place: Workspace, folder: Path) -> None:
     run(place, folder)
     (folder / "guide.md").write_bytes(b"\x00\x01\xff\xfe" * 9)

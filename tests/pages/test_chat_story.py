@@ -141,22 +141,25 @@ async def test_a_stopped_question_says_so_and_can_be_asked_again(tmp_path: Path)
             await page.get_by_role("button", name="Stop").wait_for()
 
 
-async def test_a_revoked_token_leads_to_the_sign_in_and_nothing_typed_is_lost(tmp_path: Path) -> None:
+async def test_a_revoked_token_is_told_over_the_page_and_nothing_typed_is_lost(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
+    question = "a long question that took a while to write"
     async with served(place) as client, chromium() as browser:
         async with signed_in(browser, str(client.base_url), place, expected=("401",)) as page:
             await page.goto("/chat")
             cookies = await page.context.cookies()
             proof = next(one["value"] for one in cookies if one["name"] == COOKIE)
             revoke(place, jwt.decode(proof, options={"verify_signature": False})["jti"])
-            await ask(page, "a long question that took a while to write")
-            await page.wait_for_url("**/login?next=%2Fchat")
-            await page.get_by_label("Token").fill(token(place))
+            await ask(page, question)
+            dialog = page.get_by_role("dialog", name="You are signed out")
+            await dialog.get_by_label("Token").fill(token(place))
             await page.keyboard.press("Enter")
-            await page.wait_for_url("**/chat")
-            assert (
-                await page.get_by_label("Your question").input_value() == "a long question that took a while to write"
-            )
+            await dialog.wait_for(state="hidden")
+            assert await page.get_by_label("Your question").input_value() == question
+            await page.get_by_label("Your question").press("Enter")
+            await page.wait_for_url("**/chat/t*")
+            await page.locator(".reply").wait_for()
+            await page.get_by_text(question).first.wait_for()
 
 
 async def test_a_server_that_is_restarted_in_the_middle_of_a_stream_goes_on_where_it_was(tmp_path: Path) -> None:

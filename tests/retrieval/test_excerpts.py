@@ -33,6 +33,25 @@ def test_marks_of_markdown_are_left_out() -> None:
     assert plain_text("|---|:-:|") == ""
 
 
+def test_escapes_are_for_markdown_and_never_shown() -> None:
+    text = "\\# 1 numeric argument started with \\`universal-argument', it\\*ends\\\nhere.\n\n\\---"
+    assert excerpt(text, "argument") == "# 1 numeric argument started with `universal-argument', it*ends here. ---"
+
+
+def test_a_backslash_in_code_is_code() -> None:
+    assert plain_text(r"see `\d+\.\*` for \<digits>") == r"see \d+\.\* for <digits>"
+    assert excerpt("Run:\n\n```\ngrep '\\.\\*' *.md\n# a remark\n```\n", "grep") == r"grep '\.\*' *.md # a remark"
+
+
+def test_a_table_is_read_by_its_cells() -> None:
+    table = "| key | what it does |\n|---|---|\n| `l(ist)` | shows where \\| it stands |\n"
+    assert excerpt(table, "stands") == "l(ist) · shows where | it stands"
+
+
+def test_an_address_is_shown_without_its_brackets() -> None:
+    assert plain_text("see <https://example.org/a_b>") == "see https://example.org/a_b"
+
+
 def test_a_long_sentence_ends_with_an_ellipsis_at_a_word() -> None:
     shown = excerpt("word " * 100, "word", 32)
     assert shown == "word word word word word word…"

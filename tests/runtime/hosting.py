@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -219,6 +220,8 @@ def nurse() -> None:
         job = json.loads(line)
         child = os.fork()
         if not child:
+            # What is told to end before its host listens for signals has begun nothing.
+            signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
             asyncio.run(serve(Path(job["root"]), job["port"], tell=False))
             os._exit(0)
         print(child, flush=True)

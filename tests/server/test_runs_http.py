@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.events import Event, EventLog, EventType
+from hive_agents.retrieval import SearchEngine
 from hive_agents.runs import RunStore
 from hive_agents.runtime.host import Host
 from hive_agents.server import feed, streams
+from hive_agents.trust import trust
 from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import SETTINGS, asked, bearer, followed, frames, sample, served
 
@@ -278,3 +281,44 @@ async def test_an_agent_is_followed_with_its_words_and_calls_and_waits_for_its_a
     assert types.count("TOOL_CALL_START") == types.count("TOOL_CALL_END") == types.count("TOOL_CALL_RESULT") == 2
     assert "Let me look." in text_of(found)
     assert found[-1].value["result"]["outputs"] == {"text": "the second"}
+
+
+async def test_a_turn_that_computes_holds_up_nobody(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, free = threading.Event(), threading.Event()
+    search = SearchEngine.retrieve
+
+    def long(*args: Any, **how: Any) -> Any:
+        begun.set()
+        assert free.wait(60)  # stands still in the middle of a turn
+        return search(*args, **how)
+
+    monkeypatch.setattr(SearchEngine, "retrieve", staticmethod(long))
+    dana = bearer(place)
+    async with served(place) as client:
+        first = await asked(client, dana, QUESTION)
+        await asyncio.to_thread(begun.wait, 60)
+        second = await asked(client, dana, QUESTION)
+        assert (await client.get("/healthz")).status_code == 200
+        async with client.stream("GET", second["events"], headers=dana) as response:
+            opened = [await anext(frames(response))]
+        free.set()
+        told = await followed(client, first["events"], dana)
+    assert opened[0].type == "RUN_STARTED"
+    assert told[-1].value["outcome"] == {"type": "success"}
+
+
+@pytest.mark.slow
+async def test_a_turn_that_waits_for_its_model_is_stopped(tmp_path: Path) -> None:
+    models = '[models]\nplanner = ["scripted:late.jsonl"]\ndeadline_seconds = 600\n'
+    place = sample(tmp_path / "ws", SETTINGS + models)
+    write_json(place, "late.jsonl", json.dumps({"content": "late", "delay_seconds": 600}))
+    trust(place)
+    dana = bearer(place)
+    async with served(place) as client:
+        run = await asked(client, dana, QUESTION)
+        async with client.stream("GET", run["events"], headers=dana) as response:
+            async for one in frames(response):
+                if one.type == "STEP_STARTED":
+                    stopped = await client.post(f"/api/runs/{run['run_id']}/stop", headers=dana)
+                    assert stopped.status_code == 200
+        assert one.value["outcome"] == {"type": "cancelled"}

@@ -43,16 +43,6 @@ def overview(call: Call) -> dict[str, Any]:
 @pages.get("/colony/runs/{run_id}", ANYBODY, "colony_run.html")
 def run(call: Call, run_id: str) -> dict[str, Any]:
     """One run: how it stands, what it spent, what happened, and who said what."""
-    return _run(call, run_id)
-
-
-@pages.get("/colony/runs/{run_id}/live", ANYBODY, "colony_live.html")
-def live(call: Call, run_id: str) -> dict[str, Any]:
-    """The part of a run that changes while it is at work."""
-    return _run(call, run_id)
-
-
-def _run(call: Call, run_id: str) -> dict[str, Any]:
     shown = runs.show_run(call, run_id)
     whole = call.request.query_params.get("all") == "1"
     events = [_told(event) for event in runs.run_timeline(call, run_id).events]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import HiveError, NotFound
 from hive_agents.server import configs, runs
 from hive_agents.server.auth import OPERATOR, Call
 from hive_agents.server.pages.view import Pages
@@ -32,13 +33,17 @@ def overview(call: Call) -> dict[str, Any]:
 @pages.get("/optimize/{run_id}", OPERATOR, "optimization.html")
 def search(call: Call, run_id: str) -> dict[str, Any]:
     """One search, as it stands; the holdout is in the certificate alone."""
-    return _search(call, run_id)
-
-
-@pages.get("/optimize/{run_id}/standing", OPERATOR, "optimization_standing.html")
-def standing(call: Call, run_id: str) -> dict[str, Any]:
-    """The part of a search that changes while it is at work."""
-    return _search(call, run_id)
+    found = runs.show_trials(call, run_id, runs.TrialsPage(limit=1))
+    result = found.result or {}
+    best = (result.get("best") or {}).get("config")
+    better = best if result and best != result["baseline"]["config"] else None
+    return {
+        "found": found,
+        "result": result,
+        "best": better,
+        "seen": _seen(call, better) if better is not None else None,
+        "active": configs.list_configs(call).active,
+    }
 
 
 @pages.get("/optimize/{run_id}/trials", OPERATOR, "optimization_trials.html")
@@ -56,9 +61,7 @@ def trials(call: Call, run_id: str) -> dict[str, Any]:
 def queries(call: Call, before: str, after: str) -> dict[str, Any]:
     """What two configs find for each open query, side by side, with its labels."""
     found = configs.compare_configs(call, configs.Compare(a=before, b=after))
-    labels = {one["id"]: one for one in configs.golden(call).queries}
-    rows = [row | {"labels": labels.get(row["id"]) or {}} for row in found.queries]
-    return {"rows": sorted(rows, key=lambda row: -abs(row["delta"])), "found": found}
+    return {"rows": sorted(found.queries, key=lambda row: -abs(row["delta"])), "found": found}
 
 
 @pages.get("/optimize/configs/{name}", OPERATOR, "config.html")
@@ -66,7 +69,7 @@ def config(call: Call, name: str) -> dict[str, Any]:
     """A config as its file has it, what it changes against the one that serves, and whether it is sound."""
     shown, active = configs.show_config(call, name), configs.list_configs(call).active
     text = json.dumps(shown.config, ensure_ascii=False, indent=2)
-    context: dict[str, Any] = {"shown": shown, "active": active, "text": text, "changes": []}
+    context: dict[str, Any] = {"shown": shown, "active": active, "text": text, "changes": [], "seen": _seen(call, name)}
     try:
         checked = configs.validate(call, name)
         if active is not None and active != shown.name:
@@ -76,13 +79,9 @@ def config(call: Call, name: str) -> dict[str, Any]:
     return context | {"diagnostics": checked.diagnostics}
 
 
-def _search(call: Call, run_id: str) -> dict[str, Any]:
-    found = runs.show_trials(call, run_id, runs.TrialsPage(limit=1))
-    result = found.result or {}
-    best = (result.get("best") or {}).get("config")
-    return {
-        "found": found,
-        "result": result,
-        "best": best if result and best != result["baseline"]["config"] else None,
-        "active": configs.list_configs(call).active,
-    }
+def _seen(call: Call, name: str) -> dict[str, Any]:
+    """What whoever deploys the config looked at: its content, and what serves."""
+    with suppress(NotFound):
+        newest = configs.history(call, Page(limit=1)).versions
+        return {"hash": configs.show_config(call, name).hash, "of": newest[0].id if newest else 0}
+    return {"hash": "", "of": 0}

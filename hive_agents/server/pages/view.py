@@ -39,6 +39,8 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+SIGNED_OUT = "hive:signed-out"
+"""What a part of a page that is asked for by nobody triggers in its browser."""
 
 
 @dataclass(frozen=True)
@@ -107,23 +109,29 @@ def rendered(
         "me": call.principal if call is not None else None,
         "csrf": call.csrf() if call is not None else None,
         "here": request.url.path,
+        "who": _named(call) if call is not None else None,
         **context,
     }
     if request.headers.get("hx-request") == "true":
         text = "".join(found.blocks["content"](found.new_context(values)))
-    else:
-        text = found.render(values)
-    return HTMLResponse(text, status, headers=HEADERS)
+        # A part belongs to the page of who asks now, and to no page that was opened as somebody else.
+        return HTMLResponse(text, status, headers=HEADERS | ({"X-Hive-Me": _named(call)} if call is not None else {}))
+    return HTMLResponse(found.render(values), status, headers=HEADERS)
+
+
+def _named(call: Call) -> str:
+    """Return who looks, as a header can have it and a script compares it."""
+    return "/".join(quote(part, safe="!'()*") for part in (call.principal.tenant, call.principal.user))
 
 
 def _refused(request: Request, error: HiveError) -> Response:
-    """Return the sign-in page's address for nobody, else what is wrong and how to mend it."""
+    """Send nobody to the sign-in page, or have the page that is open ask for it; else tell what is wrong."""
     status = status_of(error)
     if status == 401:
+        if request.headers.get("hx-request") == "true":
+            return Response(status_code=204, headers=HEADERS | {"HX-Trigger": SIGNED_OUT})
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         where = "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"
-        if request.headers.get("hx-request") == "true":
-            return Response(status_code=204, headers=HEADERS | {"HX-Redirect": where})
         return RedirectResponse(where, 303, headers=HEADERS)
     return rendered(request, "fault.html", {"diagnostics": error.diagnostics, "status": status}, status=status)
 

@@ -44,7 +44,7 @@ async def _run(call: Call, agent: str | None) -> Response:
     if sent.resume:
         row, after = await run_in_threadpool(_resumed, call, sent)
     else:
-        row, after = await run_in_threadpool(_started, call, sent, agent), (0, 0)
+        row, after = await started(call, *await run_in_threadpool(_wanted, call, sent, agent)), (0, 0)
     names = (sent.thread_id, sent.run_id)
     stream = RunStream(
         call, call.request.app.state.feed, row, after, names=names, until_rest=True, resumed=bool(sent.resume)
@@ -60,19 +60,18 @@ def _read(body: bytes, call: Call) -> RunAgentInput:
         raise HiveError(diagnostics_of(error, RunAgentInput, value, "body")) from None
 
 
-def _started(call: Call, sent: RunAgentInput, agent: str | None) -> RunRow:
-    """A run sent again under its name is the one that there is: a client that lost it goes on with it."""
+def _wanted(call: Call, sent: RunAgentInput, agent: str | None) -> tuple[StartRun, str]:
+    """What is to be started, and its key: a run sent again under its name is the one that there is, and a client that
+    lost it goes on with it."""
     key = f"agui/{sent.thread_id}/{sent.run_id}"
     text = last_words([message.model_dump() for message in sent.messages])
     if agent is not None:
         given = (sent.forwarded_props or {}).get("input") if isinstance(sent.forwarded_props, dict) else None
-        return started(
-            call, StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
-        )
+        return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
     if not text.strip():
         raise HiveError.of("HIVE-409", "there is no message of a user", fix="send one", exit_code=2)
     thread_id = ThreadStore(call.workspace, call.principal).of_client(sent.thread_id, text)
-    return started(call, StartRun(input={"text": text}, thread_id=thread_id), key)
+    return StartRun(input={"text": text}, thread_id=thread_id), key
 
 
 def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:

@@ -94,7 +94,7 @@ async def complete(call: Call) -> ChatCompletion | Response:
         wanted = Completion.model_validate(value)
     except ValueError as error:
         raise HiveError(diagnostics_of(error, Completion, value, "body")) from None  # type: ignore[arg-type]
-    row = await run_in_threadpool(_started, call, wanted)
+    row = await started(call, *await run_in_threadpool(_wanted, call, wanted))
     turn = _Turn(call, wanted, row)
     if wanted.stream:
         return streams.response(turn.chunks())
@@ -102,22 +102,21 @@ async def complete(call: Call) -> ChatCompletion | Response:
     return await run_in_threadpool(turn.whole, text)
 
 
-def _started(call: Call, wanted: Completion) -> RunRow:
+def _wanted(call: Call, wanted: Completion) -> tuple[StartRun, str | None]:
+    """What is to be started, and its key."""
     said = [one.model_dump() for one in wanted.messages]
     text, key = last_words(said), call.request.headers.get("idempotency-key")
     if wanted.model.startswith(AGENT):
         agent = wanted.model.removeprefix(AGENT)
         given = _object(text)
-        return started(
-            call, StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
-        )
+        return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
     if wanted.model != COPILOT:
         raise NotFound.of("HIVE-409", f"there is no model {wanted.model[:80]!a}", fix="GET /v1/models lists them")
     asked = [words_of(one["content"]) for one in said if one["role"] == "user"]
     thread_id = (wanted.metadata or {}).get("thread_id")
     if thread_id is None and len(asked) > 1:
         thread_id = ThreadStore(call.workspace, call.principal).of_questions(asked[:-1])
-    return started(call, StartRun(input={"text": text}, thread_id=thread_id), key)
+    return StartRun(input={"text": text}, thread_id=thread_id), key
 
 
 def _object(text: str) -> dict[str, Any] | None:

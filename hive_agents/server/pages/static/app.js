@@ -24,6 +24,17 @@
     }
   }
 
+  const named = (who) => `${encodeURIComponent(who.tenant)}/${encodeURIComponent(who.user)}`;
+
+  // Another tab may have signed in meanwhile: its session is this one's, if it is the same person.
+  async function renewed() {
+    const before = body().dataset.csrf;
+    const now = await api("GET", "/api/session");
+    if (named(now) !== body().dataset.me) throw new Refused(403, { detail: body().dataset.other });
+    body().dataset.csrf = now.csrf;
+    return now.csrf !== before;
+  }
+
   async function api(method, path, value, headers) {
     let answer;
     try {
@@ -43,6 +54,9 @@
     }
     const text = await answer.text();
     const found = text && answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : { text };
+    if (answer.status === 403 && method !== "GET" && body().dataset.me && (await renewed())) {
+      return api(method, path, value, headers);
+    }
     if (!answer.ok) throw new Refused(answer.status, found);
     return found;
   }
@@ -51,10 +65,49 @@
     if (!(error instanceof Refused)) throw error;
     const fix = error.problem.diagnostics?.[0]?.fix;
     tell(fix ? `${error.message} – ${fix}` : error.message, "fault");
-    if (error.status === 401 && !location.pathname.startsWith("/login")) {
-      location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+    if (error.status === 401) signedOut();
+  }
+
+  // Whoever is signed out signs in again over the page as it is. Somebody else gets a page of their own.
+  function signedOut() {
+    const dialog = document.getElementById("signed-out");
+    if (!dialog || dialog.open) return;
+    dialog.showModal();
+    document.dispatchEvent(new CustomEvent("hive:left"));
+  }
+
+  async function signIn(form) {
+    const fault = form.querySelector("[role=alert]");
+    form.setAttribute("aria-busy", "true");
+    try {
+      await api("POST", "/login", { token: form.elements.token.value });
+      const now = await api("GET", "/api/session");
+      if (named(now) !== body().dataset.me) {
+        location.reload();
+        return;
+      }
+      body().dataset.csrf = now.csrf;
+      fault.textContent = "";
+      form.reset();
+      back();
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      fault.textContent = error.message;
+    } finally {
+      form.removeAttribute("aria-busy");
     }
   }
+
+  function back() {
+    document.getElementById("told").replaceChildren();
+    document.getElementById("signed-out").close();
+    document.dispatchEvent(new CustomEvent("hive:signed-in"));
+  }
+
+  document.addEventListener("hive:signed-out", signedOut);
+  document.addEventListener("hive:signed-in-elsewhere", () => {
+    if (document.getElementById("signed-out").open) renewed().then(back).catch(() => {});
+  });
 
   const CAST = {
     number: Number,
@@ -98,9 +151,13 @@
 
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (!form.dataset.api) return;
+    if (!form.dataset.api && form.dataset.signIn === undefined) return;
     event.preventDefault();
     if (form.getAttribute("aria-busy") === "true") return;
+    if (form.dataset.signIn !== undefined) {
+      signIn(form);
+      return;
+    }
     let value;
     try {
       value = valueOf(form, event.submitter);
@@ -125,20 +182,38 @@
       if (Number.isNaN(at.valueOf())) continue;
       time.dataset.local = "";
       time.title = time.dateTime;
-      time.textContent = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+      const year = at.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+      time.textContent = at.toLocaleString(undefined, { year, month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
     }
   }
 
+  // What one person left in this tab is nobody else's.
+  function forgetOthers() {
+    const me = body().dataset.me;
+    if (!me || sessionStorage.getItem("me") === me) return;
+    sessionStorage.clear();
+    sessionStorage.setItem("me", me);
+  }
+
   // What is written in a field with data-draft="NAME" survives a reload, in this browser's session alone.
+  const draftOf = (field) => `draft:${field.dataset.draft}`;
+  const restored = new WeakSet();
+
   function drafts(root) {
-    for (const field of root.querySelectorAll("[data-draft]:not([data-drafted])")) {
-      field.dataset.drafted = "";
-      const name = `draft:${field.dataset.draft}`;
-      if (!field.value) field.value = sessionStorage.getItem(name) || "";
-      field.addEventListener("input", () => sessionStorage.setItem(name, field.value));
-      field.form?.addEventListener("hive:done", () => sessionStorage.removeItem(name));
+    for (const field of root.querySelectorAll("[data-draft]")) {
+      if (restored.has(field)) continue;
+      restored.add(field);
+      if (!field.value) field.value = sessionStorage.getItem(draftOf(field)) || "";
     }
   }
+
+  document.addEventListener("input", (event) => {
+    if (event.target.dataset.draft) sessionStorage.setItem(draftOf(event.target), event.target.value);
+  });
+
+  document.addEventListener("hive:done", (event) => {
+    for (const field of event.target.querySelectorAll("[data-draft]")) sessionStorage.removeItem(draftOf(field));
+  });
 
   function prepare(root) {
     localTimes(root);
@@ -146,8 +221,11 @@
     document.dispatchEvent(new CustomEvent("hive:shown", { detail: root }));
   }
 
-  document.addEventListener("DOMContentLoaded", () => prepare(document));
+  document.addEventListener("DOMContentLoaded", () => {
+    forgetOthers();
+    prepare(document);
+  });
   document.addEventListener("htmx:after:swap", () => prepare(document));
 
-  window.hive = { api, explain, tell };
+  window.hive = { api, explain, localTimes, tell };
 })();

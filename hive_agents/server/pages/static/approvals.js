@@ -15,19 +15,21 @@
 
   const filled = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
+  // What became of a request since it was shown, in words; null where it waits as it was.
+  async function became(shown, words) {
+    const { request } = await hive.api("GET", `/api/approvals/${encodeURIComponent(shown.request)}`);
+    const last = request.decisions.at(-1);
+    if (request.status !== "pending" && last) {
+      return filled(words[last.verb], { who: last.by.replace(/^user:/, ""), when: ago(last.at) });
+    }
+    if (request.status !== "pending") return filled(words.over, { status: request.status });
+    return request.content_hash === shown.hash ? null : words.changed;
+  }
+
   // What somebody else did meanwhile, above the forms, which stay as they are.
   async function tellConflict(article) {
-    const { request } = await hive.api("GET", `/api/approvals/${encodeURIComponent(article.dataset.request)}`);
-    const last = request.decisions.at(-1);
     const words = article.dataset;
-    let text = null;
-    if (request.status !== "pending" && last) {
-      text = filled(words[last.verb], { who: last.by.replace(/^user:/, ""), when: ago(last.at) });
-    } else if (request.status !== "pending") {
-      text = filled(words.over, { status: request.status });
-    } else if (request.content_hash !== words.hash) {
-      text = words.changed;
-    }
+    const text = await became(words, words);
     if (text === null) return false;
     const place = article.querySelector("#conflict");
     if (place.dataset.told === text.replace(/\d+/g, "")) return true;
@@ -74,6 +76,51 @@
     }
     return steps;
   }
+
+  // What was typed into the arguments survives a reload. Where they were changed meanwhile it is shown, not put in.
+  const keptOf = (field) => `arg:${field.closest("[data-request]").dataset.request}:${field.dataset.arg}`;
+
+  document.addEventListener("input", (event) => {
+    const field = event.target;
+    if (!field.dataset.arg) return;
+    const { hash } = field.closest("[data-request]").dataset;
+    sessionStorage.setItem(keptOf(field), JSON.stringify({ hash, value: field.value }));
+  });
+
+  document.addEventListener("hive:done", (event) => {
+    for (const field of event.target.querySelectorAll("[data-arg]")) sessionStorage.removeItem(keptOf(field));
+  });
+
+  function restore(article) {
+    for (const field of article.querySelectorAll("[data-arg]")) {
+      const kept = JSON.parse(sessionStorage.getItem(keptOf(field)) || "null");
+      if (!kept || kept.value === field.value) continue;
+      if (kept.hash === article.dataset.hash) {
+        field.value = kept.value;
+        continue;
+      }
+      const line = document.createElement("p");
+      line.className = "soft given";
+      line.textContent = `${article.dataset.before} ${kept.value} `;
+      const use = document.createElement("button");
+      use.type = "button";
+      use.className = "quiet small";
+      use.textContent = article.dataset.useIt;
+      use.addEventListener("click", () => {
+        field.value = kept.value;
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+        line.remove();
+        field.focus();
+      });
+      line.append(use);
+      field.after(line);
+    }
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    const article = document.getElementById("request");
+    if (article?.dataset.status === "pending") restore(article);
+  });
 
   async function decide(form) {
     const article = form.closest("[data-request]");
@@ -145,7 +192,9 @@
     button.setAttribute("aria-busy", "true");
     button.disabled = true;
     let failed = 0;
-    for (const row of chosen()) {
+    const rows = chosen();
+    for (const row of rows) row.dataset.gone = ""; // what is decided here needs nobody to tell of it
+    for (const row of rows) {
       const answer = { verb: button.dataset.batch, content_hash: row.dataset.hash, ...(reason ? { reason } : {}) };
       try {
         await hive.api("POST", `/api/approvals/${encodeURIComponent(row.dataset.request)}/decide`, answer);
@@ -193,9 +242,76 @@
     }
   });
 
-  // Whoever looks at a request hears that it was decided before they answer.
-  window.setInterval(() => {
+  // The queue is as it is now: what was decided says so and can't be chosen, what is new comes when it is asked for, so
+  // that nothing moves under the hand.
+  const LIMIT = 25;
+
+  async function lookAtQueue(queue) {
+    const asked = new URLSearchParams({ status: "pending", order: "due", limit: LIMIT });
+    const cursor = new URLSearchParams(location.search).get("cursor");
+    if (cursor) asked.set("cursor", cursor);
+    const { items } = await hive.api("GET", `/api/approvals?${asked}`);
+    const now = new Map(items.map((one) => [one.id, one.content_hash]));
+    const rows = [...queue.querySelectorAll("li[data-request]")];
+    for (const row of rows) {
+      if (now.get(row.dataset.request) === row.dataset.hash || row.dataset.gone !== undefined) continue;
+      const text = await became(row.dataset, queue.dataset).catch((error) => {
+        if (error.status === 404) return queue.dataset.unknown;
+        throw error;
+      });
+      if (text === null) continue; // it waits further down
+      row.dataset.gone = "";
+      const line = document.createElement("p");
+      line.className = "warn";
+      line.textContent = text;
+      row.append(line);
+      const box = row.querySelector("input[type=checkbox]");
+      if (box) box.checked = !(box.disabled = true);
+    }
+    const known = new Set(rows.map((row) => row.dataset.request));
+    const fresh = items.filter((one) => !known.has(one.id)).length;
+    const button = document.getElementById("show-new");
+    button.hidden = fresh === 0;
+    button.textContent = filled(button.dataset.text, { n: fresh });
+    count();
+  }
+
+  async function showNew(queue) {
+    const answer = await fetch(location.href, { headers: { "HX-Request": "true" }, cache: "no-store" });
+    const list = queue.querySelector("ol");
+    if (answer.status !== 200 || !list) {
+      location.reload();
+      return;
+    }
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const here = (row) => list.querySelector(`:scope > [data-request="${CSS.escape(row.dataset.request)}"]`);
+    let before = null;
+    let first = null;
+    for (const row of page.querySelectorAll("#queue ol > li[data-request]")) {
+      const there = here(row);
+      if (!there) {
+        hive.localTimes(row);
+        if (before) before.after(row);
+        else list.prepend(row);
+        first ??= row;
+      }
+      before = there || row;
+    }
+    document.getElementById("show-new").hidden = true;
+    first?.focus();
+  }
+
+  document.addEventListener("click", (event) => {
+    if (event.target.id === "show-new") showNew(document.getElementById("queue")).catch(hive.explain);
+  });
+
+  // Whoever looks at a request, or at the queue, hears of what others decided before they answer.
+  document.addEventListener("hive:changed", (event) => {
+    const about = (id) => event.detail.some((one) => one.kind === "all" || (one.kind === "request" && (!id || one.id === id)));
     const article = document.getElementById("request");
-    if (article && article.dataset.status === "pending" && !document.hidden) tellConflict(article).catch(() => {});
-  }, 5000);
+    const queue = document.querySelector("#queue[data-queue]");
+    const quiet = (error) => { if (error.status === 401) hive.explain(error); };
+    if (article?.dataset.status === "pending" && about(article.dataset.request)) tellConflict(article).catch(quiet);
+    if (queue && about()) lookAtQueue(queue).catch(quiet);
+  });
 })();

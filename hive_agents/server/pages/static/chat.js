@@ -138,7 +138,10 @@
       else show(article);
     } catch (error) {
       if (error.status === 0 || error.status >= 500) window.setTimeout(() => settle(article), RETRY);
-      else hive.explain(error);
+      else {
+        hive.explain(error);
+        if (error.status === 401) document.addEventListener("hive:signed-in", () => settle(article), { once: true });
+      }
     }
   }
 

@@ -32,6 +32,8 @@
     const fields = form.elements;
     const wanted = {
       config: fields.config.value,
+      hash: fields.hash.value,
+      of: Number(fields.of.value),
       allow_inconclusive: fields.allow_inconclusive.checked,
       override: fields.override.checked,
       accept_tags: fields.accept_tags.value.split(",").map((tag) => tag.trim()).filter(Boolean),
@@ -62,7 +64,7 @@
     form.dispatchEvent(new CustomEvent("hive:done", { bubbles: true }));
   }
 
-  // The chart: x is the number of the trial; each trial is asked for once.
+  // The chart: x is the number of the trial.
   const trials = [];
   let plot = null;
 
@@ -131,46 +133,27 @@
     if (trials.length) draw(place);
   }
 
-  // While a search is at work, how it stands is asked for again, and what is new is drawn. A server that is away is
-  // asked again; the page says so once.
-  async function follow(place) {
-    const standing = document.getElementById("standing");
-    let active = place.dataset.active === "true";
-    const watched = active;
-    let away = false;
-    let total = -1;
-    await more(place);
-    while (active) {
-      await new Promise((done) => window.setTimeout(done, document.hidden ? 5000 : 1500));
-      let answer;
-      try {
-        answer = await fetch(`/optimize/${encodeURIComponent(place.dataset.run)}/standing`, { headers: { "HX-Request": "true" }, cache: "no-store" });
-      } catch {
-        if (!away) hive.tell(document.body.dataset.offline, "fault");
-        away = true;
-        continue;
-      }
-      if (answer.status === 204) {
-        location.assign(answer.headers.get("HX-Redirect"));
-        return;
-      }
-      if (!answer.ok) continue;
-      if (away) document.getElementById("told").replaceChildren();
-      away = false;
-      const shown = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-total]");
-      active = shown.dataset.active === "true";
-      if (shown.dataset.total !== String(total)) {
-        total = Number(shown.dataset.total);
-        standing.replaceChildren(...shown.children);
-        await more(place);
-        if (!document.getElementById("trials").contains(document.activeElement)) htmx.trigger("#trials", "renew");
-      }
-    }
-    if (watched) location.reload();
+  // What is new is drawn as it happens. Looks come one after the other, so that each trial is asked for once.
+  let looking = Promise.resolve();
+
+  function look(place, { first = false } = {}) {
+    looking = looking.then(async () => {
+      const before = trials.length;
+      await more(place);
+      const table = document.getElementById("trials");
+      if (!first && before !== trials.length && !table.contains(document.activeElement)) htmx.trigger(table, "renew");
+    }).catch((error) => {
+      if (error.status !== 0) hive.explain(error); // of a server that is away the page says so by itself
+    });
   }
+
+  document.addEventListener("hive:changed", (event) => {
+    const place = document.getElementById("chart");
+    if (place && event.detail.some((one) => one.kind === "all" || one.id === place.dataset.run)) look(place);
+  });
 
   document.addEventListener("DOMContentLoaded", () => {
     const place = document.getElementById("chart");
-    if (place) follow(place).catch(hive.explain);
+    if (place) look(place, { first: true });
   });
 })();
