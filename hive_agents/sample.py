@@ -21,6 +21,8 @@ _GENERIC_FIELDS = {
 }
 
 
+REPEATED = 0.5
+"""What a chunk counts that is nothing but lines which each page of a site repeats."""
 NEAREST = 0.3
 """Cosine of the best chunk below which nothing is shown: of the 108 questions in benchmarks/answers.jsonl that have an
 answer none lies below it, of the 54 without one eleven do."""
@@ -76,4 +78,5 @@ def _first_config(path: Path) -> None:
     )
     config["retrieval"]["per_document"] = 1
     config["abstain"] = {"min_cosine": NEAREST}
+    config["boilerplate"] = {"weight": REPEATED}
     atomic_write_text(file, json.dumps(config, indent=2) + "\n")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hive_agents.copilot.asking import Weights, content_terms, equal_weights, stemmed_words
-from hive_agents.copilot.passages import BESIDE, weights_within, window
+from hive_agents.copilot.passages import BESIDE, telling_text, weights_within, window
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import sentences, without_marks
 from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, ChunkRow, excerpt
@@ -56,13 +56,15 @@ def marked_excerpt(
 def marked_passages(row: ChunkRow, beside: ChunkRow | None, query: str, weights: Weights, language: str) -> str:
     """Return the best passage of a chunk, marked, and behind "…" the next best, in `beside`."""
     inside = weights_within(weights, row.title, language)
-    best = window(row.text, query, inside, language, heading=row.heading)
+    text = telling_text(row, query, inside, language)
+    best = window(text, query, inside, language, heading=row.heading)
     if not best.text:
-        return marked_excerpt(row.text, query, language, weights=inside)
+        return marked_excerpt(text, query, language, weights=inside)
     shown = [best.text]
     if beside is not None:
         apart = best.lines if beside.chunk_id == row.chunk_id else range(0)
-        other = window(beside.text, query, inside, language, BESIDE, heading=beside.heading, apart_from=apart)
+        rest = telling_text(beside, query, inside, language)
+        other = window(rest, query, inside, language, BESIDE, heading=beside.heading, apart_from=apart)
         shown += filter(None, [other.text])
     return " … ".join(_marked(each, query, language) for each in shown)
 

@@ -19,6 +19,8 @@ CHUNKS = 3
 BY_HEADING, BY_KIND, BY_MEANING = 0.6, 0.3, 0.3
 """What counts beside the words in the lines: words in the chunk's headings alone, that a person, a time or a number
 which is asked for is named, and the cosine of the chunk."""
+BY_BOILERPLATE = 0.2
+"""How much more of the question lines must hold that many documents have, to be shown instead of the chunk's own."""
 OF_TITLE = 0.3
 """What a word of the question counts that stands in the document's title: it tells no passage from another."""
 _RRF = 60
@@ -70,11 +72,14 @@ def _best_of(
 ) -> tuple[int, int | None]:
     """Return the chunk with the best lines, and that of the next best, of chunks of one document."""
     inside = weights_within(weights, rows[0].title, language)
-    found = [window(row.text, question, inside, language, heading=row.heading) for row in rows]
+    texts = [telling_text(row, question, inside, language) for row in rows]
+    found = [
+        window(text, question, inside, language, heading=row.heading) for row, text in zip(rows, texts, strict=True)
+    ]
     best = max(range(len(rows)), key=lambda n: found[n].score + meaning[n])
     others = [
         window(
-            row.text,
+            text,
             question,
             inside,
             language,
@@ -82,10 +87,19 @@ def _best_of(
             heading=row.heading,
             apart_from=found[best].lines if n == best else range(0),
         )
-        for n, row in enumerate(rows)
+        for n, (row, text) in enumerate(zip(rows, texts, strict=True))
     ]
     beside = max(range(len(rows)), key=lambda n: (others[n].score > 0, others[n].score + meaning[n]))
     return numbers[best], numbers[beside] if others[beside].score > 0 else None
+
+
+def telling_text(row: ChunkRow, question: str, weights: Weights, language: str) -> str:
+    """Return a chunk's text without boilerplate, unless that holds clearly more of the question."""
+    if row.own is None:
+        return row.text
+    own = window(row.own, question, weights, language, heading=row.heading)
+    whole = window(row.text, question, weights, language, heading=row.heading)
+    return row.own if own.text and own.score + BY_BOILERPLATE >= whole.score else row.text
 
 
 def weights_within(weights: Weights, title: str, language: str) -> Weights:

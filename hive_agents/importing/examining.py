@@ -19,13 +19,12 @@ from hive_agents.files import frontmatter, jsontext, read_bytes
 from hive_agents.importing.imported import ImportFailure
 from hive_agents.importing.records import Records
 from hive_agents.importing.sources import list_files
-from hive_agents.importing.syncing import Progress
-from hive_agents.retrieval import document_files
+from hive_agents.importing.syncing import SyncProgress
+from hive_agents.retrieval import LEAST_SHARING, LEAST_WORDS, SHARED, document_files
 from hive_agents.store import connected
 from hive_agents.workspace import Workspace
 
 HUGE = 200_000
-SHARED, LEAST_SHARING = 0.2, 10
 ALIKE = 0.8
 _SHINGLE, _SKETCH, _COMMON = 5, 64, 60
 _VERSION = re.compile(
@@ -45,7 +44,7 @@ class Finding:
     documents: list[list[str]] = field(default_factory=list)
 
 
-def examine_documents(workspace: Workspace, progress: Progress | None = None) -> list[Finding]:
+def examine_documents(workspace: Workspace, progress: SyncProgress | None = None) -> list[Finding]:
     """Return what is odd about the documents; one finding says so where nothing is."""
     bodies, unreadable = _bodies(workspace, progress)
     findings = [
@@ -58,7 +57,7 @@ def examine_documents(workspace: Workspace, progress: Progress | None = None) ->
     return findings or [Finding("documents", "ok", f"nothing odd about {len(bodies)} documents")]
 
 
-def _bodies(workspace: Workspace, progress: Progress | None) -> tuple[dict[str, str], dict[str, str]]:
+def _bodies(workspace: Workspace, progress: SyncProgress | None) -> tuple[dict[str, str], dict[str, str]]:
     """Return the text of each document, and why the others can't be read."""
     bodies, unreadable = {}, {}
     files = list(document_files(workspace.documents))
@@ -210,7 +209,7 @@ def _boilerplate(bodies: Mapping[str, str]) -> Iterator[Finding]:
     example: dict[str, list[str]] = {}
     for doc_id, body in bodies.items():
         for paragraph in {" ".join(part.split()) for part in body.split("\n\n")}:
-            if len(re.findall(r"\w+", paragraph)) >= 5:
+            if len(paragraph.split()) >= LEAST_WORDS:
                 counted[paragraph] += 1
                 example.setdefault(paragraph, []).append(doc_id)
     most = max(LEAST_SHARING, len(bodies) * SHARED)
@@ -220,7 +219,7 @@ def _boilerplate(bodies: Mapping[str, str]) -> Iterator[Finding]:
         message = (
             f'{len(common)} paragraphs stand in over a fifth of the documents, one in {number}: "{paragraph[:80]}"'
         )
-        fix = "take licences and notices that each page repeats out of the source; they make pages look alike"
+        fix = "lines that so many share count less (`boilerplate` in a config); better, take them out of the source"
         yield Finding("boilerplate", "warn", message, fix, [example[one] for one, _ in common])
 
 

@@ -22,10 +22,49 @@ _NO_CONTENT = (
 )
 _LISTINGS = ".toc, #toc, .contents.topic, .table-of-contents, .toctree-wrapper"
 _ENOUGH_WORDS = 20
+_NAVIGATION = frozenset(
+    """breadcrumb breadcrumbs mainmenu menu menubar nav navbar navigation pager pagination sidebar sidenav submenu toc
+    toolbar topbar""".split()
+)
+"""Parts of names that sites give to what leads elsewhere; a frame around the whole page may have such a name, too."""
+_MOSTLY_LINKS = 0.6
 _STEP = re.compile(r"(?i)^\W*(?:prev(?:ious)?|next|up|home|top|back)\b\W*$")
 _STEPS_BESIDE = 8
+_CHAPTER = re.compile(r"(?i)(?:chapter\s+)?\d+(?:\.\d+)*\.?\s")
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|sourceCode)-(\w[\w+#-]*)")
 _NOT_LANGUAGES = {"default", "none", "text"}
+
+
+_BLOCKS = frozenset(
+    """address article aside blockquote center details dl div fieldset figure footer form h1 h2 h3 h4 h5 h6 header hr
+    main menu nav ol p pre section table ul""".split()
+)
+_CELLS = frozenset({"td", "th"})
+_PARTS = frozenset({"thead", "tbody", "tfoot"})
+_ENDED_BY = {
+    "li": (frozenset({"li"}), frozenset({"ul", "ol", "menu", "dir"})),
+    **dict.fromkeys(("dt", "dd"), (frozenset({"dt", "dd"}), frozenset({"dl"}))),
+    "tr": (frozenset({"tr"}), frozenset({"table"})),
+    **dict.fromkeys(_CELLS, (_CELLS, frozenset({"tr", "table"}))),
+    **dict.fromkeys(_PARTS, (_PARTS, frozenset({"table"}))),
+    **dict.fromkeys(_BLOCKS, (frozenset({"p"}), _CELLS | {"table", "caption", "button", "object"})),
+    "a": (frozenset({"a"}), _BLOCKS | _CELLS | {"li", "dt", "dd"}),
+}
+"""What a tag ends where no end tag stands, and the tags beyond which it doesn't."""
+
+
+class _Page(BeautifulSoup):
+    """HTML whose authors left out the end tags that they may leave out."""
+
+    def handle_starttag(self, name: str, *arguments: Any, **options: Any) -> Any:
+        ended, beyond = _ENDED_BY.get(name, (frozenset(), frozenset()))
+        around: Any = self.currentTag
+        while ended and around is not None and around.name not in beyond:
+            if around.name in ended:
+                self.handle_endtag(around.name)
+                break
+            around = around.parent
+        return super().handle_starttag(name, *arguments, **options)
 
 
 def from_html(data: bytes) -> Imported:
@@ -36,14 +75,13 @@ def from_html(data: bytes) -> Imported:
 def from_markup(markup: str) -> Imported:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # XHTML and pages that hold one address are fine
-        soup = BeautifulSoup(markup, "html.parser")
+        soup = _Page(markup, "html.parser")
     if soup.find(True) is None:
         raise ImportFailure("holds no HTML; a plain text has the suffix .txt")
     for junk in soup.select(_NO_CONTENT):
         junk.decompose()
     content = _content(soup)
-    named = content.find("h1") or soup.title
-    title = " ".join(named.get_text(" ").split()) if named else ""
+    title = _title(soup, content)
     if soup.title:
         soup.title.decompose()
     _without_navigation(content)
@@ -53,8 +91,18 @@ def from_markup(markup: str) -> Imported:
     return Imported(re.sub(r"\n{3,}", "\n\n", markdown) + "\n", title or None)
 
 
+def _title(soup: BeautifulSoup, content: Tag) -> str:
+    """Return what the page is called: by its only heading of the first level, unless that is a chapter's, else by its
+    head, which often names the site as well."""
+    headings = [" ".join(heading.get_text(" ").split()) for heading in content.find_all("h1")]
+    named = " ".join(soup.title.get_text(" ").split()) if soup.title else ""
+    if len(headings) == 1 and not (named and _CHAPTER.match(headings[0])):
+        return headings[0]
+    return named or next(iter(headings), "")
+
+
 def _without_navigation(content: Tag) -> None:
-    """Take out tables that lead to other pages, and tables of contents where the page holds more than these."""
+    """Take out what leads to other pages, and tables of contents where the page holds more than these."""
     for table in content.find_all("table"):
         links = table.find_all("a")
         steps = [
@@ -63,11 +111,24 @@ def _without_navigation(content: Tag) -> None:
         beside = len(table.get_text(" ").split()) - sum(len(link.get_text(" ").split()) for link in links)
         if any(_STEP.match(step) for step in steps) and beside <= _STEPS_BESIDE:
             table.decompose()
-    listings = content.select(_LISTINGS)
+    listings = [
+        *content.select(_LISTINGS),
+        *filter(_is_navigation, content.find_all(["div", "ul", "ol", "table", "p"])),
+    ]
+    listings = [one for one in listings if not any(parent in listings for parent in one.parents)]
     listed = sum(len(listing.get_text(" ").split()) for listing in listings)
     if len(content.get_text(" ").split()) - listed >= _ENOUGH_WORDS:
         for listing in listings:
             listing.decompose()
+
+
+def _is_navigation(element: Tag) -> bool:
+    """Whether an element is called so, and is hardly more than links."""
+    named = [*(element.get("class") or []), str(element.get("id") or "")]
+    if _NAVIGATION.isdisjoint(part for name in named for part in re.split(r"[-_]", name.lower())):
+        return False
+    links = sum(len(link.get_text(" ").split()) for link in element.find_all("a"))
+    return links >= _MOSTLY_LINKS * len(element.get_text(" ").split())
 
 
 def _content(soup: BeautifulSoup) -> Tag:

@@ -79,6 +79,12 @@ class _Group:
         passing[self.whole if mask is None else self.whole[mask]] = True
         return passing
 
+    def boilerplate_of(self, n_chunks: int) -> Floats:
+        """The share of boilerplate in each chunk, in the numbers of the whole index, 0 for what they don't see."""
+        shares = np.zeros(n_chunks)
+        shares[self.whole] = self.index.boilerplate_shares(np.arange(len(self.whole)))
+        return shares
+
     def factors_of(self, boosts: Mapping[str, Mapping[str, float]], n_chunks: int) -> Floats:
         """The factor of each chunk, in the numbers of the whole index, 1 for what the principal doesn't see."""
 
@@ -134,6 +140,17 @@ class CachedLanes:
         for group in self._groups:
             rows = [row for row in group.rows if row < len(chunks)]
             found[rows] = np.take(group.factors_of(boosts, self.index.n_chunks), chunks[rows])
+        return found
+
+    def boilerplate(self, chunks: Ints) -> Floats:
+        """Return each chunk's share of boilerplate in the scope of its row's query, in the shape of `chunks`.
+
+        The rows are those of the first queries.
+        """
+        found = np.zeros(chunks.shape)
+        for group in self._groups:
+            rows = [row for row in group.rows if row < len(chunks)]
+            found[rows] = np.take(group.boilerplate_of(self.index.n_chunks), chunks[rows])
         return found
 
     def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> Ints:

@@ -24,6 +24,7 @@ from hive_agents.retrieval import (
     RetrievalConfig,
     SearchEngine,
     boost_key,
+    by_boilerplate,
     lane_weights,
     occurrences,
     rank_step,
@@ -191,7 +192,7 @@ class LaneCache:
         retrieval, dynamic = config.retrieval, config.dynamic_k
         cut = (retrieval.top_k, retrieval.per_document, config.abstain.min_cosine)
         cliff = (dynamic.gap_threshold_factor, dynamic.min_results, config.max_results) if dynamic.enabled else ()
-        key = (self._used(config), _fusion(config), boost_key(config.boosts), _reranking(config), *cut, *cliff)
+        key = (self._used(config), _fusion(config), _weighing(config), _reranking(config), *cut, *cliff)
         return self._scores.get(key, lambda: self._scored(config))
 
     def _scored(self, config: RetrievalConfig) -> Scores:
@@ -296,7 +297,7 @@ class LaneCache:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
         retrieval = config.retrieval
         width = max(_PREFIX if retrieval.per_document is None else _THINNED_PREFIX, wanted)
-        key = (pool_key, _fusion(config), boost_key(config.boosts), _reranking(config), width, retrieval.per_document)
+        key = (pool_key, _fusion(config), _weighing(config), _reranking(config), width, retrieval.per_document)
         fused = self._fused.get(key, lambda: self._fuse(config, pool_key, width, wanted))
         available = fused.available
         returned = np.minimum(available, retrieval.top_k)
@@ -332,6 +333,9 @@ class LaneCache:
         scores, available = plain.scores, plain.available
         if config.boosts:
             scores = np.where(scores >= 0, scores * self.lanes.factors(config.boosts, pool.chunks), scores)
+        if config.boilerplate.weight < 1:
+            factors = by_boilerplate(self.lanes.boilerplate(pool.chunks), config.boilerplate.weight)
+            scores = np.where(scores >= 0, scores * factors, scores)
         order = _best_columns(scores, width)
         documents = self._index.document_numbers(np.take_along_axis(pool.chunks, order, axis=1))
         best = np.take_along_axis(scores, order, axis=1)
@@ -376,6 +380,11 @@ def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
     """What decides the fused scores of a pool, as a key."""
     retrieval = config.retrieval
     return (retrieval.method, retrieval.candidates, retrieval.rrf_k, *retrieval.weights.model_dump().values())
+
+
+def _weighing(config: RetrievalConfig) -> tuple[object, ...]:
+    """What the fused scores are multiplied by, as a key."""
+    return boost_key(config.boosts), config.boilerplate.weight
 
 
 def _reranking(config: RetrievalConfig) -> tuple[int, float | None] | None:

@@ -9,10 +9,16 @@ from .analysis import (
 from .bm25 import (
     BM25Params as BM25Params,
 )
+from .boilerplate import (
+    LEAST_SHARING as LEAST_SHARING,
+    LEAST_WORDS as LEAST_WORDS,
+    SHARED as SHARED,
+)
 from .boosts import (
     HALF_LIFE as HALF_LIFE,
     BoostKey as BoostKey,
     boost_key as boost_key,
+    by_boilerplate as by_boilerplate,
 )
 from .config import (
     LINK as LINK,
@@ -86,6 +92,7 @@ from .index import (
 from .indexing import (
     IndexReport as IndexReport,
     PendingWork as PendingWork,
+    Progress as Progress,
     build_index as build_index,
     index_is_stale as index_is_stale,
     pending_work as pending_work,

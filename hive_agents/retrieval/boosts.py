@@ -54,6 +54,15 @@ def by_age(days: NDArray[np.float64], half_life: float) -> NDArray[np.float64]:
     return factors
 
 
+def by_boilerplate(shares: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
+    """Return the factor of each share of boilerplate: 1 for none, `weight` for nothing else.
+
+    >>> by_boilerplate(np.array([0.0, 0.5, 1.0]), 0.5).tolist()
+    [1.0, 0.75, 0.5]
+    """
+    return 1.0 - (1.0 - weight) * shares
+
+
 def newest_day(days: NDArray[np.float64], half_life: float) -> float:
     """Return the day that ages are counted from: the newest, less the few that stand far ahead of all others.
 

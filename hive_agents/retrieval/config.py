@@ -87,6 +87,12 @@ class Abstain(Format):
     min_cosine: Annotated[float, Field(ge=-1, le=1)] | None = None
 
 
+class Boilerplate(Format):
+    """`weight` is what a chunk counts that is nothing but lines which a fifth of the documents have; 1 is no matter."""
+
+    weight: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+
 class RetrievalConfig(FileFormat):
     name: ConfigName
     collection: str
@@ -96,6 +102,7 @@ class RetrievalConfig(FileFormat):
     dynamic_k: DynamicK = DynamicK()
     filters: dict[str, ConditionValue] = {}
     boosts: dict[str, Boost] = {}
+    boilerplate: Boilerplate = Boilerplate()
     distraction_detection: DistractionDetection = DistractionDetection()
     abstain: Abstain = Abstain()
     bm25: BM25Settings = BM25Settings()

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
+from hive_agents.retrieval.lanes import ChunkRow
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+")
 _MARKUP = re.compile(
@@ -43,6 +44,17 @@ def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFA
             break
         shown += " " + sentence
     return shown if len(shown) <= length else shown[: length - 1].rsplit(" ", 1)[0] + "…"
+
+
+def row_excerpt(row: ChunkRow, query: str, language: str) -> str:
+    """The excerpt of a chunk: of what other documents don't say as well, unless the query asks for just that."""
+    if row.own is not None:
+        wanted = set(terms(query, language))
+        if wanted & set(terms(row.own, language)) == wanted & set(terms(row.text, language)):
+            shown = excerpt(row.own, query, language=language)
+            if shown:
+                return shown
+    return excerpt(row.text, query, language=language)
 
 
 def _plain_sentences(markdown: str) -> Iterator[str]:

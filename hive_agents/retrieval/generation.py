@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.files import remove
+from hive_agents.retrieval.boilerplate import SharedLines
 from hive_agents.retrieval.documents import Collection
 from hive_agents.retrieval.postings import TokenRuns, build_postings, document_lengths
 from hive_agents.retrieval.vectors import open_vectors, save_vectors, vectors_path
@@ -141,11 +142,14 @@ def write_generation(
     documents, order = contents.documents, contents.order
     body = _runs([documents[d].chunks[n][3] for _, d, n in order])
     title = _runs([documents[d].title_tokens for _, d, _ in order])
+    chunk_documents = np.array([d for _, d, _ in order], np.int32)
+    shared = SharedLines.of([documents[d].chunks[n][1] for _, d, n in order], chunk_documents)
     with transaction(connection):
         stale = _numbers(connection, schema.name, [state] if state == "candidate" else ["live", "candidate"])
         number = connection.execute(
             "INSERT INTO corpus_stats (collection, state, schema, language, recipe, embedding_model, index_hash,"
-            " n_documents, n_chunks, lengths, chunk_documents, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " n_documents, n_chunks, lengths, chunk_documents, created_at, shared_lines)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 schema.name,
                 state,
@@ -157,8 +161,9 @@ def write_generation(
                 len(documents),
                 len(order),
                 document_lengths(body, title).tobytes(),
-                np.array([d for _, d, _ in order], np.int32).tobytes(),
+                chunk_documents.tobytes(),
                 dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+                shared.to_blob(),
             ),
         ).lastrowid
         assert number is not None

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hive_agents.errors import Busy, Diagnostic, HiveError
 from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.bm25 import BM25, BM25Params, Board
+from hive_agents.retrieval.boilerplate import Boilerplate, SharedLines
 from hive_agents.retrieval.documents import Collection
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.fields import FieldValues
@@ -166,10 +167,38 @@ class SqliteIndex:
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]:
         return [self._chunk_ids[number] for number in chunks.tolist()]
 
+    def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
+        shares: NDArray[np.float64] = self._boilerplate.shares[chunks]
+        return shares
+
+    @cached_property
+    def _boilerplate(self) -> Boilerplate:
+        return self.shared_lines.within(self.chunk_documents, self.n_documents)
+
+    @cached_property
+    def shared_lines(self) -> SharedLines:
+        """The lines that documents share, whoever may view these."""
+        row = self._one("SELECT shared_lines FROM corpus_stats WHERE generation = ?", (self._generation,))
+        if row is None:
+            raise StaleIndex
+        return SharedLines.from_blob(row[0], self.n_chunks)
+
     def rows(self, chunks: Sequence[int]) -> list[ChunkRow]:
+        return self.rows_without(self._boilerplate, chunks)
+
+    def rows_without(self, boilerplate: Boilerplate, chunks: Sequence[int]) -> list[ChunkRow]:
+        """`rows`, for whom this is boilerplate."""
         marks = ",".join("?" * len(chunks))
         found = {
-            row[0]: ChunkRow(row[1], row[2], row[3], " > ".join(json.loads(row[4])), row[5], json.loads(row[6]))
+            row[0]: ChunkRow(
+                row[1],
+                row[2],
+                row[3],
+                " > ".join(json.loads(row[4])),
+                row[5],
+                json.loads(row[6]),
+                boilerplate.without(row[0], row[5]),
+            )
             for row in self._all(
                 "SELECT c.chunk, c.chunk_id, d.doc_id, d.title, c.heading, c.text, d.metadata FROM chunks c"
                 " JOIN documents d ON d.generation = c.generation AND d.document = c.document"
@@ -396,11 +425,20 @@ class ScopedIndex:
         factors: NDArray[np.float64] = self._fields.factors(boosts)[self._chunk_documents[chunks]]
         return factors
 
+    def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
+        shares: NDArray[np.float64] = self._boilerplate.shares[self.whole_numbers[chunks]]
+        return shares
+
+    @cached_property
+    def _boilerplate(self) -> Boilerplate:
+        return self._index.shared_lines.within(self._index.chunk_documents, self.n_documents, self._chunks)
+
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]:
         return self._index.chunk_ids(self.whole_numbers[chunks])
 
     def rows(self, chunks: Sequence[int]) -> list[ChunkRow]:
-        return self._index.rows(self.whole_numbers[np.asarray(chunks, np.intp)].tolist())
+        whole = self.whole_numbers[np.asarray(chunks, np.intp)].tolist()
+        return self._index.rows_without(self._boilerplate, whole)
 
     def chunks_of(self, doc_id: str) -> ChunkNumbers:
         whole = self._index.chunks_of(doc_id)

@@ -37,6 +37,8 @@ class ChunkRow:
     heading: str
     text: str
     metadata: Mapping[str, Any]
+    own: str | None = None
+    """The text without boilerplate, None where it has none."""
 
 
 class LaneIndex(Protocol):
@@ -94,6 +96,9 @@ class LaneIndex(Protocol):
 
         Raises: HIVE-206, 207 for a field that can't be boosted so.
         """
+
+    def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
+        """How much of each chunk's words is boilerplate, from 0 to 1, in the shape of `chunks`."""
 
     def chunk_ids(self, chunks: ChunkNumbers) -> list[str]: ...
 

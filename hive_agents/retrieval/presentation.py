@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.distraction import disagreement
-from hive_agents.retrieval.excerpts import excerpt
+from hive_agents.retrieval.excerpts import row_excerpt
 from hive_agents.retrieval.lanes import LaneIndex
 from hive_agents.retrieval.ranking import Hit, Ranking
 from hive_agents.retrieval.stages import Search
@@ -33,7 +33,7 @@ def present(index: LaneIndex, search: Search, config: RetrievalConfig) -> Rankin
                 chunk_id=row.chunk_id,
                 title=row.title,
                 heading=row.heading,
-                excerpt=excerpt(row.text, search.query, language=index.language) or row.title,
+                excerpt=row_excerpt(row, search.query, index.language) or row.title,
                 score=float(search.fused.scores[position]),
                 bm25_rank=keyword,
                 vector_rank=vector,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from hive_agents.errors import HiveError
 from hive_agents.retrieval.analysis import words
 from hive_agents.retrieval.bm25 import BM25Params
-from hive_agents.retrieval.boosts import boosted
+from hive_agents.retrieval.boosts import boosted, by_boilerplate
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.cutoff import dynamic_k, occurrences
 from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
@@ -105,6 +105,9 @@ def fuse(index: LaneIndex, query: str, lanes: dict[str, Lane], config: Retrieval
     fused = rrf(list(lanes.values()), _weights(config), config.retrieval.rrf_k)
     if config.boosts:
         fused = boosted(fused, index.factors(config.boosts, fused.chunks))
+    if config.boilerplate.weight < 1:
+        shares = index.boilerplate_shares(fused.chunks)
+        fused = boosted(fused, by_boilerplate(shares, config.boilerplate.weight))
     documents = index.document_numbers(fused.chunks)
     order: NDArray[np.intp] = np.arange(len(fused))
     if min_cosine is not None and not (best_cosine and best_cosine[0] >= min_cosine):

@@ -412,4 +412,14 @@ MIGRATIONS = (
         PRIMARY KEY (run_id, rank, kind)
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE corpus_stats ADD COLUMN shared_lines BLOB;
+    """,
+    """
+    CREATE INDEX runs_by_start ON runs (started_at);
+    CREATE INDEX runs_by_graph ON runs (graph, started_at);
+    CREATE INDEX runs_by_thread ON runs (thread_id);
+    DROP INDEX runs_by_status;
+    CREATE INDEX runs_by_status ON runs (status, started_at);
+    """,
 )

@@ -388,6 +388,48 @@ def test_a_page_that_is_a_table_of_contents_keeps_it() -> None:
     assert "Memory" in read("a.html", page).markdown
 
 
+def test_html_without_its_optional_end_tags_keeps_its_structure() -> None:
+    page = """<title>Old</title><body><p>First<p>Second<ul><li>one<ul><li>inner</ul><li>two</ul>
+    <dl><dt>name<dd>what<dt>other<dd>more</dl><table><tr><th>a<th>b<tr><td>1<td>2</table>
+    <a name=x><a href="https://e.org">link</a>"""
+    assert read("a.html", page).markdown.split("\n\n") == [
+        "First",
+        "Second",
+        "- one\n  - inner\n- two",
+        "**name**",
+        "what",
+        "**other**",
+        "more",
+        "| a | b |\n| --- | --- |\n| 1 | 2 |",
+        "[link](https://e.org)\n",
+    ]
+    deep = read("a.html", "<body>" + "".join(f"<p>paragraph {n}<li>item {n}" for n in range(3000)))
+    assert "item 2999" in deep.markdown
+
+
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ("<title>Key rotation - Site</title><h1>Key rotation</h1>", "Key rotation"),
+        ("<title>Autoincrement</title><h1>1. Summary</h1><p>x", "Autoincrement"),
+        ("<title>Autoincrement</title><h1>Summary</h1><h1>Background</h1>", "Autoincrement"),
+        ("<h1>2. Only this</h1>", "2. Only this"),
+        ("<p>nothing", None),
+    ],
+)
+def test_a_page_is_called_by_its_heading_unless_that_is_a_chapter_s(page: str, title: str | None) -> None:
+    assert read("a.html", page).title == title
+
+
+def test_what_a_site_calls_a_menu_goes_where_it_is_links_and_stays_where_it_is_text() -> None:
+    words = "The kitchen serves soup on each day of the week but Sunday, when it is closed to everybody. " * 3
+    menu = '<div class="menu main-nav"><ul><li><a href=a>Home</a><li><a href=b>About us</a></ul></div>'
+    shown = read("a.html", f'{menu}<div id="sidebar-page"><h1>Lunch</h1><p class="menu">{words}</div>').markdown
+    assert "About us" not in shown
+    assert shown.count("The kitchen serves soup") == 3
+    assert "About us" in read("a.html", menu).markdown
+
+
 def test_a_table_with_a_link_called_next_is_a_table() -> None:
     row = "<tr><td>Button</td><td>what it does when somebody presses it</td></tr>"
     page = f"<table>{row}<tr><td><a href='x'>Next</a></td><td>goes on to the page that follows</td></tr></table>"

@@ -57,6 +57,7 @@ def random_config(rng: random.Random) -> RetrievalConfig:
                 "title_boost": rng.choice([0.0, 1.0, 2.5]),
             },
             "boosts": rng.choice(BOOSTS),
+            "boilerplate": {"weight": rng.choice([1.0, 1.0, 0.5, 0.0])},
             "abstain": {"min_cosine": rng.choice([None, None, 0.4, 0.5])},
         }
     )

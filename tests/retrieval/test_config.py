@@ -36,6 +36,7 @@ def test_optional_keys_have_the_defaults_that_change_nothing() -> None:
             "per_document": None,
         },
         "boosts": {},
+        "boilerplate": {"weight": 1.0},
         "dynamic_k": {"enabled": False, "gap_threshold_factor": 3.0, "min_results": 1, "max_results": None},
         "filters": {},
         "distraction_detection": {"enabled": False, "disagreement_threshold": 0.5},

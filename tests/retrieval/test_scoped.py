@@ -22,6 +22,7 @@ from hive_agents.retrieval.lanes import LaneIndex
 from tests.conftest import DOCUMENTS, config_json, make_workspace, write_document
 
 WORDS = "assay balance beaker buffer column dilute filter flask heater lamp mixer pump rotor sample valve".split()
+REPEATED = ["all valve and pump rights are reserved", "see the rotor page of the beaker site\nfor a lamp"]
 PARAMS = [BM25Params(), BM25Params(k1=2.0, b=0.3, title_boost=0.0), BM25Params(b=0.0, title_boost=3.0)]
 FILTERS: list[dict[str, Any]] = [
     {},
@@ -53,6 +54,7 @@ def random_documents(rng: random.Random, n: int) -> dict[str, str]:
         if rng.random() < 0.5:
             front.append(f"public: {rng.choice(['true', 'false'])}")
         parts = [" ".join(rng.choices(WORDS, k=rng.randrange(3, 30))) + "." for _ in range(rng.randrange(1, 4))]
+        parts += [line for line in REPEATED if rng.random() < 0.6]
         body = "\n\n".join(f"## {rng.choice(WORDS)}\n\n{part}" for part in parts)
         title = " ".join(rng.choices(WORDS, k=2))
         text = f"---\ntitle: {title}\n" + "\n".join(front) + f"\n---\n{body}\n"
@@ -88,6 +90,7 @@ def observed(index: SqliteIndex | ScopedIndex, queries: Sequence[str], doc_ids: 
         "size": (index.n_chunks, index.n_documents, index.index_hash, index.embedding_model),
         "documents": (index.doc_ids(), index.documents(), index.documents_of(chunks), index.chunk_ids(chunks)),
         "rows": index.rows(chunks.tolist()),
+        "boilerplate": index.boilerplate_shares(chunks).tolist(),
         "chunks": [index.chunks_of(doc_id).tolist() for doc_id in doc_ids],
         "only": [index.only([doc_id]).tolist() for doc_id in doc_ids],
         "values": {field: index.values(field) for field in (*index.collection.fields, "colour")},
@@ -164,6 +167,18 @@ def test_hidden_documents_do_not_move_a_bit(tmp_path: Path) -> None:
     queries = ["rotor valve", "pump", "499"]
     names = [*documents, *hidden]
     assert observed(scope(many, list(documents)), queries, names) == observed(few, queries, names)
+
+
+def test_what_hidden_documents_repeat_is_no_boilerplate_to_who_sees_it_once(tmp_path: Path) -> None:
+    """Whether hidden documents repeat a reader's line or each says another, the reader sees the same."""
+    line = "see the rotor page of the beaker site"
+    own = {f"own/{n}.md": f"# {n}\n\n{line if n < 3 else 'a filter'}\n\nvalve {n}\n" for n in range(40)}
+    alike = {f"hidden/{n}.md": f"# {n}\n\n{line}\n" for n in range(200)}
+    whole = built(tmp_path / "all", own | alike)
+    assert max(whole.boilerplate_shares(np.arange(whole.n_chunks))) > 0
+    inside = scope(whole, list(own))
+    assert max(inside.boilerplate_shares(np.arange(inside.n_chunks))) == 0
+    assert {row.own for row in inside.rows(range(inside.n_chunks))} == {None}
 
 
 def test_a_value_that_only_hidden_documents_have_is_unknown(text_workspace: Workspace) -> None:
