@@ -23,7 +23,7 @@ from typing import Any, TypedDict
 
 from hive_agents.files import LinkRefused, atomic_write, read_bytes
 from hive_agents.importing.conversion import VERSION, convert_bytes, kind_of
-from hive_agents.importing.imported import ImportFailure
+from hive_agents.importing.imported import UNSUPPORTED, ImportFailure
 from hive_agents.importing.placing import ORIGIN, document_text, places
 from hive_agents.importing.records import Record, Records, Source
 from hive_agents.importing.sources import Found, Listing, list_files
@@ -203,7 +203,7 @@ class Sync:
         try:
             if kind_of(found.file.name) is None:
                 suffix = found.file.suffix or "no suffix"
-                raise ImportFailure(f"{suffix}: not a supported kind of file")
+                raise ImportFailure(f"{suffix}{UNSUPPORTED}")
             data = found.read()
             digest = hashlib.sha256(data).hexdigest()
             if self._is_unchanged(known, digest):
