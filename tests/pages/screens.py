@@ -116,19 +116,30 @@ async def with_nothing(browser: Browser, folder: Path, only: tuple[str, ...]) ->
         names = {path: "empty-" + path.partition("?")[0].replace("/", "-") for path in WITHOUT}
         shots = {name: (f"/{path}", nothing) for path, name in names.items() if wanted(name, only)}
         await in_each(browser, url, place, folder, shots)
-        if wanted("login", only):
-            for scheme in ("light", "dark"):
-                context = await browser.new_context(base_url=url, viewport={"width": 400, "height": 700},
-                                                    color_scheme=scheme)  # fmt: skip
-                page = await context.new_page()
-                await page.goto("/login")
-                await page.get_by_label("Token").fill("not a token")
-                await page.keyboard.press("Enter")
-                await page.locator("#told .fault").wait_for()
-                await picture(page, folder, f"login-narrow-{scheme}")
-                await context.close()
-        if wanted("loading", only):
-            await loading(browser, url, place, folder)
+        if wanted("refused", only):
+            await refused(browser, url, place, folder)
+    if wanted("loading", only):
+        whole = sample(Path(mkdtemp()) / "workspace")
+        async with served(whole, roles=("http",)) as client:
+            await loading(browser, str(client.base_url), whole, folder)
+
+
+async def refused(browser: Browser, url: str, place: Any, folder: Path) -> None:
+    """What is asked for can't be done: a token that is none, a search without questions to measure by."""
+    for scheme in ("light", "dark"):
+        context = await browser.new_context(base_url=url, viewport={"width": 400, "height": 700}, color_scheme=scheme)
+        page = await context.new_page()
+        await page.goto("/login")
+        await page.get_by_label("Token").fill("not a token")
+        await page.keyboard.press("Enter")
+        await page.locator("#told .fault").wait_for()
+        await picture(page, folder, f"refused-token-{scheme}")
+        await context.close()
+    async with signed_in(browser, url, place, "root", *EVERYTHING, expected=("400", "404")) as page:
+        await page.goto("/optimize")
+        await page.get_by_role("button", name="Start").click()
+        await page.locator("#told .fault").wait_for()
+        await picture(page, folder, "refused-search")
 
 
 async def loading(browser: Browser, url: str, place: Any, folder: Path) -> None:
@@ -145,7 +156,6 @@ async def loading(browser: Browser, url: str, place: Any, folder: Path) -> None:
         await picture(page, folder, "loading-chat")
         await page.goto("/optimize")
         await page.get_by_role("button", name="Start").click()
-        await page.wait_for_url("**/optimize/r*")
         await page.locator("#trials .empty").wait_for()
         await picture(page, folder, "loading-search")
         await page.route("**/trials*", held)

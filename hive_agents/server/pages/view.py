@@ -53,25 +53,25 @@ class PageView:
     template: str
 
     async def __call__(self, request: Request) -> Response:
+        call = None
         try:
-            call = await run_in_threadpool(self._called, request)
+            call = await run_in_threadpool(Call, request)
+            await run_in_threadpool(self._admit, request, call)
             given = dict(request.path_params)
             if inspect.iscoroutinefunction(self.show):
                 context = await self.show(call, **given)
             else:
                 context = await run_in_threadpool(self.show, call, **given)
         except HiveError as error:
-            return _refused(request, error)
+            return _refused(request, error, call)
         if isinstance(context, Response):
             return context
         return await run_in_threadpool(rendered, request, self.template, context, call)
 
-    def _called(self, request: Request) -> Call:
-        call = Call(request)
+    def _admit(self, request: Request, call: Call) -> None:
         request.state.principal = call.principal
         request.app.state.rates.admit(call.principal)
         call.require(self.roles)
-        return call
 
 
 class Pages:
@@ -124,7 +124,7 @@ def _named(call: Call) -> str:
     return "/".join(quote(part, safe="!'()*") for part in (call.principal.tenant, call.principal.user))
 
 
-def _refused(request: Request, error: HiveError) -> Response:
+def _refused(request: Request, error: HiveError, call: Call | None) -> Response:
     """Send nobody to the sign-in page, or have the page that is open ask for it; else tell what is wrong."""
     status = status_of(error)
     if status == 401:
@@ -133,7 +133,7 @@ def _refused(request: Request, error: HiveError) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         where = "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"
         return RedirectResponse(where, 303, headers=HEADERS)
-    return rendered(request, "fault.html", {"diagnostics": error.diagnostics, "status": status}, status=status)
+    return rendered(request, "fault.html", {"diagnostics": error.diagnostics, "status": status}, call, status)
 
 
 @cache
