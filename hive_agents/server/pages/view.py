@@ -10,8 +10,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -22,6 +21,7 @@ from starlette.routing import BaseRoute, Route
 from hive_agents.errors import HiveError
 from hive_agents.server.auth import Call
 from hive_agents.server.pages.assets import address
+from hive_agents.server.pages.language import languages, preferred, told
 from hive_agents.server.problems import status_of
 
 if TYPE_CHECKING:
@@ -104,7 +104,10 @@ def rendered(
 ) -> HTMLResponse:
     """Return a template as a page; its block `content` alone for a request of htmx."""
     found = environment().get_template(template)
+    language = preferred(request.headers.get("accept-language", ""), languages())
     values = {
+        "t": partial(told, language),
+        "language": language,
         "call": call,
         "me": call.principal if call is not None else None,
         "csrf": call.csrf() if call is not None else None,
@@ -145,25 +148,9 @@ def environment() -> Environment:
         loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    found.globals |= {"asset": address, "t": told}
+    found.globals |= {"asset": address}
     found.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json}
     return found
-
-
-@cache
-def texts() -> Mapping[str, str]:
-    """Return what pages say, by key; a translation is another file."""
-    found: dict[str, str] = json.loads(files(__package__).joinpath("texts", "en.json").read_text(encoding="utf-8"))
-    return found
-
-
-def told(key: str, **values: object) -> str:
-    """Return a text with its values. Raises: KeyError for a key without a text.
-
-    >>> told("nav.chat")
-    'Chat'
-    """
-    return texts()[key].format(**values)
 
 
 def _json(value: object) -> str:
