@@ -172,7 +172,7 @@ async def reached(page: Page, selector: str) -> None:
 
 @pytest.mark.slow
 @needs_chromium
-async def test_by_keyboard_alone_a_search_is_started_and_stopped_and_what_another_found_deployed(
+async def test_by_keyboard_a_search_is_started_and_stopped_and_what_another_found_deployed(
     tmp_path: Path,
 ) -> None:
     place = sample(tmp_path / "ws")
