@@ -29,7 +29,7 @@ from hive_agents.importing.sources import Found, Listing, list_files
 from hive_agents.workspace import Workspace
 
 BATCH = 64
-Progress = Callable[[str, int, int], None]
+SyncProgress = Callable[[str, int, int], None]
 
 
 class Skipped(TypedDict):
@@ -81,7 +81,7 @@ class Sync:
         report: ImportReport,
         *,
         theirs: bool = False,
-        progress: Progress | None = None,
+        progress: SyncProgress | None = None,
     ) -> None:
         self._workspace = workspace
         self._records = Records(connection)

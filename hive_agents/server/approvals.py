@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, batch_hash, refused
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, Status, Verb, batch_hash, refused
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.runtime import decide, decision_json
 from hive_agents.server.api import Api, Body, Value
@@ -17,8 +17,6 @@ from hive_agents.server.shapes import Page, Problem, paged
 from hive_agents.store import audit
 
 api = Api("approvals")
-Verb = Literal["approve", "edit", "reject", "respond"]
-Status = Literal["pending", "approved", "rejected", "edited", "responded", "expired", "superseded"]
 
 
 class RequestRow(Value):

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import Page
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal
+from hive_agents.access import Principal, known_principal
 from hive_agents.runs import RunStore
 from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
 from tests.pages.filled import search
@@ -19,11 +19,11 @@ from tests.server.serving import bearer, sample, served
 OPERATES = ("operator", "reader", "approver")
 
 
-def searched(place: Workspace, trials: int, **changes: Any) -> str:
+def searched(place: Workspace, trials: int, *, owner: Principal | None = None, **changes: Any) -> str:
     """A search that ended without a gain after so many trials, as its row tells."""
     store = RunStore(place)
     value: dict[str, Any] = {"golden": None, "deploy": False, "settings": {}}
-    row = store.insert("optimizer", value, owner=known_principal(place, "root"), status="running")[0]
+    row = store.insert("optimizer", value, owner=owner or known_principal(place, "root"), status="running")[0]
     figures = {
         "config": "v1-naive",
         "changes": [],
