@@ -1,11 +1,14 @@
 """The optimizer beside random search and TPE at the same number of evaluations, and in a null world.
 
     python benchmarks/optimizer.py [--worlds sample,django,… | --workspace DIR] [--seeds N] [--short] [--json FILE]
+    python benchmarks/optimizer.py --redraw N [--worlds …] [--json FILE]
     python benchmarks/optimizer.py --rules [--worlds …] [--splits N]
 
 Every method searches the same space on the same open queries and chooses by the same rule; the holdout is read once,
-here, to report and not to choose. In the null world no candidate is better than the baseline in truth: whatever is
-deployed there is a mistake. `--rules` compares rules of choosing by their regret on queries held out, over random
+here, to report and not to choose. One holdout of 20 to 70 queries says little about a method: `--redraw` draws train,
+validation and holdout anew N times and prints the mean over them, and how far each method is from ours with the
+standard error of the paired difference. In the null world no candidate is better than the baseline in truth: whatever
+is deployed there is a mistake. `--rules` compares rules of choosing by their regret on queries held out, over random
 splits of each world. The worlds are those of benchmarks/worlds.py; they are kept in `--cache`.
 """
 
@@ -25,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.selection import archive_of, regrets
-from benchmarks.worlds import CACHE, WORLDS, copied, workspace_of
+from benchmarks.worlds import CACHE, WORLDS, copied, golden, rewrite, workspace_of
 from hive_agents import RetrievalConfig, Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.evaluation.statistics import paired_difference, spent_alpha
@@ -33,7 +36,7 @@ from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.selection import Candidate, by_mean_rank
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import LEVERS, apply, changes_from, filterable_values, parsed, random_edit
-from hive_agents.optimizer.splits import split
+from hive_agents.optimizer.splits import HASHED, split
 from hive_agents.runtime.optimize import OptimizeRun
 from hive_agents.verification.check import stored_from
 from hive_agents.verification.semantics import check_semantics
@@ -122,19 +125,37 @@ METHODS: dict[str, Callable[[OptimizerSession, int, int], list[RetrievalConfig]]
 }
 
 
-def compare_methods(world: str, source: Path, seeds: int, methods: Sequence[str]) -> tuple[list[Outcome], int]:
-    """Outcomes of the baseline, of `hive optimize` and of the methods; the most evaluations that a run used."""
+def redrawn(workspace: Workspace, number: int) -> None:
+    """Give every query a split by lot, in the shares that the optimizer would take by itself."""
+    everything = golden(workspace.root)["queries"]
+    train, open_share = (0.5, 0.7) if len(everything) >= HASHED else (0.6, 0.6)
+    order = np.random.default_rng([11, number]).permutation(len(everything))
+    for place, row in enumerate(order):
+        share = place / len(everything)
+        everything[row]["split"] = "train" if share < train else "validation" if share < open_share else "holdout"
+    rewrite(workspace.root, everything)
+
+
+def compare_methods(
+    world: str, source: Path, seeds: int, methods: Sequence[str], redraw: bool = False
+) -> tuple[list[Outcome], int]:
+    """Outcomes of the baseline, of `hive optimize` and of the methods; the most evaluations that a run used.
+
+    With `redraw` each seed also has splits of its own.
+    """
     outcomes: list[Outcome] = []
     most = 0
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as folder:
             workspace = copied(source, Path(folder) / "w")
+            if redraw:
+                redrawn(workspace, seed)
             workspace.index()
             session = OptimizerSession(workspace, workspace.settings.optimizer.model_copy(update={"seed": seed}))
             unseen = split(load_golden(workspace)).holdout
             assert unseen is not None, "the golden set is too small to hold anything out"
             holdout = LaneCache(session.engine, unseen)
-            if seed == 0:
+            if seed == 0 or redraw:
                 outcomes.append(outcome(session, holdout, world, "baseline", session.baseline, 0.0))
             started = time.perf_counter()
             run = OptimizeRun.start(workspace, golden=None, deploy=False, settings={"seed": seed, "seconds": 600.0})
@@ -227,6 +248,18 @@ def table(outcomes: list[Outcome]) -> None:
         print(f"{method:16}{row[0]:8.3f}{middle}{row[1]:9.3f}{row[2]:8.2f}{row[3]:9.0f}{row[4]:9.1f}")
 
 
+def redraws_table(outcomes: list[Outcome]) -> None:
+    ours = np.array([outcome.holdout for outcome in outcomes if outcome.method == "hive optimize"])
+    print(f"{'method':16}{'holdout':>9}{'distr.':>8}{'ours ahead':>12}{'± error':>9}")
+    for method in dict.fromkeys(outcome.method for outcome in outcomes):
+        mine = [outcome for outcome in outcomes if outcome.method == method]
+        ahead = ours - np.array([outcome.holdout for outcome in mine])
+        error = ahead.std(ddof=1) / len(ahead) ** 0.5
+        distractors = statistics.fmean(outcome.distractors for outcome in mine)
+        mean = statistics.fmean(outcome.holdout for outcome in mine)
+        print(f"{method:16}{mean:9.3f}{distractors:8.2f}{ahead.mean():+12.3f}{error:9.3f}")
+
+
 def rules_table(found: dict[str, dict[str, list[float]]], splits: int) -> None:
     print(f"regret on the queries held out, mean over {splits} splits")
     print(f"{'rule':30}" + "".join(f"{world:>10}" for world in found) + f"{'mean':>10}")
@@ -253,6 +286,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rules", action="store_true", help="compare rules of choosing, not methods of searching")
     parser.add_argument("--splits", type=int, default=100)
+    parser.add_argument("--redraw", type=int, default=0, metavar="N", help="compare methods over N redrawn splits")
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -267,6 +301,17 @@ def main() -> None:
         sources = {options.workspace.name: options.workspace}
     else:
         sources = {name: workspace_of(name, options.cache) for name in names}
+    if options.redraw:
+        drawn: list[Outcome] = []
+        for world, source in sources.items():
+            found, used = compare_methods(world, source, options.redraw, list(METHODS), redraw=True)
+            drawn += found
+            print(f"{world}: up to {used} evaluations each, means over {options.redraw} redrawn splits")
+            redraws_table(found)
+            print(flush=True)
+        if options.json:
+            options.json.write_text(json.dumps({"redraws": [vars(o) for o in drawn]}, indent=1))
+        return
     seeds, methods = (1, list(METHODS)[:1]) if options.short else (options.seeds, list(METHODS))
     outcomes: list[Outcome] = []
     for world, source in sources.items():

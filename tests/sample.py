@@ -9,18 +9,18 @@ import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.cli.main import main
 from hive_agents.sample import init_workspace
+from tests.folders import kept_folder
 
 
 @cache
 def indexed_sample() -> Path:
     """Read-only: an indexed sample workspace for tests that only search."""
-    folder = Path(mkdtemp(prefix="hive-sample-")) / "workspace"
+    folder = kept_folder("hive-sample-") / "workspace"
     init_workspace(folder)
     Workspace(folder).index()
     return folder

@@ -9,13 +9,13 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from hive_agents.access import LOCAL_TENANT, AccessRules, ViewGate, permissions_of
 from hive_agents.agents.tool import ToolContext
 from hive_agents.approvals import PatchError, patched
 from hive_agents.errors import HiveError, has_errors
-from hive_agents.evaluation import GoldenSet, QueryEvaluation, compare, evaluate, load_golden
+from hive_agents.evaluation import GoldenSet, OpenSplit, QueryEvaluation, compare, evaluate, load_golden
 from hive_agents.files import NAME_PATTERN, atomic_write_text, load_value, read_bytes
 from hive_agents.memory import ToolResult
 from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, build_index, find_active
@@ -24,7 +24,6 @@ from hive_agents.workspace import Workspace
 
 ROLES = frozenset({"operator", "admin"})
 LISTED = 10
-OpenSplit = Literal["train", "validation"]
 
 
 def validate_config(name: str, context: ToolContext) -> ToolResult:

@@ -13,6 +13,8 @@ from .golden import (
     GENERATED as GENERATED,
     GoldenQuery as GoldenQuery,
     GoldenSet as GoldenSet,
+    OpenSplit as OpenSplit,
+    Split as Split,
     load_golden as load_golden,
     question_key as question_key,
 )

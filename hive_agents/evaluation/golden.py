@@ -39,6 +39,8 @@ def question_key(text: str) -> str:
 GENERATED = "generated"
 """The tag of a question that nobody asked: it trains, and proves nothing."""
 Split = Literal["train", "validation", "holdout"]
+OpenSplit = Literal["train", "validation"]
+"""What an optimizer, an agent or a client may measure on."""
 FILE = "evals/golden.json"
 
 

@@ -6,19 +6,18 @@ import json
 import random
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from hive_agents import prompts
 from hive_agents.evaluation.golden import question_key
 from hive_agents.llm import Chain, Message, ModelError, waited
-from hive_agents.retrieval import ChunkRow, SearchEngine
+from hive_agents.retrieval import ChunkRow, Progress, SearchEngine
 from hive_agents.text import one_line
 
 Writer = Literal["by-model", "by-heading"]
 """The tag beside `generated` that says who wrote a question."""
-Progress = Callable[[str, int, int], None]
 
 PROMPT = "suggest"
 FAILURES = 2

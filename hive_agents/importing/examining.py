@@ -19,7 +19,7 @@ from hive_agents.files import frontmatter, jsontext, read_bytes
 from hive_agents.importing.imported import ImportFailure
 from hive_agents.importing.records import Records
 from hive_agents.importing.sources import list_files
-from hive_agents.importing.syncing import Progress
+from hive_agents.importing.syncing import SyncProgress
 from hive_agents.retrieval import LEAST_SHARING, LEAST_WORDS, SHARED, document_files
 from hive_agents.store import connected
 from hive_agents.workspace import Workspace
@@ -44,7 +44,7 @@ class Finding:
     documents: list[list[str]] = field(default_factory=list)
 
 
-def examine_documents(workspace: Workspace, progress: Progress | None = None) -> list[Finding]:
+def examine_documents(workspace: Workspace, progress: SyncProgress | None = None) -> list[Finding]:
     """Return what is odd about the documents; one finding says so where nothing is."""
     bodies, unreadable = _bodies(workspace, progress)
     findings = [
@@ -57,7 +57,7 @@ def examine_documents(workspace: Workspace, progress: Progress | None = None) ->
     return findings or [Finding("documents", "ok", f"nothing odd about {len(bodies)} documents")]
 
 
-def _bodies(workspace: Workspace, progress: Progress | None) -> tuple[dict[str, str], dict[str, str]]:
+def _bodies(workspace: Workspace, progress: SyncProgress | None) -> tuple[dict[str, str], dict[str, str]]:
     """Return the text of each document, and why the others can't be read."""
     bodies, unreadable = {}, {}
     files = list(document_files(workspace.documents))

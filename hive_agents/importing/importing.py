@@ -14,7 +14,7 @@ from hive_agents.errors import HiveError
 from hive_agents.importing.imported import ImportFailure
 from hive_agents.importing.records import Records, Source
 from hive_agents.importing.sources import below_one_another, commit_of, list_files, split_pattern
-from hive_agents.importing.syncing import ImportReport, Progress, Skipped, Sync
+from hive_agents.importing.syncing import ImportReport, Skipped, Sync, SyncProgress
 from hive_agents.store import connected
 from hive_agents.workspace import Workspace
 
@@ -40,7 +40,7 @@ def import_documents(
     metadata: Mapping[str, Any] | None = None,
     theirs: bool = False,
     may_delete: MayDelete = lambda doc_ids, everything: False,
-    progress: Progress | None = None,
+    progress: SyncProgress | None = None,
     tell: Callable[[Skipped], None] = lambda skipped: None,
 ) -> ImportReport:
     """Bring `documents/` up to date with files, folders, patterns or a revision; none given: with all remembered ones.

@@ -30,7 +30,7 @@ from hive_agents.importing.sources import Found, Listing, list_files
 from hive_agents.workspace import Workspace
 
 BATCH, WRITERS = 64, 8
-Progress = Callable[[str, int, int], None]
+SyncProgress = Callable[[str, int, int], None]
 
 
 class Skipped(TypedDict):
@@ -82,7 +82,7 @@ class Sync:
         report: ImportReport,
         *,
         theirs: bool = False,
-        progress: Progress | None = None,
+        progress: SyncProgress | None = None,
     ) -> None:
         self._workspace = workspace
         self._records = Records(connection)

@@ -14,7 +14,6 @@ from hive_agents.runs.store import STATUSES, RunRow, RunStore
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
-MOST_RUNNING = 1_000
 OPERATORS = frozenset({"operator", "admin"})
 
 
@@ -72,17 +71,22 @@ class Scope:
         With `before` those that began before that run.
         """
         wanted = {status} if isinstance(status, str) else set(status or STATUSES)
-        more = 0 if wanted >= set(STATUSES) else MOST_RUNNING  # some of which don't run any more
-        rows = RunStore(workspace).list(
-            status=sorted(wanted | {"running"}),
-            tenant=tenant or self.tenant,
-            user=self.user,
-            graph=graph,
-            thread_id=thread_id,
-            limit=limit + more,
-            before=before,
-        )
-        found = [row for row in _standing(workspace, rows) if row.status in wanted and self.sees(row)]
+        among = None if wanted >= set(STATUSES) else sorted(wanted | {"running"})  # some of which don't run any more
+        found: list[RunRow] = []
+        while len(found) < limit:
+            rows = RunStore(workspace).list(
+                status=among,
+                tenant=tenant or self.tenant,
+                user=self.user,
+                graph=graph,
+                thread_id=thread_id,
+                limit=limit,
+                before=before,
+            )
+            found += [row for row in _standing(workspace, rows) if row.status in wanted and self.sees(row)]
+            if len(rows) < limit:
+                break
+            before = rows[-1].run_id
         return found[:limit]
 
     def run(self, workspace: Workspace, run_id: str) -> RunRow:

@@ -210,7 +210,10 @@ class RunStore:
         if before is not None:
             clauses.append("(started_at, rowid) < (SELECT started_at, rowid FROM runs WHERE run_id = ?)")
             values.append(before)
-        query = f"SELECT * FROM runs WHERE {' AND '.join(clauses)} ORDER BY started_at DESC, rowid DESC LIMIT ?"
+        newest = "ORDER BY started_at DESC, rowid DESC"
+        # Chosen first and read then: replies are long, and aren't sorted along.
+        chosen = f"SELECT rowid FROM runs WHERE {' AND '.join(clauses)} {newest} LIMIT ?"
+        query = f"SELECT * FROM runs WHERE rowid IN ({chosen}) {newest}"
         with connected(self.workspace.database, rows=True) as connection:
             return [RunRow.of(found) for found in connection.execute(query, (*values, limit))]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, batch_hash, refused
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, Status, Verb, batch_hash, refused
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.runtime import decide, decision_json
 from hive_agents.server.api import Api, Body, Value
@@ -17,8 +17,6 @@ from hive_agents.server.shapes import Page, Problem, paged
 from hive_agents.store import audit
 
 api = Api("approvals")
-Verb = Literal["approve", "edit", "reject", "respond"]
-Status = Literal["pending", "approved", "rejected", "edited", "responded", "expired", "superseded"]
 
 
 class RequestRow(Value):
@@ -129,12 +127,18 @@ class AuditTrail(Value):
 @api.get("/api/approvals", REVIEWER)
 def list_requests(call: Caller, query: RequestsPage) -> RequestList:
     """The requests that the caller may read."""
+    shown, cursor = read_page(call, query)
+    return RequestList(items=[_row(one) for one in shown], next_cursor=cursor)
+
+
+def read_page(call: Caller, query: RequestsPage) -> tuple[list[ApprovalRequest], str | None]:
+    """Return a page of the requests that the caller may read, each whole, and where to go on."""
     reader = RequestReader(call.workspace, call.asker)
     every = [one for one in ApprovalStore(call.workspace).list(query.status) if reader.may_read(one)]
     if query.order == "due":
         every.sort(key=_urgency)
     shown, cursor = paged(every, query, lambda one: one.id)
-    return RequestList(items=[_row(reader.shown(one)) for one in shown], next_cursor=cursor)
+    return [reader.shown(one) for one in shown], cursor
 
 
 @api.get("/api/approvals/{request_id}", REVIEWER)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from hive_agents.access import ViewGate, permissions_of
 from hive_agents.errors import HiveError, NotFound, Stale, has_errors
-from hive_agents.evaluation import changed, compare, evaluate, load_golden, record, save_label
+from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record, save_label
 from hive_agents.files import NAME_PATTERN
 from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
 from hive_agents.runtime import ask_for_override
@@ -29,7 +29,6 @@ from hive_agents.verification import (
 )
 
 api = Api("configs")
-Split = Literal["train", "validation", "holdout"]
 
 
 class ConfigRow(Value):
@@ -88,7 +87,8 @@ class Compare(Body):
 
 
 class Compared(Value):
-    """Everything is B minus A; each query has the hits of both that the caller may view, with their labels."""
+    """Everything is B minus A; each query has what of the hits of both, with their labels, and of what is labelled
+    `relevant` the caller may view."""
 
     a: dict[str, Any]
     b: dict[str, Any]
@@ -263,8 +263,13 @@ def compare_configs(call: Caller, body: Compare) -> Compared:
     sides = {"a": found.a, "b": found.b}
     hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
     gate = ViewGate(permissions_of(call.workspace), call.principal)
-    may = gate.allowed([hit["doc_id"] for side in hits.values() for shown in side.values() for hit in shown])
+    relevant = {one.query.id: one.query.relevant for one in found.a.queries}
+    may = gate.allowed([
+        *(hit["doc_id"] for side in hits.values() for shown in side.values() for hit in shown),
+        *(doc_id for ids in relevant.values() for doc_id in ids),
+    ])  # fmt: skip
     for query in value["queries"]:
+        query["relevant"] = [doc_id for doc_id in relevant[query["id"]] if doc_id in may]
         query["hits"] = {side: [hit for hit in hits[side][query["id"]] if hit["doc_id"] in may] for side in sides}
     return Compared(**value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -266,17 +267,15 @@ def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
         raise NotFound.of("HIVE-409", f"{run_id} is no run of the optimizer", fix="POST /api/runs starts one")
     state = OptimizeRun(call.workspace, row).progress()
     rows: list[dict[str, Any]] = state["rows"]
-    found = [
-        Trial(number=number, **{name: one[name] for name in Trial.model_fields if name != "number"})
-        for number, one in enumerate(rows, start=1)
-        if query.after < number < (query.before or len(rows) + 1) and query.verdict in (None, one["verdict"])
-    ]
-    if query.newest:
-        found.reverse()
+    numbers = range(query.after + 1, min(query.before or len(rows) + 1, len(rows) + 1))
+    wanted = (n for n in (reversed(numbers) if query.newest else numbers)
+              if query.verdict in (None, rows[n - 1]["verdict"]))  # fmt: skip
+    found = list(islice(wanted, query.limit + 1))
+    parts = [name for name in Trial.model_fields if name != "number"]
     return Trials(
         run=RunSummary.of(row),
         total=len(rows),
-        trials=found[: query.limit],
+        trials=[Trial(number=n, **{name: rows[n - 1][name] for name in parts}) for n in found[: query.limit]],
         more=len(found) > query.limit,
         result={name: part for name, part in row.result.items() if name != "iterations"} if row.result else None,
         **{name: state[name] for name in ("evaluations", "stopped_by", "diagnosis", "fallbacks", "unavailable")},

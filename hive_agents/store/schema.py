@@ -415,4 +415,11 @@ MIGRATIONS = (
     """
     ALTER TABLE corpus_stats ADD COLUMN shared_lines BLOB;
     """,
+    """
+    CREATE INDEX runs_by_start ON runs (started_at);
+    CREATE INDEX runs_by_graph ON runs (graph, started_at);
+    CREATE INDEX runs_by_thread ON runs (thread_id);
+    DROP INDEX runs_by_status;
+    CREATE INDEX runs_by_status ON runs (status, started_at);
+    """,
 )

@@ -7,12 +7,12 @@ import os
 import shutil
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import AccessRules
+from tests.folders import kept_folder
 from tests.sample import copied_sample, hive
 
 CANARY = "canary-7f3e91"
@@ -47,7 +47,7 @@ COMMANDS = (
 @cache
 def _whole() -> Path:
     """A workspace in which everything was used once."""
-    place = copied_sample(Path(mkdtemp(prefix="hive-links-")) / "ws")
+    place = copied_sample(kept_folder("hive-links-") / "ws")
     (place.root / "rules").mkdir(exist_ok=True)
     (place.root / "rules" / "r.json").write_text(json.dumps(RULE))
     (place.root / "triggers").mkdir(exist_ok=True)

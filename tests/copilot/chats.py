@@ -7,7 +7,6 @@ import json
 import shutil
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from hive_agents import Workspace
@@ -16,6 +15,7 @@ from hive_agents.copilot import Request
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime.chat import Chat
 from tests.conftest import make_workspace
+from tests.folders import kept_folder
 
 PEOPLE = {
     "tenants": {"acme": {"admins": ["user:root"]}, "globex": {"admins": []}},
@@ -98,7 +98,7 @@ def use_models(place: Workspace, **roles: list[dict[str, Any]]) -> None:
 
 @cache
 def _pristine() -> Path:
-    return make_knowledge_base(Path(mkdtemp(prefix="hive-chat-")) / "workspace").root
+    return make_knowledge_base(kept_folder("hive-chat-") / "workspace").root
 
 
 def copied_knowledge_base(folder: Path) -> Workspace:

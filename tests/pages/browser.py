@@ -54,14 +54,16 @@ async def signed_in(
     await page.wait_for_url("**/")
     yield page
     await context.close()
-    assert [one for one in complaints if not any(part in one for part in expected)] == []
+    told = [one for one in complaints if not any(part in one for part in expected)]
+    assert told == [], told
 
 
 async def require_accessible(page: Page) -> None:
     """What axe-core finds serious or critical fails."""
     found = await Axe().run(page)
     serious = [one for one in found.response["violations"] if one["impact"] in ("serious", "critical")]
-    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious] == []
+    told = [(one["id"], [node["html"] for node in one["nodes"]]) for one in serious]
+    assert told == [], f"{page.url}: {told}"
 
 
 async def picture(page: Page, folder: Path, name: str) -> None:

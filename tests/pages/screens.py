@@ -1,67 +1,203 @@
-"""Pictures of the chat and the golden set, for people to look at: each state, three widths, light and dark.
+"""Pictures of every page, for people to look at: empty, filled, loading and with errors, three widths, light and dark.
 
-    python -m tests.pages.screens FOLDER
+    python -m tests.pages.screens FOLDER [NAME …]
+    python -m tests.pages.screens docs/pictures best
 
-Needs Debian's package chromium, playwright, and a checkout: it serves the sample workspace.
+With names only those pages are made; `best` are those of the documentation, one of each page. It needs Debian's package
+chromium, playwright and a checkout, and serves the sample workspace.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from playwright.async_api import Page
+import httpx
+from playwright.async_api import Browser, Page, Route
 
 from tests.pages.browser import chromium, picture, signed_in
-from tests.server.serving import sample, served
+from tests.pages.filled import EVERYTHING, QUESTIONS, addresses, filled
+from tests.server.serving import bearer, sample, served
 
-WIDTHS = {"desktop": 1280, "tablet": 768, "phone": 400}
-QUESTIONS = ("smallest volume the P50 can do", "effective SOPs about cleaning validation", "all retired documents",
-             "show me stuff", "hello", "xyzzy quux")  # fmt: skip
-
-
-async def talk(page: Page) -> str:
-    """Ask one question of each kind, and return where the conversation stands."""
-    await page.goto("/chat")
-    for n, question in enumerate(QUESTIONS):
-        await page.get_by_label("Your question").fill(question)
-        await page.keyboard.press("Enter")
-        await page.locator("article.turn").nth(n).locator(".reply").wait_for()
-    return page.url
+WIDTHS = {"wide": 1280, "middle": 768, "narrow": 400}
+Then = Callable[[Page], Awaitable[Any]]
 
 
-async def shots(page: Page, folder: Path, name: str, thread: str) -> None:
-    await page.goto("/chat")
-    await picture(page, folder, f"chat-new-{name}")
-    await page.goto(thread)
-    await picture(page, folder, f"chat-{name}")
+async def passage(page: Page) -> None:
     await page.locator(".cite").first.click()
     await page.locator("#beside #passage").wait_for()
-    await page.screenshot(path=folder / f"chat-passage-{name}.png")
-    await page.goto("/golden")
+
+
+async def opened(page: Page) -> None:
+    """A result with its reason, and the trace of the turn."""
+    for summary in ("Why this?", "Say what you think of it", "How this was made"):
+        await page.get_by_text(summary).first.click()
+    await page.locator(".result .facts-here dl").first.wait_for()
+    await page.locator(".trace .facts-here dl").first.wait_for()
+
+
+async def queries(page: Page) -> None:
+    await page.get_by_role("button", name="Measure both").click()
+    await page.locator("#queries details").first.wait_for()
+    for one in (await page.locator("#queries summary").all())[:2]:
+        await one.click()
+
+
+async def marked(page: Page) -> None:
+    for key in "rdi":
+        await page.keyboard.press(key)
+
+
+async def measured(page: Page) -> None:
     await page.get_by_text("can show a gain of").wait_for()
-    await picture(page, folder, f"golden-{name}")
-    await page.goto("/golden/label?query=how do I rotate an API token")
-    await picture(page, folder, f"golden-label-{name}")
-    await page.goto("/golden/feedback")
-    await picture(page, folder, f"golden-feedback-{name}")
 
 
-async def main(folder: Path) -> None:
+async def drawn(page: Page) -> None:
+    await page.locator("#trials tbody tr").first.wait_for()
+    box = await page.locator("#chart .u-over").bounding_box()
+    assert box is not None
+    await page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] / 2)
+
+
+async def nothing(page: Page) -> None:
+    """The page as it comes."""
+
+
+AFTER: dict[str, Then] = {"search": drawn, "golden": measured, "golden-label": marked}
+MORE: dict[str, tuple[str, Then]] = {
+    "chat-passage": ("chat", passage),
+    "chat-opened": ("chat", opened),
+    "search-queries": ("search", queries),
+}
+"""Pages after something was done on them: whose address, and what."""
+WITHOUT = ("chat", "approvals", "optimize", "colony", "golden", "golden/feedback", "golden/label?query=x",
+           "approvals/a0", "optimize/configs/none", "colony/runs/r0")  # fmt: skip
+"""Addresses of a workspace in which nothing happened, some of which lead nowhere."""
+
+
+BEST = {"chat": ("chat", passage), "optimization": ("search", drawn), "approval": ("approval-call", nothing),
+        "colony": ("colony", nothing), "golden-set": ("golden-label", marked)}  # fmt: skip
+"""The pictures of the documentation: whose address, and what is done there first."""
+
+
+async def shot(page: Page, folder: Path, name: str, path: str, then: Then = nothing) -> None:
+    await page.goto(path)
+    await then(page)
+    await picture(page, folder, name)
+
+
+def wanted(name: str, only: tuple[str, ...]) -> bool:
+    return not only or name in only
+
+
+async def in_each(browser: Browser, url: str, place: Any, folder: Path, shots: dict[str, tuple[str, Then]]) -> None:
+    for width, pixels in WIDTHS.items():
+        for scheme in ("light", "dark"):
+            how: dict[str, Any] = {"viewport": {"width": pixels, "height": 900}, "color_scheme": scheme}
+            expected = ("404", "400")  # a page that says so
+            async with signed_in(browser, url, place, "root", *EVERYTHING, expected=expected, **how) as page:
+                for name, (path, then) in shots.items():
+                    await shot(page, folder, f"{name}-{width}-{scheme}", path, then)
+
+
+async def with_everything(browser: Browser, folder: Path, only: tuple[str, ...]) -> None:
     place = sample(Path(mkdtemp()) / "workspace")
-    async with served(place) as client, chromium() as browser:
+    async with served(place) as client:
+        found = addresses(await filled(place, client))
+        if only == ("best",):
+            root = bearer(place, "root", *EVERYTHING)
+            await best(browser, str(client.base_url), place, folder, found | {"search": await searched(client, root)})
+        shots = {name: (path, AFTER.get(name, nothing)) for name, path in found.items()}
+        shots |= {name: (found[of], then) for name, (of, then) in MORE.items()}
+        shots = {name: one for name, one in shots.items() if wanted(name, only)}
+        await in_each(browser, str(client.base_url), place, folder, shots)
+
+
+async def searched(client: httpx.AsyncClient, headers: dict[str, str]) -> str:
+    """The address of a search that was really made: the documentation shows no invented figures."""
+    body = {"graph": "optimizer", "input": {"deploy": False}}
+    run = (await client.post("/api/runs", json=body, headers=headers)).json()["run_id"]
+    while (await client.get(f"/api/runs/{run}", headers=headers)).json()["run"]["status"] != "done":
+        await asyncio.sleep(1)
+    return f"/optimize/{run}"
+
+
+async def best(browser: Browser, url: str, place: Any, folder: Path, found: dict[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    how: dict[str, Any] = {"viewport": {"width": 1120, "height": 720}}
+    async with signed_in(browser, url, place, "root", *EVERYTHING, **how) as page:
+        for name, (of, then) in BEST.items():
+            await page.goto(found[of])
+            await then(page)
+            await page.screenshot(path=folder / f"{name}.png")
+
+
+async def with_nothing(browser: Browser, folder: Path, only: tuple[str, ...]) -> None:
+    """Empty, with errors, and loading: nobody works on what is asked here."""
+    place = sample(Path(mkdtemp()) / "workspace")
+    (place.root / "evals" / "golden.json").unlink()
+    async with served(place, roles=("http",)) as client:
         url = str(client.base_url)
-        async with signed_in(browser, url, place, "root") as page:
-            thread = await talk(page)
-        for width, pixels in WIDTHS.items():
-            for scheme in ("light", "dark"):
-                how: dict[str, Any] = {"viewport": {"width": pixels, "height": 900}, "color_scheme": scheme}
-                async with signed_in(browser, url, place, "root", **how) as page:
-                    await shots(page, folder, f"{width}-{scheme}", thread)
+        names = {path: "empty-" + path.partition("?")[0].replace("/", "-") for path in WITHOUT}
+        shots = {name: (f"/{path}", nothing) for path, name in names.items() if wanted(name, only)}
+        await in_each(browser, url, place, folder, shots)
+        if wanted("refused", only):
+            await refused(browser, url, place, folder)
+    if wanted("loading", only):
+        whole = sample(Path(mkdtemp()) / "workspace")
+        async with served(whole, roles=("http",)) as client:
+            await loading(browser, str(client.base_url), whole, folder)
+
+
+async def refused(browser: Browser, url: str, place: Any, folder: Path) -> None:
+    """What is asked for can't be done: a token that is none, a search without questions to measure by."""
+    for scheme in ("light", "dark"):
+        context = await browser.new_context(base_url=url, viewport={"width": 400, "height": 700}, color_scheme=scheme)
+        page = await context.new_page()
+        await page.goto("/login")
+        await page.get_by_label("Token").fill("not a token")
+        await page.keyboard.press("Enter")
+        await page.locator("#told .fault").wait_for()
+        await picture(page, folder, f"refused-token-{scheme}")
+        await context.close()
+    async with signed_in(browser, url, place, "root", *EVERYTHING, expected=("400", "404")) as page:
+        await page.goto("/optimize")
+        await page.get_by_role("button", name="Start").click()
+        await page.locator("#told .fault").wait_for()
+        await picture(page, folder, "refused-search")
+
+
+async def loading(browser: Browser, url: str, place: Any, folder: Path) -> None:
+    """A question and a search that nobody works on, and a part of a page that doesn't come."""
+
+    async def held(_: Route) -> None:
+        """Neither answered nor refused."""
+
+    async with signed_in(browser, url, place, "root", *EVERYTHING) as page:
+        await page.goto("/chat")
+        await page.get_by_label("Your question").fill(QUESTIONS[0])
+        await page.keyboard.press("Enter")
+        await page.get_by_role("button", name="Stop").wait_for()
+        await picture(page, folder, "loading-chat")
+        await page.goto("/optimize")
+        await page.get_by_role("button", name="Start").click()
+        await page.locator("#trials .empty").wait_for()
+        await picture(page, folder, "loading-search")
+        await page.route("**/trials*", held)
+        await page.reload()
+        await picture(page, folder, "loading-trials")
+
+
+async def main(folder: Path, *only: str) -> None:
+    async with chromium() as browser:
+        await with_everything(browser, folder, only)
+        await with_nothing(browser, folder, only)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1] if len(sys.argv) > 1 else "screens")))
+    given = sys.argv[1:] or ["screens"]
+    asyncio.run(main(Path(given[0]), *given[1:]))

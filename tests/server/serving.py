@@ -48,12 +48,14 @@ async def served(place: Workspace, **how: Any) -> AsyncIterator[httpx.AsyncClien
     """A client without a token, of a server that is ready."""
     listener = Listener(place)
     given: dict[str, Any] = {"roles": ("runs", "http"), **how}
-    async with Host(place, serve=listener.serve, **given):
-        async with httpx.AsyncClient(base_url=listener.url, timeout=60) as client:
-            while (await client.get("/readyz")).status_code != 200:
-                await asyncio.sleep(0.02)
-            yield client
-    listener.close()
+    try:
+        async with Host(place, serve=listener.serve, **given):
+            async with httpx.AsyncClient(base_url=listener.url, timeout=60) as client:
+                while (await client.get("/readyz")).status_code != 200:
+                    await asyncio.sleep(0.02)
+                yield client
+    finally:
+        listener.close()
 
 
 class Frame:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from hive_agents.approvals import WITHHELD
 from hive_agents.errors import HiveError
 from hive_agents.server import approvals, runs
 from hive_agents.server.auth import APPROVER, REVIEWER, Call
@@ -29,11 +30,11 @@ def queue(call: Call) -> dict[str, Any]:
     asked: dict[str, Any] = {"limit": QUEUE, "cursor": call.request.query_params.get("cursor")}
     if status == "pending":
         asked |= {"status": "pending", "order": "due"}
-    found = approvals.list_requests(call, approvals.RequestsPage(**asked))
-    rows = [approvals.show_request(call, one.id).request for one in found.items]
+    found, cursor = approvals.read_page(call, approvals.RequestsPage(**asked))
+    rows = [one.to_json() for one in found]
     return {
         "rows": [row | {"call": _call(row), "whole": _is_whole(row)} for row in rows],
-        "next_cursor": found.next_cursor,
+        "next_cursor": cursor,
         "status": status,
         "may_decide": bool(APPROVER & call.principal.roles),
     }
@@ -53,12 +54,14 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
         "trail": approvals.audit_trail(call, request_id),
         "run": _run(call, found["run_id"]),
         "may_decide": bool(APPROVER & call.principal.roles),
+        "withheld": found["title"] == WITHHELD,
     }
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:
     """Whether a row of the queue shows all that an approval does: a diff and signals are read on their own page."""
-    return found["kind"] in ("tool_call", "question") and not found["diff"] and not found["signals"]
+    plain = found["kind"] in ("tool_call", "question") and not found["diff"] and not found["signals"]
+    return plain and found["title"] != WITHHELD
 
 
 def _call(found: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -76,9 +79,9 @@ def _fields(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
     What has no simple type is edited as JSON.
     """
-    if "edit" not in found["allowed_decisions"]:
-        return []
     schema, given = found["args_schema"] or {}, found["context"].get("args") or {}
+    if "edit" not in found["allowed_decisions"] or not isinstance(given, dict):
+        return []
     properties: dict[str, Any] = schema.get("properties") or {}
     return [_field(name, properties.get(name) or {}, given, schema) for name in {**properties, **given}]
 

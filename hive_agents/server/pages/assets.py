@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -23,28 +25,62 @@ THIRD_PARTY = {
 _MEDIA = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8", "svg": "image/svg+xml"}
 
 
+@dataclass(frozen=True)
+class Asset:
+    """A file: its bytes, the same compressed, and the beginning of their SHA-256."""
+
+    data: bytes
+    gzipped: bytes
+    version: str
+
+
 @cache
-def content(name: str) -> tuple[bytes, str]:
-    """Return a file's bytes and the beginning of their SHA-256. Raises: KeyError for a file that isn't there."""
+def content(name: str) -> Asset:
+    """Return a file, compressed once. Raises: KeyError for a file that isn't there."""
     kind = name.rpartition(".")[2]
     file = files(__package__).joinpath("static", name)
     if kind not in _MEDIA or "/" in name or not file.is_file():
         raise KeyError(name)
     data = file.read_bytes()
-    return data, hashlib.sha256(data).hexdigest()[:12]
+    return Asset(data, gzip.compress(data, mtime=0), hashlib.sha256(data).hexdigest()[:12])
 
 
 def address(name: str) -> str:
     """Return where a browser finds a file; another content has another address, so that it may be kept for good."""
-    return f"/static/{name}?v={content(name)[1]}"
+    return f"/static/{name}?v={content(name).version}"
 
 
 async def asset(request: Request) -> Response:
-    """One file: anybody's, since the sign-in page needs them too."""
+    """One file: anybody's, since the sign-in page needs them too.
+
+    Only these are compressed: a page holds a CSRF token and documents beside words of whoever made the link, and the
+    length of both compressed together would tell of the one by the other (BREACH).
+    """
     name = request.path_params["name"]
     try:
-        data, _ = content(name)
+        found = content(name)
     except KeyError:
         raise HTTPException(404) from None
-    headers = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+    tag = f'W/"{found.version}"'  # weak: one name for both encodings
+    # Under the address of another version stands a file that changes.
+    kept = "public, max-age=31536000, immutable" if request.query_params.get("v") == found.version else "no-cache"
+    headers = {"Cache-Control": kept, "ETag": tag, "Vary": "Accept-Encoding", "X-Content-Type-Options": "nosniff"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    data = found.data
+    if _takes_gzip(request.headers.get("accept-encoding", "")):
+        data, headers["Content-Encoding"] = found.gzipped, "gzip"
     return Response(data, media_type=_MEDIA[name.rpartition(".")[2]], headers=headers)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether an Accept-Encoding header names gzip, and doesn't refuse it.
+
+    >>> [_takes_gzip(each) for each in ("gzip, br", "br, gzip;q=0.5", "gzip;q=0", "identity", "")]
+    [True, True, False, False, False]
+    """
+    for part in accepted.lower().split(","):
+        coding, _, weight = part.replace(" ", "").partition(";q=")
+        if coding in ("gzip", "x-gzip"):
+            return weight.strip("0.") != "" or not weight
+    return False

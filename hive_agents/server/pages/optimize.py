@@ -61,9 +61,7 @@ def trials(call: Call, run_id: str) -> dict[str, Any]:
 def queries(call: Call, before: str, after: str) -> dict[str, Any]:
     """What two configs find for each open query, side by side, with its labels."""
     found = configs.compare_configs(call, configs.Compare(a=before, b=after))
-    labels = {one["id"]: one for one in configs.golden(call).queries}
-    rows = [row | {"labels": labels.get(row["id"]) or {}} for row in found.queries]
-    return {"rows": sorted(rows, key=lambda row: -abs(row["delta"])), "found": found}
+    return {"rows": sorted(found.queries, key=lambda row: -abs(row["delta"])), "found": found}
 
 
 @pages.get("/optimize/configs/{name}", OPERATOR, "config.html")

@@ -17,7 +17,9 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from hive_agents.agents import ToolContext, propose_config as propose
+from hive_agents.approvals import Status
 from hive_agents.errors import HiveError
+from hive_agents.evaluation import OpenSplit
 from hive_agents.retrieval import load_collection
 from hive_agents.schemas import json_schema
 from hive_agents.server import approvals, configs, copilot
@@ -37,7 +39,6 @@ INSTRUCTIONS = (
     "which goes through the gate."
 )
 Done = TypeVar("Done")
-OpenSplit = Literal["train", "validation"]
 
 
 def server(workspace: Workspace, caller: Callable[[Context[Any, Any]], Caller]) -> MCPServer[Any]:
@@ -126,9 +127,7 @@ class _Tools:
         body = configs.Deploy(config=config, reason=reason)
         return await self._done(ctx, OPERATOR, lambda call: configs.deploy_config(call, body))
 
-    async def list_approvals(
-        self, ctx: Context[Any, Any], status: approvals.Status | None = "pending"
-    ) -> approvals.RequestList:
+    async def list_approvals(self, ctx: Context[Any, Any], status: Status | None = "pending") -> approvals.RequestList:
         """Requests that wait for a person, as far as the caller may read them."""
         page = approvals.RequestsPage(status=status)
         return await self._done(ctx, REVIEWER, lambda call: approvals.list_requests(call, page))

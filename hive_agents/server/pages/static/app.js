@@ -182,7 +182,8 @@
       if (Number.isNaN(at.valueOf())) continue;
       time.dataset.local = "";
       time.title = time.dateTime;
-      time.textContent = at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+      const year = at.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+      time.textContent = at.toLocaleString(undefined, { year, month: "short", day: "numeric", hour: "numeric", minute: "2-digit" });
     }
   }
 

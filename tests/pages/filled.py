@@ -1,0 +1,250 @@
+"""A workspace in which people have worked: what pages show when something is there, and every address of a page."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from hive_agents import Workspace
+from hive_agents.access import known_principal
+from hive_agents.approvals import ApprovalStore, Filing
+from hive_agents.events import EscalationTicket, EventLog, EventType
+from hive_agents.runs import RunStore
+from hive_agents.store import connected, transaction
+from tests.agents.conftest import write_json
+from tests.pages.people import noting_agent
+from tests.server.serving import bearer, followed
+
+EVERYTHING = ("reader", "approver", "operator")
+"""The roles of whoever sees all pages."""
+QUESTIONS = ("smallest volume the P50 can do", "effective SOPs about cleaning validation", "all retired documents",
+             "show me stuff", "hello", "xyzzy quux")  # fmt: skip
+"""One for each kind of reply."""
+CERTIFICATE = {
+    "decision": "passed", "n": 45, "before": 0.412, "after": 0.561, "difference": 0.149, "ci95": [0.061, 0.238],
+    "p_value": 0.0012, "alpha": 0.0167, "mde": 0.118, "distractors_before": 1.42, "distractors_after": 0.61,
+    "reasons": [{"code": "HIVE-305", "message": "2 of the queries tagged `versions` are too few to prove a loss"}],
+    "watch": [{"tag": "versions", "before": 0.61, "after": 0.58, "n": 4}],
+}  # fmt: skip
+CHANGES = [
+    {"path": "retrieval.method", "a": "keyword", "b": "hybrid"},
+    {"path": "retrieval.filters.status", "a": None, "b": ["effective", "published"]},
+    {"path": "retrieval.top_k", "a": 10, "b": 6},
+]
+STEPS = (
+    ("top_k 10 → 6", "the tail of the list is mostly distractors", "tail_junk"),
+    ("boost recency 0.2", "older versions stand above newer ones", "stale_versions"),
+    ("method keyword → hybrid", "readers use other words than the documents", "vocabulary"),
+    ("per_document 3 → 1", "one document fills the list", "duplicates"),
+)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What was made, by id."""
+
+    thread: str
+    waiting: str
+    decided: str
+    approvals: dict[str, str]
+    found: str
+    failed: str
+    agent: str
+
+
+async def filled(place: Workspace, client: httpx.AsyncClient) -> Filled:
+    """Ask, search, file and decide as people would. `client` reaches a server that works on runs."""
+    root = bearer(place, "root", *EVERYTHING)
+    thread = await _conversation(client, root)
+    await _opinions(place, client)
+    approvals = requests(place)
+    body = {"verb": "respond", "message": "Write to the customer, and close the ticket."}
+    await _sent(client, f"/api/approvals/{approvals['question']}/decide", body, bearer(place))
+    agent, waiting = await _agent(place, client, root)
+    found = search(place)
+    failed = RunStore(place).insert("optimizer", {"golden": None, "deploy": False, "settings": {}},
+                                    owner=known_principal(place, "root"), status="running")[0].run_id  # fmt: skip
+    error = {"code": "HIVE-408", "message": "the model's budget of $2.00 is spent"}
+    RunStore(place).update(failed, "failed", error=error, stopped_by="budget")
+    tickets(place, agent)
+    write_json(place, "triggers/nightly.json", {
+        "id": "nightly", "type": "cron", "schedule": "0 2 * * *", "timezone": "Europe/Berlin", "agent": "writer",
+        "input": {}, "missed": "skip", "run_as": "service:nightly", "enabled": True,
+    })  # fmt: skip
+    return Filled(thread, waiting, approvals["question"], approvals, found, failed, agent)
+
+
+async def _sent(client: httpx.AsyncClient, path: str, body: Any, headers: dict[str, str]) -> Any:
+    answer = await client.post(path, json=body, headers=headers)
+    assert answer.is_success, answer.text
+    return answer.json()
+
+
+async def _conversation(client: httpx.AsyncClient, headers: dict[str, str]) -> str:
+    thread: dict[str, str] = {}
+    for question in QUESTIONS:
+        run = await _sent(client, "/api/runs", {"input": {"text": question}, **thread}, headers)
+        await followed(client, run["events"], headers)
+        thread = {"thread_id": run["thread_id"]}
+    return thread["thread_id"]
+
+
+async def _opinions(place: Workspace, client: httpx.AsyncClient) -> None:
+    dana = bearer(place)
+    for question, verdict, why in (
+        ("where does the tip box go?", "relevant", "it shows the deck"),
+        ("who approves a change request?", "outdated", "that was before the merger"),
+    ):
+        run = await _sent(client, "/api/runs", {"input": {"text": question}}, dana)
+        await followed(client, run["events"], dana)
+        opinion = {"run_id": run["run_id"], "verdict": verdict, "result": 1, "comment": why}
+        await _sent(client, "/api/feedback", opinion, dana)
+
+
+async def _agent(place: Workspace, client: httpx.AsyncClient, headers: dict[str, str]) -> tuple[str, str]:
+    """A run of an agent that waits for a person, and the request that it waits for."""
+    noting_agent(place, budget={"usd": 2.5})
+    body = {"graph": "event_loop", "agent": "writer", "input": {}}
+    run: str = (await _sent(client, "/api/runs", body, headers))["run_id"]
+    while not (shown := (await client.get(f"/api/runs/{run}", headers=headers)).json())["approval_ids"]:
+        assert shown["run"]["status"] in ("queued", "running", "waiting"), shown
+        await asyncio.sleep(0.05)
+    return run, shown["approval_ids"][0]
+
+
+def requests(place: Workspace) -> dict[str, str]:
+    """A request of each kind that people see most, by kind."""
+    asked: dict[str, dict[str, Any]] = {
+        "judgment": {
+            "title": "Is this reply to ticket 4711 good enough to send?", "risk": "high",
+            "requester": "agent:support", "on_behalf_of": "user:alice",
+            "context": {
+                "result": {"reply": "Hold the green button for three seconds; the lamp goes out.", "ticket": 4711},
+                "reasoning": "The reply names a button that the manual of this model doesn't mention.",
+                "escalation_reason": "The model's confidence is below the threshold that people's answers certified.",
+                "goal": "support", "threshold": 0.82,
+            },
+            "signals": [
+                {"source": "rule:names_a_source", "action": "accept", "confidence": 1.0, "detail": "cites 2 passages"},
+                {"source": "llm", "action": "retry", "confidence": 0.64, "detail": "the button isn't in the manual"},
+            ],
+            "allowed_decisions": ["approve", "reject", "respond"],
+        },
+        "deploy": {
+            "title": "Deploy fewer-distractors though one tag loses", "requester": "user:root",
+            "context": {"config": "fewer-distractors", "reason": "the old versions are gone next week",
+                        "certificate": CERTIFICATE},
+            "diff": {"json_patch": [{"op": "replace", "path": "/retrieval/top_k", "value": 6},
+                                    {"op": "add", "path": "/retrieval/filters/status", "value": ["effective"]}]},
+            "approvers": {"min": 2, "exclude_requester": True}, "on_timeout": "reject",
+        },
+        "tool_call": {
+            "title": "Send a mail to kim@example.org", "requester": "agent:support", "risk": "medium",
+            "context": {"tool": "send_mail", "args": {"to": "kim@example.org", "subject": "Your pipette", "text":
+                        "Dear Kim,\n\nthe calibration is done. You can fetch it from Monday on.\n\nSupport",
+                        "attach": ["certificate.pdf"], "urgent": False}},
+            "args_schema": {"type": "object", "required": ["to", "text"], "properties": {
+                "to": {"type": "string", "description": "One address."}, "subject": {"type": "string"},
+                "text": {"type": "string"}, "attach": {"type": "array", "items": {"type": "string"}},
+                "urgent": {"type": "boolean"}}},
+            "allowed_decisions": ["approve", "edit", "reject"],
+        },
+        "question": {
+            "title": "Close ticket 4712, or write to the customer first?", "requester": "agent:support", "risk": "low",
+            "context": {"question": "The customer wrote that it works now. Close it, or write first?",
+                        "options": ["close it", "write first"]},
+            "allowed_decisions": ["respond", "reject"],
+        },
+    }  # fmt: skip
+    store = ApprovalStore(place)
+    return {kind: store.file(Filing.model_validate({"kind": kind, **what})).id for kind, what in asked.items()}
+
+
+def search(place: Workspace, trials: int = 64) -> str:
+    """A search that ended with a config which the gate passed; it stands in the workspace, and doesn't serve."""
+    config = json.loads((place.configs / "v1.json").read_text(encoding="utf-8"))
+    config |= {"name": "fewer-distractors", "parent": "v1-naive", "description": "Fewer, newer, and by meaning, too."}
+    config["retrieval"] |= {"top_k": 6}
+    write_json(place, "configs/fewer-distractors.json", config)
+    rows = []
+    best = 0.402
+    for n in range(trials):
+        step, reason, cause = STEPS[n % len(STEPS)]
+        train = 0.38 + 0.16 * n / trials + 0.05 * ((n * 7) % 11 - 5) / 5
+        verdict = "invalid" if n % 17 == 9 else "accept" if train > best else "retry"
+        said = {
+            "accept": "better on train and validation, with fewer distractors",
+            "retry": "validation loses 0.021 with it",
+            "invalid": "HIVE-204: per_document is larger than top_k",
+        }[verdict]
+        best = max(best, train) if verdict == "accept" else best
+        measured = verdict != "invalid"
+        rows.append({
+            "n": 1 + n // 8, "config": None, "changes": [], "step": step, "reason": reason, "cause": cause,
+            "proposer": "model" if n % 5 == 3 else "heuristic", "train": train if measured else None,
+            "validation": train - 0.02 if measured else None, "distractors": 1.4 - n / 80 if measured else None,
+            "verdict": verdict, "feedback": said,
+        })  # fmt: skip
+    old = {"config": "v1-naive", "changes": [], "train": 0.402, "validation": 0.391, "distractors": 1.38}
+    new = {"config": "fewer-distractors", "changes": CHANGES, "train": best, "validation": 0.548, "distractors": 0.57}
+    why = "`procedures` loses 0.08 with it; `hive deploy --accept-tag procedures` answers for that"
+    refused = {"config": "fewer-distractors", "train": 0.57, "validation": 0.501, "distractors": 1.02, "why": why}
+    result = {
+        "status": "improved", "baseline": old | {"holdout": None}, "best": new | {"holdout": None},
+        "certificate": CERTIFICATE, "needed_queries": None, "rejected": [refused], "watch": [], "headroom": None,
+        "iterations": rows, "usage": {}, "fallbacks": [{"iteration": 3, "reason": "the model answered with no config"}],
+        "unavailable": None, "diagnosis": None, "evaluations": trials + 1, "stopped_by": "patience",
+        "first_diagnosis": "Of 90 questions 31 have an outdated version above the one that is in force, and 22 have a"
+                           " tail of documents that answer nothing.",
+        "approval_id": None, "decision": None,
+    }  # fmt: skip
+    value = {"golden": None, "deploy": False, "settings": {}}
+    owner = known_principal(place, "root")
+    row = RunStore(place).insert("optimizer", value, owner=owner, status="running")[0]
+    assert RunStore(place).update(row.run_id, "done", result=result | {"run_id": row.run_id})
+    return row.run_id
+
+
+def tickets(place: Workspace, run: str) -> None:
+    """What the health judge saw of a run."""
+    at = dt.datetime.now(dt.UTC).isoformat()
+    row = RunStore(place).get(run)
+    ticket = EscalationTicket(
+        id="t1", run_id=run, severity="high", cause="stall", first_seen=at, last_seen=at, agent="writer",
+        evidence=["no step for 14 minutes", "the same tool was called 6 times with the same arguments"],
+        suggested_action="ask whoever has the request to answer it", tenant=row.tenant,
+        assessment="It waits for a person; nothing is wrong with the agent itself.",
+    )  # fmt: skip
+    with connected(place.database) as connection, transaction(connection):
+        EventLog.record(connection, [ticket.told(EventType.ESCALATION_OPENED, row.thread_id)])
+
+
+def addresses(made: Filled) -> dict[str, str]:
+    """Every page, by the name of its picture."""
+    asked = made.approvals
+    return {
+        "home": "/",
+        "chat-new": "/chat",
+        "chat": f"/chat/{made.thread}",
+        "golden": "/golden",
+        "golden-label": "/golden/label?query=how do I rotate an API token",
+        "golden-label-new": "/golden/label",
+        "golden-feedback": "/golden/feedback",
+        "approvals": "/approvals",
+        "approvals-all": "/approvals?status=all",
+        "approval-judgment": f"/approvals/{asked['judgment']}",
+        "approval-deploy": f"/approvals/{asked['deploy']}",
+        "approval-call": f"/approvals/{asked['tool_call']}",
+        "approval-decided": f"/approvals/{made.decided}",
+        "optimize": "/optimize",
+        "search": f"/optimize/{made.found}",
+        "search-failed": f"/optimize/{made.failed}",
+        "config": "/optimize/configs/fewer-distractors",
+        "colony": "/colony",
+        "run": f"/colony/runs/{made.agent}",
+    }

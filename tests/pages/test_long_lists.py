@@ -1,0 +1,116 @@
+"""Long lists stay fast: a page of a list costs what it shows, however long the list is."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.access import known_principal
+from hive_agents.runs import Scope
+from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
+from tests.pages.crowd import many_requests, many_runs, many_threads
+from tests.pages.filled import EVERYTHING
+from tests.server.serving import bearer, sample, served
+
+EVERY = 100
+_watching: list[Callable[[Any], None]] = []
+
+
+def _hook(event: str, given: tuple[Any, ...]) -> None:
+    if event == "sqlite3.connect/handle":
+        for watch in _watching:
+            watch(given[0])
+
+
+sys.addaudithook(_hook)  # it stays, and does nothing unless somebody watches
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """The hundreds of steps that SQLite makes meanwhile, one entry each; how fast the machine is doesn't matter."""
+    steps: list[int] = []
+
+    def step() -> int:
+        steps.append(1)
+        return 0
+
+    def watch(connection: Any) -> None:
+        connection.set_progress_handler(step, EVERY)
+
+    _watching.append(watch)
+    try:
+        yield steps
+    finally:
+        _watching.remove(watch)
+
+
+def cost(place: Workspace, **asked: Any) -> int:
+    operator = known_principal(place, "root")
+    with counted() as steps:
+        found = Scope(operator).runs(place, limit=51, **asked)
+    assert len(found) == 51
+    return len(steps)
+
+
+@pytest.mark.slow
+def test_a_page_of_runs_costs_the_same_among_ten_thousand(tmp_path: Path) -> None:
+    few, many = sample(tmp_path / "few"), sample(tmp_path / "many")
+    many_runs(few, 1_000, known_principal(few, "dana"))
+    many_runs(many, 10_000, known_principal(many, "dana"))
+    for place in (few, many):
+        cost(place)  # the database is brought up to date by who opens it first
+    middle = {"before": "r0000000500"}
+    assert cost(many) <= cost(few) * 2
+    assert cost(many, graph="worker") <= cost(few, graph="worker") * 2
+    assert cost(many, **middle) <= cost(few, **middle) * 2
+
+
+@pytest.mark.slow
+async def test_two_thousand_conversations_come_thirty_at_a_time(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    many_threads(place, 2_000, known_principal(place, "dana"))
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        page = (await client.get("/chat", headers=dana)).text
+        assert page.count('href="/chat/t') == 30
+        more = re.search(r'hx-get="(/chat/threads\?cursor=[^"]+)"', page)
+        assert more is not None
+        second = (await client.get(more[1], headers=dana | {"HX-Request": "true"})).text
+        assert second.count('href="/chat/t') == 30
+        found = (await client.get("/chat/threads?search=buffer 1999", headers=dana | {"HX-Request": "true"})).text
+        assert found.count('href="/chat/t') == 1
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_ten_thousand_runs_and_a_thousand_requests_are_gone_through_in_a_browser(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    many_runs(place, 10_000, known_principal(place, "dana"))
+    many_requests(place, 1_000)
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        url = str(client.base_url)
+        async with signed_in(browser, url, place, "root", *EVERYTHING, viewport=NARROW) as page:
+            await page.goto("/colony")
+            assert await page.locator("tbody tr").count() == 50
+            newest = await page.locator("tbody a").first.inner_text()
+            await page.get_by_role("link", name="More").click()
+            await page.get_by_text("r0000009949").wait_for()
+            assert newest not in await page.locator("tbody").inner_text()
+            await require_accessible(page)
+            await page.goto("/colony?status=failed&graph=worker")
+            assert await page.locator("tbody tr").count() == 50
+            await page.goto("/approvals")
+            assert await page.locator("#queue li[data-request]").count() == 25
+            first = await page.locator("#queue h2").first.inner_text()
+            await page.get_by_role("link", name="More").click()
+            await page.wait_for_url("**cursor=**")
+            assert await page.locator("#queue li[data-request]").count() == 25
+            assert first not in await page.locator("#queue").inner_text()
+            await require_accessible(page)
