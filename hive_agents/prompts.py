@@ -24,8 +24,8 @@ def load(name: str, workspace: Workspace | None = None, **variables: str) -> str
     """
     text = template(name, workspace)
     file = f"prompts/{name}.md"
-    prompt = Template(text)
-    if not prompt.is_valid():
+    names = _names(text)
+    if names is None:
         raise HiveError.of(
             "HIVE-105",
             "a $ stands before no variable",
@@ -34,7 +34,7 @@ def load(name: str, workspace: Workspace | None = None, **variables: str) -> str
             line=_line_of_stray(text),
             fix="write $$ for a dollar sign",
         )
-    missing = sorted(set(prompt.get_identifiers()) - set(variables))
+    missing = sorted(names - set(variables))
     if missing:
         known = ", ".join(f"${key}" for key in sorted(variables)) or "none"
         raise HiveError.of(
@@ -45,7 +45,7 @@ def load(name: str, workspace: Workspace | None = None, **variables: str) -> str
             line=_line_of(text, rf"\$\{{?{missing[0]}\b"),
             fix=f"use the variables there are: {known}",
         )
-    return prompt.substitute(variables)
+    return Template(text).substitute(variables)
 
 
 def template(name: str, workspace: Workspace | None = None) -> str:
@@ -64,6 +64,13 @@ def template(name: str, workspace: Workspace | None = None) -> str:
     except OSError as error:
         why = f"{file} cannot be read: {error.strerror}"
         raise HiveError.of("HIVE-403", why, file=file, path="$", fix="make it a readable file") from None
+
+
+@lru_cache(maxsize=64)
+def _names(text: str) -> frozenset[str] | None:
+    """Return the variables of a prompt; None for one with a stray `$`."""
+    prompt = Template(text)
+    return frozenset(prompt.get_identifiers()) if prompt.is_valid() else None
 
 
 @lru_cache(maxsize=64)

@@ -238,6 +238,18 @@ class AccessRules:
             allowed.append(granted.match(doc_id) if verdict is None and granted is not None else bool(verdict))
         return np.array(allowed, np.bool_)
 
+    def readers(self, doc_id: str, labels: AccessLabels) -> frozenset[tuple[str, str]]:
+        """Return (tenant, subject) of all who may view a document; `visible` says so of each of their members."""
+        if self.faults:
+            return frozenset()
+        found = {(tenant, admin) for tenant in labels.tenants for admin in self.admins.get(tenant, _NOBODY)}
+        if not labels.fault:
+            found |= {(tenant, subject) for tenant in labels.tenants for subject in labels.view}
+            for grant in self.grants:
+                if grant.tenant in labels.tenants and Globs([grant.match]).match(doc_id):
+                    found |= {(grant.tenant, subject) for subject in grant.view}
+        return frozenset(found)
+
     def of_tenant(self, principal: Principal, documents: Documents) -> NDArray[np.bool_]:
         """Which of `documents` belong to the principal's tenant, whoever may view them, shape (n,)."""
         if self.faults:

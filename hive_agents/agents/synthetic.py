@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from hive_agents import llm
@@ -27,25 +28,32 @@ _COUNT = {"type": "integer", "minimum": 0}
 def synthetic_tools(work: NodeWork) -> list[llm.Tool]:
     """What this node is offered besides the registry's tools."""
     node = work.node
-    found = [_tool(name, *_FILES[name]) for name in FILE_TOOLS if decision(work, name) != "deny"]
-    if node.output_keys:
-        key = {"type": "string", "enum": list(node.output_keys)}
+    offered = _offered(tuple(node.output_keys), tuple(node.sub_agents), work.delegated)
+    return [tool for tool in offered if tool.name not in FILE_TOOLS or decision(work, tool.name) != "deny"]
+
+
+@lru_cache(maxsize=256)
+def _offered(output_keys: tuple[str, ...], sub_agents: tuple[str, ...], delegated: bool) -> tuple[llm.Tool, ...]:
+    """Return the tools that nothing denies, made once for all nodes like that: each turn asks for them twice."""
+    found = [_tool(name, *_FILES[name]) for name in FILE_TOOLS]
+    if output_keys:
+        key = {"type": "string", "enum": list(output_keys)}
         told = "Set a declared output of this phase to a JSON value; set again, the last value holds."
         found.append(_tool(SET, told, {"key": key, "value": {}}, ["key", "value"]))
-    if work.delegated:
+    if delegated:
         fields = {"message": _TEXT, "data": {}, "mark_complete": _FLAG, "wait_for_response": _FLAG}
         told = "Tell whoever delegated how far you are. mark_complete ends the task; wait_for_response asks a person."
-        return [*found, _tool(REPORT, told, fields, ["message"])]
+        return (*found, _tool(REPORT, told, fields, ["message"]))
     options = {"type": "array", "items": _TEXT}
     found.append(
         _tool(ASK, "Ask the person something; the run waits.", {"question": _TEXT, "options": options}, ["question"])
     )
-    if node.sub_agents:
-        name = {"type": "string", "enum": list(node.sub_agents)}
+    if sub_agents:
+        name = {"type": "string", "enum": list(sub_agents)}
         fields = {"agent": name, "task": _TEXT, "inputs": {"type": "object"}}
         told = "Let a sub-agent do a task by itself; several in one turn work at once. Gives its outputs as JSON."
         found.append(_tool(DELEGATE, told, fields, ["agent", "task"]))
-    return found
+    return tuple(found)
 
 
 def wrong_arguments(work: NodeWork, name: str, arguments: Mapping[str, Any]) -> list[str]:

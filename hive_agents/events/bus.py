@@ -13,6 +13,7 @@ from hive_agents.events.group_commit import GroupCommit
 from hive_agents.events.protocols import EventLogProtocol, Handler, Overflow, SubscriptionProtocol
 from hive_agents.events.subscription import Filter, Place, Subscription, admitted, handling
 from hive_agents.events.types import DURABLE, Event, EventType
+from hive_agents.store import briefly
 
 _TURN = 64
 _log = logging.getLogger("hive_agents.events")
@@ -55,7 +56,7 @@ class EventBus:
         self._require_open()
         self._loop = asyncio.get_running_loop()
         if self._log is not None:
-            self._seq = await asyncio.to_thread(self._log.last_seq)
+            self._seq = await briefly(self._log.last_seq)
         return self
 
     async def __aexit__(

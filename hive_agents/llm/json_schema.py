@@ -19,6 +19,7 @@ from hive_agents.files import jsontext
 if TYPE_CHECKING:
     from jsonschema import ValidationError
     from pydantic_core import SchemaValidator
+    from referencing import Registry
 
 LONGEST_PATTERN, LONGEST_MATCHED = 200, 10_000
 """Characters of a pattern and of a text that one is matched with; together they bound a match to milliseconds."""
@@ -59,11 +60,9 @@ def faults(value: Any, schema: Mapping[str, Any], *, closed: bool = False) -> li
     >>> faults({"n": 0}, {"properties": {"n": {"minimum": 1}}, "required": ["n", "why"]})
     ['n is 0, less than 1', 'why is missing']
     """
-    from referencing import Registry
-
     token = _followed.set(0)
     try:
-        found = _validator(closed)(schema, registry=Registry()).iter_errors(value)
+        found = _validator(closed)(schema, registry=_nothing_to_fetch()).iter_errors(value)
         return list(dict.fromkeys(told for error in found for told in _told(error)))
     except (RecursionError, _TooMuch):
         return ["$ cannot be checked: the schema's references lead on and on"]
@@ -131,6 +130,14 @@ def _out_of_bounds(schema: Any) -> Iterator[str]:
                 _compiled(inner["pattern"])
             except ValueError as error:
                 yield f"{jsontext.show_path([*path, 'pattern'])} {error}"
+
+
+@cache
+def _nothing_to_fetch() -> Registry[Any]:
+    """Return an empty registry: one that says so can't be changed, and takes long to make."""
+    from referencing import Registry
+
+    return Registry()
 
 
 @cache

@@ -70,6 +70,9 @@ class Script:
 
 
 class ScriptedModel:
+    tells_when_sent = True
+    """There is nothing to tell: no request goes out."""
+
     def __init__(self, script: Script) -> None:
         self.name = f"scripted:{script.name}"
         self._script = script

@@ -19,7 +19,7 @@ from hive_agents.llm import Message
 from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, message_tokens, to_parts
 from hive_agents.memory.timeline import Timeline, sent
 from hive_agents.memory.values import to_json, value_line
-from hive_agents.store import audit, connected, disconnect, file_identity, transaction
+from hive_agents.store import audit, connected, disconnect, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -197,12 +197,11 @@ class ConversationStore:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        path = self.workspace.database
-        with self._lock, connected(path) as connection:
-            file = file_identity(path)
-            if self._cached_from != file:
+        used = connected(self.workspace.database)
+        with self._lock, used as connection:
+            if self._cached_from != used.file:
                 self._cache.clear()
-                self._cached_from = file
+                self._cached_from = used.file
             yield connection
 
     def _fresh(self, connection: sqlite3.Connection, conversation_id: str) -> Timeline:

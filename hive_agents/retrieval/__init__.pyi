@@ -68,6 +68,11 @@ from .explain import (
     explain_hit as explain_hit,
     explain_text as explain_text,
 )
+from .fields import (
+    boost_text as boost_text,
+    days_of as days_of,
+    filter_text as filter_text,
+)
 from .filters import (
     Condition as Condition,
     Scalar as Scalar,
@@ -83,6 +88,7 @@ from .generation import (
     candidates as candidates,
     find_generation as find_generation,
     promote as promote,
+    stored_value as stored_value,
 )
 from .index import (
     ScopedIndex as ScopedIndex,
@@ -131,6 +137,9 @@ from .stages import (
     finish as finish,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
+)
+from .stored import (
+    StoredChunk as StoredChunk,
 )
 from .vectors import (
     Mask as Mask,

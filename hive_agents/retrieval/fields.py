@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,7 +79,7 @@ class FieldValues:
         known = [] if HALF_LIFE in boost else [value for value, _ in self.values(field)]
         return [
             _no_value(field, shown, known, f"boosts.{field}")
-            for shown in (() if HALF_LIFE in boost else map(_key(kind), boost))
+            for shown in (() if HALF_LIFE in boost else (boost_text(value, kind) for value in boost))
             if shown not in known
         ]
 
@@ -93,18 +93,28 @@ class FieldValues:
                 self._age(field, boost[HALF_LIFE], factors)
                 continue
             for value, factor in boost.items():
-                rows = self._rows(field, "value = ?", _key(schema.type)(value))
+                rows = self._rows(field, "value = ?", boost_text(value, schema.type))
                 factors[[document for _, document in rows]] *= factor
         return factors
 
+    def newest_day(self, field: str, half_life: float) -> float | None:
+        """Return the day that ages are counted from, in days since 1970; None where no document has a date."""
+        newest = self._newest(field)
+        return newest_day(np.array(list(newest.values())), half_life) if newest else None
+
     def _age(self, field: str, half_life: float, factors: NDArray[np.float64]) -> None:
-        newest: dict[int, float] = {}
-        for value, document in self._rows(field, "1"):
-            day = _days(value)
-            newest[document] = max(day, newest.get(document, day))
+        newest = self._newest(field)
         if newest:
             days = np.array(list(newest.values()))
             factors[list(newest)] *= by_age(newest_day(days, half_life) - days, half_life)
+
+    def _newest(self, field: str) -> dict[int, float]:
+        """The newest date of each document that has any, in days since 1970."""
+        newest: dict[int, float] = {}
+        for value, document in self._rows(field, "1"):
+            day = days_of(value)
+            newest[document] = max(day, newest.get(document, day))
+        return newest
 
     def _meeting(self, conditions: Sequence[tuple[str, Condition]], checked: bool) -> DocumentMask:
         allowed = np.ones(self._n_documents, np.bool_) if self._visible is None else self._visible.copy()
@@ -140,7 +150,7 @@ class FieldValues:
     def _having(self, field: str, values: Sequence[Scalar], path: str, checked: bool) -> DocumentMask:
         mask = np.zeros(self._n_documents, np.bool_)
         for value in values:
-            shown = _stored(value, self._collection.fields[field].type)
+            shown = filter_text(value, self._collection.fields[field].type)
             rows = self._rows(field, "value = ?", shown)
             if not rows and not checked:
                 raise _no_value(field, shown, [known for known, _ in self.values(field)], path)
@@ -171,7 +181,8 @@ class FieldValues:
         return rows if self._visible is None else [row for row in rows if self._visible[row[1]]]
 
 
-def _stored(value: Scalar, kind: str) -> str:
+def filter_text(value: Scalar, kind: str) -> str:
+    """Return a filter's value as documents' values of a field of this type are written."""
     if kind == "date":
         try:
             return iso_date(value)
@@ -180,11 +191,11 @@ def _stored(value: Scalar, kind: str) -> str:
     return keyword_text(value) if kind in ("keyword", "text") else stored_value(value)[0]
 
 
-def _key(kind: str) -> Callable[[str], str]:
-    """How a boost's key, which JSON makes a text, is stored for a field of this type."""
+def boost_text(value: str, kind: str) -> str:
+    """Return a boost's key, which JSON makes a text, as documents' values of a field of this type are written."""
     if kind == "number":
-        return _number_text
-    return str.lower if kind == "boolean" else str
+        return _number_text(value)
+    return value.lower() if kind == "boolean" else value
 
 
 def _number_text(value: str) -> str:
@@ -194,8 +205,8 @@ def _number_text(value: str) -> str:
         return value
 
 
-def _days(value: str) -> float:
-    """A stored date as days since 1970; one without a time zone is taken as UTC."""
+def days_of(value: str) -> float:
+    """Return a stored date as days since 1970; one without a time zone is taken as UTC."""
     moment = dt.datetime.fromisoformat(value)
     return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp() / _DAY
 

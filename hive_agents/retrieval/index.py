@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import compress
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from hive_agents.retrieval.keyword_batch import KeywordBatch
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane
 from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
+from hive_agents.retrieval.stored import StoredChunk, ancestors_of
 from hive_agents.retrieval.vectors import Mask, VectorIndex, open_vectors, vectors_path
 from hive_agents.store import connect, database_errors, file_identity
 from hive_agents.workspace import Workspace
@@ -256,6 +257,46 @@ class SqliteIndex:
     def content_hashes(self) -> Mapping[str, str]:
         """The hash of each document's file, by doc_id."""
         return dict(self._all("SELECT doc_id, content_hash FROM documents WHERE generation = ?", (self._generation,)))
+
+    def stored(self) -> Iterator[StoredChunk]:
+        """Yield every chunk with all that is kept of it, in order of number; each document's labels are its file's."""
+        names = dict(self._all("SELECT term_no, term FROM terms", ()))
+        rows = self._all(
+            "SELECT c.chunk_id, d.doc_id, d.title, c.heading, c.text, d.metadata, d.front_matter, c.tokens,"
+            " d.title_tokens FROM chunks c JOIN documents d ON d.generation = c.generation AND d.document = c.document"
+            " WHERE c.generation = ? ORDER BY c.chunk",
+            (self._generation,),
+        )
+        for number, (chunk_id, doc_id, title, heading, text, metadata, front, tokens, title_tokens) in enumerate(rows):
+            path = json.loads(heading)
+            words, of_title = (
+                tuple(names[term] for term in np.frombuffer(blob, np.int32).tolist()) for blob in (tokens, title_tokens)
+            )
+            above = len(words) - len(terms(text, self.language))
+            ancestors = ancestors_of(path, above, len(terms(" ".join(path), self.language)))
+            vector = None if self.embedding_model is None else self._vectors.row(number)
+            yield StoredChunk(
+                number,
+                chunk_id,
+                doc_id,
+                title,
+                " ".join(ancestors),
+                text,
+                json.loads(metadata),
+                json.loads(front),
+                words,
+                of_title,
+                vector,
+            )
+
+    @property
+    def dimensions(self) -> int:
+        """Of the vectors. Raises: HIVE-401 where there are none."""
+        return self._vectors.dimensions
+
+    def newest_day(self, field: str, half_life: float) -> float | None:
+        """Return the day that ages of a date field are counted from, in days since 1970; None without any date."""
+        return self._fields.newest_day(field, half_life)
 
     def values(self, field: str) -> list[tuple[str, int]]:
         return self._fields.values(field)

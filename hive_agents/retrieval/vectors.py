@@ -51,6 +51,11 @@ class VectorIndex:
     def dimensions(self) -> int:
         return int(self._matrix.shape[1])
 
+    def row(self, number: int) -> NDArray[np.float32]:
+        """Return one vector, shape `(dim,)`."""
+        vector: NDArray[np.float32] = self._matrix[number]
+        return vector
+
     def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
         """The `k` best rows, fewer if fewer are allowed: cosine down, row number up. `mask` is True where allowed."""
         return self.top_many(self._checked(query, 1)[None], k, mask=mask)[0]

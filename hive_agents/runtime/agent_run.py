@@ -55,6 +55,7 @@ class AgentRun(Run):
 
     GRAPH = AGENT_GRAPH
     SOURCE = "agent"
+    BRIEF = True
 
     agent: AgentSpec
     goal: Goal
@@ -175,7 +176,7 @@ class AgentRun(Run):
 
     def open(self, lease: Lease, bus: Bus | None) -> AgentSession:
         assert bus is not None, "events of agents are told"
-        import_module(f"graphs.{self.GRAPH}")  # in this thread: it takes a second the first time
+        import_module(f"graphs.{self.GRAPH}")
         value = RunValue.read(self.row.value)
         models = self.models if isinstance(self.models, RunModels) else None
         effects = Effects(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError, Outage, RightsWithdrawn, WorkerFault
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from hive_agents.events import Bus
 
+T = TypeVar("T")
 STEPS = 100_000
 GRACE = 5.0
 """Seconds that a step may take after somebody asked its run to stop."""
@@ -77,6 +79,8 @@ class Run(ABC):
     """The namespace of its events' ids."""
     CUT: ClassVar[bool] = True
     """Whether a step is cut off `GRACE` seconds after somebody asked to stop; else it always ends first."""
+    BRIEF: ClassVar[bool] = False
+    """Whether `open`, `begin` and `outcome` are short work, which may be done twice."""
     BROKEN_OFF: ClassVar[str] = "stopped"
     """What becomes of a run that breaks off where nobody hosts it."""
 
@@ -358,8 +362,9 @@ class Attempt:
         run = self._run
         config: Any = {"configurable": {"thread_id": run.checkpoints(run.row)}, "recursion_limit": STEPS}
         async with run.checkpointer(self._lease) as saver:
-            self._context, graph = await asyncio.to_thread(
-                lambda: (run.open(self._lease, self._bus), run.compile(saver))
+            self._context, graph = await self._aside(
+                lambda: (run.open(self._lease, self._bus), run.compile(saver)),
+                brief=f"graphs.{run.GRAPH}" in sys.modules,  # else its import takes a second
             )
             how = {"config": config, "context": self._context, "control": self._control}
             if saver is None:
@@ -376,7 +381,7 @@ class Attempt:
                 # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
                 value = answer
                 if answer is None and not now.tasks:
-                    value = await asyncio.to_thread(run.begin, self._context)
+                    value = await self._aside(partial(run.begin, self._context))
                 try:
                     await run.advance(graph, value, how)
                 except (GraphDrained, asyncio.CancelledError):
@@ -384,6 +389,10 @@ class Attempt:
                         self._last = await graph.aget_state(config)
                     raise
                 now = await graph.aget_state(config)
+
+    async def _aside(self, work: Callable[[], T], *, brief: bool = True) -> T:
+        """Return what work of the run's kind gives, in a thread where it may take long."""
+        return await (briefly(work) if brief and self._run.BRIEF else asyncio.to_thread(work))
 
     def _answer(self, known: StateSnapshot) -> tuple[Any, list[str]]:
         """What wakes the branches whose requests were all answered, None where there are none; and the other requests.
@@ -404,7 +413,7 @@ class Attempt:
         def look() -> tuple[RunOutcome, RunRow]:
             return self._run.outcome(self._context, state, asked), self._store.get(self._run.run_id)
 
-        found, now = await asyncio.to_thread(look)
+        found, now = await self._aside(look)
         self._tells = self._tells or now.status != "running"  # somebody told that it was given up
         status, by = found.status, found.stopped_by
         if status == "waiting" and now.control is not None:

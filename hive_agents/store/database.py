@@ -102,6 +102,11 @@ class connected:
         connection.row_factory = sqlite3.Row if self._rows else None
         return connection
 
+    @property
+    def file(self) -> tuple[int, int, int] | None:
+        """Which file it is, as `file_identity` tells."""
+        return self._kept.file
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

@@ -1,0 +1,194 @@
+"""Qdrant: a sparse vector of words beside the dense one, fused and boosted by its Query API."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from hive_agents.exporting.contents import Content, json_line, json_page
+from hive_agents.exporting.plan import Difference, Parts, Plan
+from hive_agents.exporting.template import parameter
+from hive_agents.retrieval import days_of, iso_date, terms
+
+_MOST_REPEATS = 8
+"""A lane that weighs more is asked for so many times at most."""
+_NUMBERS, _VALUES, _NEWEST = "numbers", "fields", "newest"
+
+
+def parts(plan: Plan) -> Parts:
+    return Parts(
+        texts={"collection.json": json_page(_collection(plan)), "query.json": json_page(_request(plan))},
+        data={"points.jsonl": lambda found: (json_line(_point(plan, content)) for content in found)},
+        request=_request(plan),
+        differences=tuple(_differences(plan)),
+        words="terms",
+    )
+
+
+def sparse_query(text: str, language: str) -> dict[str, list[Any]]:
+    """Return a question's stems as a sparse vector.
+
+    >>> sparse_query("Rotating keys, rotated", "english")
+    {'indices': [1577290920, 2324736937], 'values': [2.0, 1.0]}
+    """
+    return _sparse({_number(term): float(times) for term, times in Counter(terms(text, language)).items()})
+
+
+def _number(term: str) -> int:
+    return zlib.crc32(term.encode())
+
+
+def _sparse(weights: Mapping[int, float]) -> dict[str, list[Any]]:
+    numbers = sorted(weights)
+    return {"indices": numbers, "values": [weights[number] for number in numbers]}
+
+
+def _differences(plan: Plan) -> Iterator[Difference]:
+    config, retrieval = plan.config, plan.config.retrieval
+    if plan.keyword:
+        yield Difference(
+            "access", "how rare a word is and how long a text is count over all documents, not the reader's alone"
+        )
+        yield Difference("bm25", "k1, b and title_boost are in the points: export the data again when they change")
+    lanes = _repeats(plan)
+    if len(lanes) == 2 and not _exact(plan, lanes):
+        shown = f"{lanes[0]} to {lanes[1]}"
+        yield Difference("retrieval.weights", f"the lanes are fused {shown}, the nearest to be had by repeating a lane")
+    if 0 in lanes:
+        yield Difference("retrieval.weights", "a lane of weight 0 adds no candidates")
+    yield Difference("retrieval", "equal scores stand in Qdrant's order, not by chunk_id")
+    if config.abstain.min_cosine is not None:
+        yield Difference("abstain.min_cosine", "nothing is held back: a list is returned however far the nearest is")
+    if config.dynamic_k.enabled:
+        yield Difference("dynamic_k", f"the list isn't cut at a gap: it has up to {plan.limit} hits")
+    if config.distraction_detection.enabled:
+        yield Difference("distraction_detection", "nothing is flagged: the lanes' ranks aren't returned")
+    if retrieval.per_document is not None:
+        # Groups would look deeper than `candidates`, which boosts can tell.
+        told = f"all candidates are returned: keep {retrieval.per_document} of each document, then {plan.limit} in all"
+        yield Difference("retrieval.per_document", told)
+
+
+def _repeats(plan: Plan) -> list[int]:
+    """How often each lane is asked for: Qdrant's own weights of a fusion mean something else."""
+    if len(plan.weights) == 1:
+        return [1]
+    keyword, vector = plan.weights
+    if not keyword or not vector:
+        return [int(keyword > 0), int(vector > 0)]
+    larger, smaller = max(keyword, vector), min(keyword, vector)
+    ratio = max(Fraction(smaller / larger).limit_denominator(_MOST_REPEATS), Fraction(1, _MOST_REPEATS))
+    few, many = ratio.numerator, ratio.denominator
+    return [many, few] if keyword >= vector else [few, many]
+
+
+def _exact(plan: Plan, lanes: Sequence[int]) -> bool:
+    return 0 in lanes or abs(plan.weights[0] * lanes[1] - plan.weights[1] * lanes[0]) < 1e-9
+
+
+def _collection(plan: Plan) -> dict[str, Any]:
+    """`create` is the body that makes the collection, `indexes` are those of the payload, each a call of its own."""
+    create: dict[str, Any] = {"vectors": {}}
+    if plan.index.embedding_model is not None:
+        create["vectors"] = {"dense": {"size": plan.index.dimensions, "distance": "Cosine"}}
+    create["sparse_vectors"] = {"words": {"modifier": "idf"}}
+    fields = plan.index.collection.fields
+    indexes = [{"field_name": name, "field_schema": "keyword"} for name in ("readers", "doc_id")]
+    for name in plan.index.collection.filterable:
+        indexes.append({"field_name": _key(_VALUES, name), "field_schema": "keyword"})
+        if fields[name].type in ("number", "date"):
+            indexes.append({"field_name": _key(_NUMBERS, name), "field_schema": "float"})
+        if fields[name].type == "date":
+            indexes.append({"field_name": _key(_NEWEST, name), "field_schema": "float"})
+    return {"create": create, "indexes": indexes}
+
+
+def _point(plan: Plan, content: Content) -> dict[str, Any]:
+    chunk, bm25 = content.chunk, plan.config.bm25
+    norm = bm25.k1 * (1 - bm25.b + bm25.b * content.length / (plan.mean_length or 1.0))
+    frequencies = {term: float(times) for term, times in Counter(chunk.words).items()}
+    for term in chunk.title_words:
+        frequencies[term] = frequencies.get(term, 0.0) + bm25.title_boost
+    # Two words with one number, of four thousand million, are taken for one: the one that counts more here.
+    impacts: dict[int, float] = {}
+    for term, tf in frequencies.items():
+        if tf > 0:
+            impacts[_number(term)] = max(impacts.get(_number(term), 0.0), tf / (tf + norm))
+    vector: dict[str, Any] = {"words": _sparse(impacts)}
+    if chunk.vector is not None:
+        vector["dense"] = chunk.vector.tolist()
+    return {
+        "id": chunk.number,
+        "vector": vector,
+        "payload": {
+            "chunk_id": chunk.chunk_id,
+            "doc_id": chunk.doc_id,
+            "title": chunk.title,
+            "heading": chunk.ancestors,
+            "text": chunk.text,
+            "readers": list(content.readers),
+            _VALUES: {name: list(values) for name, values in content.values.items()},
+            _NUMBERS: {name: list(numbers) for name, numbers in content.numbers.items()},
+            _NEWEST: {name: _not_ahead(plan, name, day) for name, day in content.newest.items()},
+        },
+    }
+
+
+def _not_ahead(plan: Plan, field: str, day: float) -> float:
+    """The decay counts what is ahead of the reference as old, too; for us nothing is newer than new."""
+    return min(day, plan.ages[field].reference) if field in plan.ages else day
+
+
+def _request(plan: Plan) -> dict[str, Any]:
+    retrieval = plan.config.retrieval
+    words = {"query": parameter("terms"), "using": "words"}
+    dense = {"query": parameter("embedding"), "using": "dense", "params": {"exact": True}}
+    each = {"filter": _filter(plan), "limit": retrieval.candidates}
+    lanes: list[dict[str, Any]] = [
+        *([words | each] if plan.keyword else []),
+        *([dense | each] if retrieval.vector else []),
+    ]
+    repeated = [lane for lane, times in zip(lanes, _repeats(plan), strict=True) for _ in range(times)]
+    depth = retrieval.candidates * len(lanes)
+    # Its ranks begin at 0, ours at 1.
+    request: dict[str, Any] = {"prefetch": repeated, "query": {"rrf": {"k": retrieval.rrf_k + 1}}}
+    if factors := _factors(plan):
+        request = {"prefetch": request | {"limit": depth}, "query": {"formula": {"mult": ["$score", *factors]}}}
+        if plan.ages:
+            request["query"]["defaults"] = {_key(_NEWEST, name): age.reference for name, age in plan.ages.items()}
+    limit = plan.limit if retrieval.per_document is None else depth
+    return request | {"limit": limit, "with_payload": ["chunk_id", "doc_id", "title", "text"]}
+
+
+def _factors(plan: Plan) -> list[Any]:
+    found: list[Any] = []
+    for name, factors in plan.factors.items():
+        for value, factor in factors.items():
+            # A condition is 1 where it is met and 0 elsewhere.
+            met = {"key": _key(_VALUES, name), "match": {"value": value}}
+            found.append({"sum": [1.0, {"mult": [factor - 1.0, met]}]})
+    for name, age in plan.ages.items():
+        decay = {"x": _key(_NEWEST, name), "target": age.reference, "scale": age.half_life, "midpoint": 0.5}
+        found.append({"exp_decay": decay})
+    return found
+
+
+def _filter(plan: Plan) -> dict[str, Any]:
+    must: list[Any] = [{"key": "readers", "match": {"any": parameter("reader")}}]
+    must_not: list[Any] = []
+    for name, wanted in plan.config.conditions.items():
+        if wanted.include is not None:
+            must.append({"key": _key(_VALUES, name), "match": {"any": plan.filter_texts(name, wanted.include)}})
+        if wanted.exclude:
+            must_not.append({"key": _key(_VALUES, name), "match": {"any": plan.filter_texts(name, wanted.exclude)}})
+        for operator, bound in wanted.bounds:
+            limit = days_of(iso_date(bound)) if plan.is_date(name) else float(bound)
+            must.append({"key": _key(_NUMBERS, name), "range": {operator: limit}})
+    return {"must": must} | ({"must_not": must_not} if must_not else {})
+
+
+def _key(kind: str, field: str) -> str:
+    return f"{kind}.{field}" if field.replace("_", "a").isalnum() else f'{kind}."{field}"'

@@ -1,0 +1,219 @@
+"""Real engines for the tests of exports: found on this machine, started for a while, or a reason why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+OPENSEARCH = "2.19.1"
+
+
+def _postgres_programs() -> Path | None:
+    """The folder of a PostgreSQL's programs that knows vectors."""
+    spec = find_spec("pgserver")
+    bundled = [Path(spec.origin).parent / "pginstall" / "bin"] if spec and spec.origin else []
+    for programs in [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), *bundled]:
+        share = programs.parent / "share" / "postgresql"
+        debian = Path("/usr/share/postgresql") / programs.parent.name
+        if any((folder / "extension" / "vector.control").is_file() for folder in (share, debian)):
+            return programs
+    return None
+
+
+class Postgres:
+    """A server on a socket in a folder of its own, as a user who isn't root."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self._programs, self._folder = programs, folder
+        self._user = "nobody" if os.getuid() == 0 else None
+        if self._user:
+            shutil.chown(folder, self._user)
+
+    def _run(self, program: str, *arguments: object, text: str = "") -> str:
+        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": str(self._folder)}
+        ran = subprocess.run(
+            [str(self._programs / program), *map(str, arguments)],
+            input=text,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            user=self._user,
+            cwd=self._folder,
+            env=environment,
+        )
+        assert ran.returncode == 0, ran.stderr[-2000:]
+        return ran.stdout
+
+    def start(self) -> None:
+        data = self._folder / "data"
+        self._run("initdb", "-D", data, "-U", "hive", "-A", "trust", "--locale=C.UTF-8", "-E", "UTF8", "-N")
+        options = f"-c listen_addresses= -c unix_socket_directories={self._folder} -c fsync=off"
+        self._run("pg_ctl", "-D", data, "-o", options, "-l", self._folder / "log", "-w", "start")
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", self._folder / "data", "-m", "immediate", "-w", "stop")
+
+    def run(self, sql: str) -> str:
+        connection = ("-h", self._folder, "-U", "hive", "-d", "postgres")
+        return self._run("psql", *connection, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", text=sql)
+
+    def ask(self, function: str, questions: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+        """The rows of each question; its parameters are bound as text, as a driver would."""
+        calls = [_call(function, values) for values in questions]
+        rows = "\n".join(f"SELECT coalesce(json_agg(found), '[]')::text FROM ({call}) AS found;" for call in calls)
+        found, decoder, rest = [], json.JSONDecoder(), self.run(rows).strip()
+        while rest:  # one array of rows a question, each over several lines
+            value, end = decoder.raw_decode(rest)
+            found.append(value)
+            rest = rest[end:].strip()
+        return found
+
+    def explain(self, function: str, questions: Sequence[dict[str, Any]]) -> str:
+        """What the server says of each question's execution, its time among it."""
+        return self.run("\n".join(f"EXPLAIN ANALYZE {_call(function, values)};" for values in questions))
+
+
+def _call(function: str, values: dict[str, Any]) -> str:
+    given = [f"asked => {_text(values.get('query', ''))}", f"reader => {_texts(values['reader'])}"]
+    if "embedding" in values:
+        given.append(f"meant => '{json.dumps(values['embedding'])}'")
+    return f"SELECT * FROM hive.{function}({', '.join(given)}) ORDER BY 1"
+
+
+def has_postgres() -> bool:
+    return _postgres_programs() is not None
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _texts(values: Sequence[str]) -> str:
+    return f"ARRAY[{', '.join(map(_text, values))}]::text[]"
+
+
+@contextmanager
+def postgres() -> Iterator[Postgres]:
+    programs = _postgres_programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL with pgvector on this machine")
+    folder = Path(tempfile.mkdtemp(prefix="hive-pg-", dir="/tmp"))
+    server = Postgres(programs, folder)
+    try:
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class OpenSearch:
+    """A server of one node on loopback; its distribution is the smallest, without analyzers and without k-NN."""
+
+    def __init__(self, home: Path, folder: Path) -> None:
+        self.home, self._folder = home, folder
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = free.getsockname()[1]
+
+    def start(self) -> None:
+        for program in (self.home / "bin").iterdir():
+            program.chmod(0o755)  # unpacking an archive forgets it
+        (self.home / "logs").mkdir(exist_ok=True)
+        config = self._folder / "config"
+        shutil.copytree(self.home / "config", config)
+        (config / "opensearch.yml").write_text(
+            "discovery.type: single-node\nnetwork.host: 127.0.0.1\n"
+            f"http.port: {self._port}\ntransport.port: 0\n"
+            f"path.data: {self._folder / 'data'}\npath.logs: {self._folder / 'logs'}\n"
+            "bootstrap.memory_lock: false\ncluster.routing.allocation.disk.threshold_enabled: false\n"
+        )
+        user = "nobody" if os.getuid() == 0 else None
+        if user:
+            for folder in (self.home, self._folder):
+                for path in (folder, *folder.rglob("*")):
+                    shutil.chown(path, user)
+        environment = os.environ | {
+            "OPENSEARCH_PATH_CONF": str(config),
+            "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m",
+            "OPENSEARCH_JAVA_HOME": str(Path(shutil.which("java") or "").resolve().parents[1]),
+            "HOME": str(self._folder),
+        }
+        with (self._folder / "out").open("wb") as out:
+            self._process = subprocess.Popen(
+                ["bash", str(self.home / "bin" / "opensearch")],
+                env=environment,
+                user=user,
+                cwd=self.home,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+        for _ in range(600):
+            assert self._process.poll() is None, (self._folder / "out").read_text()[-2000:]
+            try:
+                self.call("GET", "/_cluster/health?wait_for_status=yellow&timeout=60s")
+                return
+            except httpx.TransportError:
+                time.sleep(0.5)
+        raise AssertionError((self._folder / "out").read_text()[-2000:])
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        lines = body if isinstance(body, str) else None if body is None else json.dumps(body)
+        answer = httpx.request(
+            method,
+            f"http://127.0.0.1:{self._port}{path}",
+            content=lines,
+            headers={"Content-Type": "application/json"},
+            timeout=120,
+            trust_env=False,
+        )
+        assert answer.status_code < 300, answer.text[:2000]
+        return answer.json()
+
+
+@contextmanager
+def opensearch() -> Iterator[OpenSearch]:
+    """Its distribution is fetched by Maven, which keeps it for the next time."""
+    if shutil.which("mvn") is None or shutil.which("java") is None:
+        pytest.skip("no Maven or no Java on this machine, by which OpenSearch is fetched and run")
+    folder = Path(tempfile.mkdtemp(prefix="hive-os-", dir="/tmp"))
+    folder.chmod(0o755)
+    artifact = f"org.opensearch.distribution.integ-test-zip:opensearch:{OPENSEARCH}:zip"
+    fetch = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"]
+    try:
+        fetched = subprocess.run(
+            [*fetch, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], capture_output=True, cwd=folder
+        )
+        if fetched.returncode:
+            pytest.skip(f"OpenSearch {OPENSEARCH} can't be fetched here")
+        shutil.unpack_archive(folder / f"opensearch-{OPENSEARCH}.zip", folder)
+        server = OpenSearch(folder / f"opensearch-{OPENSEARCH}", folder / "node")
+        (folder / "node").mkdir()
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
