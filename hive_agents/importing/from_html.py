@@ -30,6 +30,7 @@ _NAVIGATION = frozenset(
 _MOSTLY_LINKS = 0.6
 _STEP = re.compile(r"(?i)^\W*(?:prev(?:ious)?|next|up|home|top|back)\b\W*$")
 _STEPS_BESIDE = 8
+_EXPONENT = re.compile(r"[-+−]?\d+|[a-zA-Z]")
 _CHAPTER = re.compile(r"(?i)(?:chapter\s+)?\d+(?:\.\d+)*\.?\s")
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|sourceCode)-(\w[\w+#-]*)")
 _NOT_LANGUAGES = {"default", "none", "text"}
@@ -178,6 +179,9 @@ class _Converter(MarkdownConverter):
 
     def convert_pre(self, element: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n\n{fence(element.get_text(), _language(element) or '')}\n\n" if text.strip() else ""
+
+    def convert_sup(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        return f"^{text}" if _EXPONENT.fullmatch(text.strip()) else text  # 2 to the 64th isn't 264
 
     def convert_td(self, element: Tag, text: str, parent_tags: set[str]) -> str:
         return f" {' '.join(text.split()).replace('|', chr(92) + '|')} |"

@@ -96,8 +96,9 @@ def _sharing(lines: NDArray[np.integer], documents: NDArray[np.int32]) -> NDArra
     if not len(lines):
         return np.zeros(0, np.int64)
     most = int(documents.max()) + 1
-    pairs = np.unique(lines.astype(np.int64) * most + documents)
-    return np.bincount(pairs // most, minlength=int(lines.max()) + 1)
+    pairs = np.sort(lines.astype(np.int64) * most + documents)
+    first = np.append(True, pairs[1:] != pairs[:-1])
+    return np.bincount(pairs[first] // most, minlength=int(lines.max()) + 1)
 
 
 class Boilerplate:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Sent = TypeVar("Sent", bound=Format)
 Run = TypeVar("Run", bound=Callable[..., Any])
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
+MOST = 2**53
+"""The largest whole number that may be sent: up to it every reader of JSON has them all, and the database, too."""
 PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 

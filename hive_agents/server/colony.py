@@ -18,7 +18,7 @@ from hive_agents.events import DURABLE, Event, EventLog
 from hive_agents.runs import Scope
 from hive_agents.runtime import Queen
 from hive_agents.server import streams
-from hive_agents.server.api import Api, Body, Query, Value
+from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call
 from hive_agents.server.shapes import Finding
 from hive_agents.triggers import TriggerStore, all_triggers, key_of, sound_trigger, trigger_row
@@ -30,7 +30,7 @@ BATCH = 500
 class EventsPage(Query):
     """`after` is the `seq` of the last event that is known."""
 
-    after: Annotated[int, Field(ge=0)] = 0
+    after: Annotated[int, Field(ge=0, le=MOST)] = 0
     limit: Annotated[int, Field(ge=1, le=500)] = 100
 
 
