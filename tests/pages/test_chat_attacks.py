@@ -83,7 +83,7 @@ def poisoned(folder: Path) -> Workspace:
     """The sample, and for each payload a document that has it in its name, title, heading, text and fields."""
     place = sample(folder)
     for n, payload in enumerate(PAYLOADS, start=1):
-        file = place.documents / "faqs" / f"p{n} {payload[:90]}.md"
+        file = place.documents / "faqs" / (f"p{n} {payload[:90]}".rstrip("/") + ".md")
         file.parent.mkdir(parents=True, exist_ok=True)
         front = {"title": f"zebra{n} {payload}", "status": "effective", "owner": payload, "tenant": "acme"}
         head = "\n".join(f"{name}: {json.dumps(value)}" for name, value in front.items())
