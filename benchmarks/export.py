@@ -58,11 +58,11 @@ def _asked(place: Workspace, program: RetrievalConfig, who: str) -> dict[str, fl
     scope = index.within(AccessRules.load(place).visible(reader, labels))
     questions = [one.query for one in load_golden(place, None)][:50]
     values = [values_for(made, index, question, reader) for question in questions]
-    engine.run_on(scope, questions, program)  # type: ignore[arg-type]  # the vectors of the questions are kept
+    engine.run_on(scope, questions, program)  # the vectors of the questions are kept
     ours = []
     for question in questions:
         started = time.perf_counter()
-        engine.run_on(scope, [question], program)  # type: ignore[arg-type]
+        engine.run_on(scope, [question], program)
         ours.append(1000 * (time.perf_counter() - started))
     with postgres() as server:
         server.run(made.texts["schema.sql"])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 Sent = TypeVar("Sent", bound=Format)
+Asked = TypeVar("Asked", bound=BaseModel)
 Run = TypeVar("Run", bound=Callable[..., Any])
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 MOST = 2**53
@@ -102,7 +103,8 @@ class Operation:
         if self.body is not None:
             given["body"] = parsed(self.body, request, await request.body())
         if self.query is not None:
-            given["query"] = _read_query(self.query, request)
+            sent = request.query_params
+            given["query"] = checked(self.query, {name: sent[name] for name in sent})
         if inspect.iscoroutinefunction(self.run):
             found = await self.run(call, **given)
         else:
@@ -189,8 +191,8 @@ def json_of(request: Request, sent: bytes) -> Any:
         raise HiveError(error.diagnostics, exit_code=2) from None
 
 
-def _read_query(model: type[Query], request: Request) -> BaseModel:
-    given = {name: request.query_params[name] for name in request.query_params}
+def checked(model: type[Asked], given: Mapping[str, Any]) -> Asked:
+    """Return what stands behind a question mark. Raises: level 1 for what doesn't fit."""
     try:
         return model.model_validate(given)
     except ValidationError as error:

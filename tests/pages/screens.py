@@ -128,7 +128,7 @@ async def searched(client: httpx.AsyncClient, headers: dict[str, str]) -> str:
 
 async def best(browser: Browser, url: str, place: Any, folder: Path, found: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    how: dict[str, Any] = {"viewport": {"width": 1120, "height": 720}}
+    how: dict[str, Any] = {"viewport": {"width": 1080, "height": 680}}
     async with signed_in(browser, url, place, "root", *EVERYTHING, **how) as page:
         for name, (of, then) in BEST.items():
             await page.goto(found[of])

@@ -129,6 +129,20 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
             await page.get_by_text("None yet").wait_for()
 
 
+async def test_an_answer_is_copied_with_the_documents_that_its_numbers_mean(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        how = {"permissions": ["clipboard-read", "clipboard-write"]}
+        async with signed_in(browser, str(client.base_url), place, **how) as page:
+            await page.goto("/chat")
+            await ask(page, QUESTION)
+            await page.get_by_role("button", name="Copy").click()
+            await page.get_by_text("Copied, with its sources.").wait_for()
+            copied = await page.evaluate("navigator.clipboard.readText()")
+            assert "[1]" in copied.split("\n\n")[0]
+            assert "[1] Labware and volume limits (api-docs/labware.md)" in copied.splitlines()
+
+
 async def test_a_stopped_question_says_so_and_can_be_asked_again(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place, roles=("http",)) as client, chromium() as browser:  # nobody answers
