@@ -73,6 +73,9 @@ def test_what_the_action_installs_is_enough_for_files(tmp_path: Path) -> None:
     assert (tmp_path / "output").read_text() == "decision=passed\n"
     packages = list((tmp_path / "hive-gate").glob("lib/python*/site-packages/*.dist-info"))
     assert len(packages) < 35
+    other = [tmp_path / "hive-gate" / "bin" / "hive", "verify", "receipt.json"]
+    told = subprocess.run(other, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (told.returncode, "HIVE-411" in told.stderr, "Traceback" in told.stderr) == (3, True, False)
 
 
 @pytest.mark.parametrize(("won", "code", "decision"), [(8, 0, "passed"), (2, 1, "inconclusive")])

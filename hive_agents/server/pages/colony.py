@@ -33,6 +33,7 @@ def overview(call: Call) -> dict[str, Any]:
     }
     if context["operates"]:
         context |= {
+            "agents": colony.list_agents(call).agents,
             "queen": colony.overview(call),
             "triggers": colony.list_triggers(call),
             "roles": call.host.roles,
