@@ -25,6 +25,9 @@ RANDOM = (
 )
 
 
+OBJECT = re.compile(r"\{[^{}]*\}")
+
+
 def corpus(hidden: int) -> list[Doc]:
     rng = random.Random(7)
     mine = [
@@ -97,10 +100,33 @@ async def every_channel(place: Workspace) -> dict[str, str]:
             for field in ("topic", "owner", "keeper", "view"):
                 body = {"query": "rotor", "filters": [f"{field}={target}"]}
                 told[f"filter {field} {target}"] = await sent(client, "POST", "/api/query", headers, json=body)
+            # What is refused is refused in the same words, whichever way it was asked for.
+            opinion = {"run_id": run["run_id"], "doc_id": target, "verdict": "relevant"}
+            told[f"opinion {target}"] = await sent(client, "POST", "/api/feedback", headers, json=opinion)
+            body = {"input": {"text": "what is it?", "doc_id": target}}
+            told[f"about {target}"] = await answered(client, headers, body)
+            body = {"input": {"text": "rotor", "filters": [f"owner={target}"]}}
+            told[f"asked within {target}"] = await sent(client, "POST", "/api/runs", headers, json=body)
+            for place_of in ("hive://configs/", "hive://collections/", "hive://schemas/"):
+                read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": place_of + target}}
+                told[f"mcp {place_of} {target}"] = await sent(client, "POST", "/mcp", MCP | headers, json=read)
+            body = {"model": target, "messages": [{"role": "user", "content": "x"}]}
+            told[f"openai model {target}"] = await sent(client, "POST", "/v1/chat/completions", headers, json=body)
+            body = {"threadId": "x", "runId": "x", "messages": [{"id": "m", "role": "user", "content": "x"}]}
+            told[f"agui agent {target}"] = await sent(client, "POST", f"/agui/{target}", headers, json=body)
         for path in ("/api/fields", "/api/threads?search=zq", "/api/feedback", "/api/runs", "/v1/models"):
             # What happened within one second is in the order of ids, which are random.
-            told[path] = "{".join(sorted((await sent(client, "GET", path, headers)).split("{")))
+            text = await sent(client, "GET", path, headers)
+            told[path] = OBJECT.sub("", text) + "".join(sorted(OBJECT.findall(text)))
     return told
+
+
+async def answered(client: httpx.AsyncClient, headers: dict[str, str], body: dict[str, Any]) -> str:
+    """A question's stream to its end; or why it isn't taken."""
+    asked = await client.post("/api/runs", json=body, headers=headers)
+    if asked.status_code != 202:
+        return settled(f"{asked.status_code} {asked.text}")
+    return await streamed(client, "GET", asked.json()["events"], headers)
 
 
 MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
