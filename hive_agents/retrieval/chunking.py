@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
 _WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
+_A_WORD = re.compile(r"[^\W_]")
 _PART = 50_000
 _MOST_PIECES = 4  # of one character: a Hangul syllable is three letters to the tokenizer
 
@@ -122,7 +123,7 @@ class _Cutter:
         """Runs of blocks that fit together; a block that is too long alone is cut first."""
         group: list[_Block] = []
         for block in blocks:
-            pieces = [block] if self._fits(block.start, block.end) else list(self._cut(block))
+            pieces = [block] if self._fits(block.start, block.end) else self._with_words(list(self._cut(block)))
             for piece in pieces:
                 if group and not self._fits(group[0].start, piece.end):
                     # A heading at the end of a run belongs to what follows it.
@@ -158,6 +159,16 @@ class _Cutter:
             end = edge
         if end > start:
             yield self._piece(block, start, end)
+
+    def _with_words(self, pieces: list[_Block]) -> list[_Block]:
+        """The pieces of a block, where the last is no end of a fence alone: it gets the line before."""
+        if len(pieces) < 2 or _A_WORD.search(self.body, pieces[-1].start, pieces[-1].end):
+            return pieces
+        *rest, before, last = pieces
+        at = self.body.rfind("\n", before.start, before.end - 1) + 1
+        if at <= before.start or not self._fits(at, last.end):
+            return pieces
+        return [*rest, replace(before, end=at), _Block(at, last.end, last.kind)]
 
     def _piece(self, block: _Block, start: int, end: int) -> _Block:
         own = (block.heading, block.level) if start == 0 else ("", 0)

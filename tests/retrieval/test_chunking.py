@@ -186,6 +186,15 @@ def test_a_syllable_of_several_word_pieces_counts_as_several() -> None:
     assert [len(chunk.text) for chunk in cut("각" * 8, 8)] == [2, 2, 2, 2]
 
 
+def test_no_chunk_is_the_end_of_a_fence_alone() -> None:
+    for lines in range(1, 40):
+        body = "```\n" + "".join(f"line {n} of code\n" for n in range(lines)) + "```\n"
+        chunks = cut(body, 20)
+        assert "".join(chunk.text for chunk in chunks) == body
+        assert all(any(sign.isalnum() for sign in chunk.text) for chunk in chunks), lines
+        assert all(PIECES.count_tokens(chunk.text) <= 20 for chunk in chunks)
+
+
 def test_a_body_without_text_is_one_chunk() -> None:
     assert [chunk.text for chunk in cut("")] == [""]
     assert [chunk.text for chunk in cut(" \n\n")] == [" \n\n"]
