@@ -162,7 +162,9 @@ def routes_of(operations: list[Operation]) -> list[Route]:
     by_path: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         by_path.setdefault(operation.path, {})[operation.method] = operation
-    return [Route(path, _dispatched(methods), methods=list(methods)) for path, methods in by_path.items()]
+    # Plain paths first: `/api/approvals/batch` is no request of that name, and its `Allow` is its own.
+    plain_first = sorted(by_path.items(), key=lambda item: "{" in item[0])
+    return [Route(path, _dispatched(methods), methods=list(methods)) for path, methods in plain_first]
 
 
 def _dispatched(methods: Mapping[str, Operation]) -> Callable[[Request], Any]:
