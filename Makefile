@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-slow test-all check example bench security mutants clean
+.PHONY: help demo test test-slow test-all check example bench report security mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -56,6 +56,10 @@ bench: $(VENV)/.bench ## the short benchmarks
 	$(BIN)/python benchmarks/bus.py
 	$(BIN)/python benchmarks/runtime.py
 	$(BIN)/python benchmarks/bm25.py --rounds 1 || echo "bm25.py needs Debian's package lists; see its first lines"
+
+MEASURE ?=
+report: $(VENV)/.bench ## each promise beside its measured figure; MEASURE=--measure runs the short benchmarks first
+	$(BIN)/python benchmarks/report.py $(MEASURE)
 
 security: $(VENV)/.dev ## what is promised about security, with the number of tries (half an hour)
 	$(BIN)/python -m benchmarks.security

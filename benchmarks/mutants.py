@@ -187,9 +187,10 @@ def main() -> None:
             why = f" [equivalent: {fault.equivalent}]" if fault.equivalent else ""
             print(f"{number:>4} {seconds:5.1f} s  {fault.group:<12} {state:<12} {fault.title[:150]}{why}", flush=True)
             found.append({"group": fault.group, "fault": fault.title, "state": state, "equivalent": fault.equivalent})
+    share = told(found)
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1))
-    raise SystemExit(0 if told(found) >= TARGET else 1)
+        options.json.write_text(json.dumps({"share": share, "faults": found}, indent=1))
+    raise SystemExit(0 if share >= TARGET else 1)
 
 
 def told(found: Sequence[dict[str, Any]]) -> float:

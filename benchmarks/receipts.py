@@ -48,9 +48,9 @@ def main() -> None:
         steps: dict[str, Callable[[], object]] = {
             "a question": ask,
             "receipt of an answer": lambda: answer_receipt(chat, runs[0]),
-            "verify an answer": lambda: asyncio.run(verify_receipt(place, answer, lambda: chat)),
+            "verify an answer": lambda: asyncio.run(verify_receipt(lambda: place, answer, lambda: chat)),
             "receipt of a deployment": lambda: deployment_receipt(place),
-            "verify a deployment": lambda: asyncio.run(verify_receipt(place, deployment, lambda: chat)),
+            "verify a deployment": lambda: asyncio.run(verify_receipt(lambda: place, deployment, lambda: chat)),
         }
         times: dict[str, list[float]] = {name: [] for name in steps}
         for _ in range(options.rounds):

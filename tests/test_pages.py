@@ -24,7 +24,7 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["canary.md", "gate-anywhere.md", "receipts.md", "stale.md", "why.md"])
+@pytest.mark.parametrize("page", ["canary.md", "export.md", "gate-anywhere.md", "receipts.md", "stale.md", "why.md"])
 def test_commands_print_what_the_page_says(page: str, tmp_path: Path) -> None:
     found = blocks(page)
     environment = os.environ | {"PYTHONPATH": f"{ROOT}", "COLUMNS": "200"}

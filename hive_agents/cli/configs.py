@@ -67,7 +67,9 @@ def refresh_index(workspace: Workspace, surface: Surface, *, told: bool = True) 
         surface.say(f"the index {which}: {count(work.documents, 'document')} to read, {spent}")
     with surface.progress(INTERRUPTED) as progress:
         report = build_index(workspace, progress)
-    surface.warn(report.warnings)
+    changed = report.added or report.updated or report.deleted
+    # That there is no embedding model is told when an index is built, and not at each question to it.
+    surface.warn(warning for warning in report.warnings if changed or warning.code != "HIVE-401")
     for name in report.waiting:
         message = f'collection "{name}" changed; searches use the index as it was until the new one is proved'
         fix = 'run `hive index` to prove it, or `hive index --accept --reason "…"` to switch now'

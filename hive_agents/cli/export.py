@@ -75,13 +75,13 @@ def _warnings(made: Export) -> list[Any]:
 
 def _written(made: Export, folder: Path) -> list[str]:
     from hive_agents.cli.surface import json_text
-    from hive_agents.files import atomic_write_text, disk_errors, make_folder
+    from hive_agents.files import atomic_write, atomic_write_text, disk_errors, make_folder
 
     with disk_errors(folder):
         make_folder(folder, 0o700)
         for name, text in made.texts.items():
             atomic_write_text(folder / name, text)
         for name, lines in made.data.items():
-            atomic_write_text(folder / name, "".join(lines()))
+            atomic_write(folder / name, (line.encode() for line in lines()))
         atomic_write_text(folder / "export.json", json_text(made.to_json()) + "\n")
     return [*made.texts, *made.data, "export.json"]

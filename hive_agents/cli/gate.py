@@ -74,6 +74,10 @@ def command(
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary for a pull request.")
     ] = None,
+    receipt: Annotated[
+        Path | None,
+        typer.Option("--receipt", metavar="FILE", help="Write a receipt, which `hive verify` derives again."),
+    ] = None,
 ) -> None:
     """Decide whether a search may replace another: any two rankings of labelled queries. No workspace is needed."""
     from hive_agents.errors import HiveError
@@ -99,6 +103,20 @@ def command(
         # 1 says that the search isn't proved better, so whatever kept the gate from measuring is 2 or 3.
         raise HiveError(error.diagnostics, exit_code=max(error.exit_code, 2)) from None
     _write_reports(finding, reason, junit, markdown)
+    if receipt is not None:
+        from hive_agents.files import atomic_write_text
+        from hive_agents.receipts import gate_receipt
+
+        named = {
+            "before": before,
+            "after": after,
+            "qrels": qrels,
+            "queries": queries,
+            "holdout": holdout,
+            "cheap": cheap,
+        }
+        given = {name: str(value) for name, value in named.items() if value is not None}
+        atomic_write_text(receipt, gate_receipt(finding, given, k, relevant_from).text)
     surface.warn(finding.warnings)
     surface.show(finding.report() | {"accepted_reason": reason if accept_tag else None}, *_parts(finding))
     raise typer.Exit(0 if finding.decision == "passed" else 1)
@@ -122,20 +140,15 @@ def _finding(
 ) -> RankingsFinding:
     from dataclasses import replace
 
-    from hive_agents.evaluation import leakage_warnings, load_asked, load_holdout, load_labels
+    from hive_agents.evaluation import leakage_warnings, load_asked, load_labels, load_measured
     from hive_agents.rankings import ask_both, open_source
     from hive_agents.settings import load_settings
     from hive_agents.verification import CheapLabels, gate_rankings, record_acceptance
 
     budgets = _budgets(budget or [])
-    asked = load_asked(queries) if queries else {}
-    labels = load_labels(qrels, k=k, asked=asked, relevant_from=relevant_from)
-    held_out = None
-    if holdout is not None:
-        held_out = load_holdout(holdout, labels, asked, relevant_from)
-    elif labels.has_holdout:
-        held_out = labels.split("holdout")
-    measured = held_out or labels
+    labels, measured, held_out = load_measured(
+        qrels, queries=queries, holdout=holdout, k=k, relevant_from=relevant_from
+    )
     who = ""
     if accept_tag:
         from hive_agents.access import local_user
@@ -159,6 +172,7 @@ def _finding(
     old, new = ask_both(sources[0], sources[1], measured, gate)
     cheap_labels = None
     if cheap is not None:
+        asked = load_asked(queries) if queries else {}
         many = load_labels(cheap, k=measured.k, asked=asked, relevant_from=relevant_from)
         cheap_labels = CheapLabels(many, *ask_both(sources[0], sources[1], many, gate))
     finding = gate_rankings(
@@ -166,7 +180,7 @@ def _finding(
         (sources[1].name, new),
         measured,
         gate,
-        held_out=held_out is not None,
+        held_out=held_out,
         ledger=place,
         accept_tags=accept_tag or (),
         budgets=budgets,

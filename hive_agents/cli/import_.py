@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -67,12 +68,16 @@ def command(
 
 def _first_of_each(surface: Surface) -> Callable[[Skipped], None]:
     """Return what tells, while others are still read, of the first file that is skipped for each reason."""
+    from hive_agents.importing import UNSUPPORTED
+
     started = time.monotonic()
     told = set()
 
     def tell(skipped: Skipped) -> None:
         if time.monotonic() - started < PROGRESS_AFTER or skipped["message"] in told:
             return  # of a short import, the report tells soon enough
+        if skipped["message"].endswith(UNSUPPORTED):
+            return  # a picture is no loss
         told.add(skipped["message"])
         surface.say(f"skipped {skipped['file']}: {skipped['message']}")
 
@@ -155,15 +160,27 @@ def _told(place: Workspace, report: ImportReport) -> list[Any]:
 
 def _skipped(skipped: list[Skipped]) -> list[str]:
     """Return a line for each file, but one for many of one reason: a folder's pictures hide no unreadable document."""
+    from hive_agents.importing import UNSUPPORTED
+
     by_message: dict[str, list[str]] = {}
+    kinds: Counter[str] = Counter()
     for one in skipped:
         by_message.setdefault(one["message"], []).append(one["file"])
+        if one["message"].endswith(UNSUPPORTED):
+            kinds[one["message"].removesuffix(UNSUPPORTED).lower()] += 1
+    many = kinds.total() > ALIKE
     lines = []
     for message, files in sorted(by_message.items(), key=lambda item: len(item[1])):
+        if many and message.endswith(UNSUPPORTED):
+            continue
         if len(files) <= ALIKE:
             lines += [f"skipped {file}: {message}" for file in files]
         else:
             lines.append(f"skipped {len(files)} files: {message}; such as {files[0]} (all: --json)")
+    if many:
+        shown = [f"{number} {kind}" for kind, number in kinds.most_common(ALIKE)]
+        shown += [f"{len(kinds) - ALIKE} kinds more"] if len(kinds) > ALIKE else []
+        lines.append(f"skipped {kinds.total()} files of kinds that aren't supported: {', '.join(shown)} (all: --json)")
     return lines
 
 

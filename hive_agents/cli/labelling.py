@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Literal
 
-import typer
-
-from hive_agents.cli.surface import console, count, styled
+from hive_agents.cli.surface import console, count, styled, write
 
 if TYPE_CHECKING:
     from hive_agents.retrieval import Hit
@@ -111,11 +110,17 @@ class LabelPages:
             self._err.print(f"\u2026 {len(lines) - OPENED_LINES} more lines: documents/{self._hits[number].doc_id}")
 
     def _answer(self, current: int) -> str:
-        try:
-            return str(typer.prompt(f"   {current + 1}. r/d/i/s/o/u/n/q", err=True)).strip().lower()
-        except typer.Abort:
-            self._err.print("")
-            return "q"
+        while True:
+            write(f"   {current + 1}. r/d/i/s/o/u/n/q: ", err=True, end="")  # stdout is for the result alone
+            try:
+                line = sys.stdin.readline()
+            except KeyboardInterrupt:
+                line = ""
+            if not line:
+                self._err.print("")
+                return "q"
+            if line.strip():
+                return line.strip().lower()
 
     def _judged(self, *, stop: bool) -> Judged:
         by_label: dict[str, list[str]] = {name: [] for name in KEYS.values()}

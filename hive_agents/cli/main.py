@@ -147,6 +147,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except (typer.Abort, KeyboardInterrupt):
         return 130
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", "hive_agents", "graphs"):
+            raise  # ours is missing: a fault of our own
+        message = f"{package} isn't installed: only a part of what this command needs is"
+        missing = HiveError.of("HIVE-411", message, fix="pip install hive-agents, with all that it depends on")
+        show_failure(missing, as_json)
+        return missing.exit_code
     except BrokenPipeError:
         # The reader of our output has gone; without stdout the interpreter is quiet at exit.
         sys.stdout = None

@@ -69,7 +69,9 @@ def answer(
 @with_surface(as_user="Read as USER of access/*.json.")
 def verify(
     surface: Surface,
-    receipt: Annotated[Path, typer.Argument(metavar="RECEIPT", help="A file that `hive receipt` wrote.")],
+    receipt: Annotated[
+        Path, typer.Argument(metavar="RECEIPT", help="A file that `hive receipt` or `hive gate` wrote.")
+    ],
 ) -> None:
     """Derive a receipt again: what is the same, what differs, and what can't be known any more."""
     import asyncio
@@ -78,7 +80,7 @@ def verify(
 
     from hive_agents.receipts import Receipt, verify_receipt
 
-    checks = asyncio.run(verify_receipt(surface.workspace, Receipt.read(receipt), lambda: _chat(surface)))
+    checks = asyncio.run(verify_receipt(lambda: surface.workspace, Receipt.read(receipt), lambda: _chat(surface)))
     table = Table(box=None, pad_edge=False)
     for name in ("what", "", "why"):
         table.add_column(name, overflow="fold")

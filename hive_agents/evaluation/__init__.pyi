@@ -40,6 +40,7 @@ from .outside import (
     load_asked as load_asked,
     load_holdout as load_holdout,
     load_labels as load_labels,
+    load_measured as load_measured,
     text_of as text_of,
 )
 from .powered import (

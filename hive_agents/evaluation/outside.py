@@ -86,6 +86,25 @@ def load_holdout(path: Path, golden: GoldenSet, asked: Mapping[str, Asked], rele
     return golden.only(lines)
 
 
+def load_measured(
+    qrels: Path,
+    *,
+    queries: Path | None = None,
+    holdout: Path | None = None,
+    k: int | None = None,
+    relevant_from: int = 1,
+) -> tuple[GoldenSet, GoldenSet, bool]:
+    """Return all labels, those to measure by, and whether these were held out. Raises: as `load_labels`.
+
+    The queries held out are those of `holdout`, else the golden set's own holdout; without either all are measured.
+    """
+    asked = load_asked(queries) if queries else {}
+    labels = load_labels(qrels, k=k, asked=asked, relevant_from=relevant_from)
+    if holdout is not None:
+        return labels, load_holdout(holdout, labels, asked, relevant_from), True
+    return (labels, labels.split("holdout"), True) if labels.has_holdout else (labels, labels, False)
+
+
 def load_asked(path: Path) -> dict[str, Asked]:
     """Return the texts by query id: lines of id, tab, text, or JSON lines with id or _id, query or text, and tags.
 

@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,8 +17,10 @@ from hive_agents.files.guarded import make_folder, opened, parent_of, read_bytes
 _SILENT_SECONDS = 1.0
 
 
-def atomic_write(path: Path, data: bytes, *, mode: int | None = None) -> None:
+def atomic_write(path: Path, data: bytes | Iterable[bytes], *, mode: int | None = None) -> None:
     """Replace the file as a whole: a reader sees the old bytes or the new ones, never a part.
+
+    Parts are written as they come, so that what is large needs no memory.
 
     Raises: HIVE-403 when the disk is full or the folder can't be written, HIVE-114 for a link below a workspace.
     """
@@ -29,7 +31,7 @@ def atomic_write(path: Path, data: bytes, *, mode: int | None = None) -> None:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(data)
+                file.writelines([data] if isinstance(data, bytes) else data)
                 file.flush()
                 os.fchmod(handle, mode)
                 os.fsync(handle)

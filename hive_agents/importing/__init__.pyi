@@ -8,6 +8,7 @@ from .examining import (
     examine_documents as examine_documents,
 )
 from .imported import (
+    UNSUPPORTED as UNSUPPORTED,
     Imported as Imported,
     ImportFailure as ImportFailure,
 )

@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from hive_agents.files import Exceeded, JobFailed, Sandbox
-from hive_agents.importing.imported import Imported, ImportFailure
+from hive_agents.importing.imported import UNSUPPORTED, Imported, ImportFailure
 
 KINDS = {
     ".md": "markdown",
@@ -97,7 +97,7 @@ def convert_bytes(name: str, data: bytes, kind: str | None = None) -> Imported:
     """
     kind = kind or kind_of(name)
     if kind not in _READERS:
-        raise ImportFailure(f"{PurePath(name).suffix or 'no suffix'}: not a supported kind of file")
+        raise ImportFailure(f"{PurePath(name).suffix or 'no suffix'}{UNSUPPORTED}")
     if name.lower().endswith(".gz"):
         data = _unzipped(data)
     if not data.strip():

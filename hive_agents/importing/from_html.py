@@ -30,6 +30,8 @@ _NAVIGATION = frozenset(
 _MOSTLY_LINKS = 0.6
 _STEP = re.compile(r"(?i)^\W*(?:prev(?:ious)?|next|up|home|top|back)\b\W*$")
 _STEPS_BESIDE = 8
+_EXPONENT = re.compile(r"[-+−]?\d+|[a-zA-Z]")
+_RULES_AROUND = re.compile(r"\A(?:-{3,}\s+)+|(?:\s+-{3,})+\Z")
 _CHAPTER = re.compile(r"(?i)(?:chapter\s+)?\d+(?:\.\d+)*\.?\s")
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|sourceCode)-(\w[\w+#-]*)")
 _NOT_LANGUAGES = {"default", "none", "text"}
@@ -87,7 +89,7 @@ def from_markup(markup: str) -> Imported:
     _without_navigation(content)
     regular_tables(content)
     markdown = _Converter().convert_soup(content)
-    markdown = re.sub(r"[ \t]+$|^\\$", "", markdown, flags=re.M).strip()
+    markdown = _RULES_AROUND.sub("", re.sub(r"[ \t]+$|^\\$", "", markdown, flags=re.M).strip())
     return Imported(re.sub(r"\n{3,}", "\n\n", markdown) + "\n", title or None)
 
 
@@ -178,6 +180,9 @@ class _Converter(MarkdownConverter):
 
     def convert_pre(self, element: Tag, text: str, parent_tags: set[str]) -> str:
         return f"\n\n{fence(element.get_text(), _language(element) or '')}\n\n" if text.strip() else ""
+
+    def convert_sup(self, element: Tag, text: str, parent_tags: set[str]) -> str:
+        return f"^{text}" if _EXPONENT.fullmatch(text.strip()) else text  # 2 to the 64th isn't 264
 
     def convert_td(self, element: Tag, text: str, parent_tags: set[str]) -> str:
         return f" {' '.join(text.split()).replace('|', chr(92) + '|')} |"

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from itertools import pairwise
 
 import pypdfium2
 
@@ -18,6 +19,9 @@ _LINE_END_HYPHEN = re.compile("[\ufffe\x02]")
 _NUMBER = re.compile(r"(?i)^(?:(?:chapter|section|appendix)\s+)?(?:[\dA-Z]\.?)?(?:\d*\.)*\d*\s+")
 _PAGE_NUMBER = re.compile(r"(?i)\b(?:\d+|[ivxl]+)\b|[/|]")
 _LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?:\d+|[ivxl]+)?$")
+NO_TEXT = "no text layer (a scan?): `ocrmypdf FILE FILE` adds one (pip install ocrmypdf, with tesseract); then again"
+_SECTION = re.compile(r"(?P<number>\d{1,2}(?:\.\d{1,2}){1,4})\.? +(?P<words>[^\W\d_a-z].{1,70}|/.{1,70})")
+_LEAST_SECTIONS, _IN_ORDER = 3, 0.8
 _MOST_HEADINGS = 5000
 _NO_TITLE = re.compile(
     r"(?i)\W*|untitled.*|(?:document|presentation|slide)\W*\d*|microsoft \w+ - .*|powerpoint presentation"
@@ -38,8 +42,10 @@ def from_pdf(data: bytes) -> Imported:
             raise ImportFailure("encrypted: save a copy without a password, then import that") from None
         raise ImportFailure(f"a broken PDF: {error}; open it and print it to a new PDF") from error
     if not any(page.strip() for page in pages):
-        raise ImportFailure("no text layer (a scan?): run it through OCR, then import the result")
+        raise ImportFailure(NO_TEXT)
     lines = _without_running_lines([[" ".join(line.split()) for line in page.splitlines()] for page in pages])
+    if not headings:
+        headings = _numbered(lines)
     blocks = [block for number, page in enumerate(lines) for block in _blocks(page, headings.get(number, {}))]
     return Imported("\n\n".join(blocks) + "\n", _title(title))
 
@@ -67,6 +73,23 @@ def _headings(document: pypdfium2.PdfDocument) -> dict[int, dict[str, int]]:
         if target is not None and number < _MOST_HEADINGS:
             found.setdefault(target.get_index(), {})[_key(bookmark.get_title())] = min(bookmark.level + 1, 6)
     return found
+
+
+def _numbered(pages: list[list[str]]) -> dict[int, dict[str, int]]:
+    """Return lines such as `3.8.1. Purpose` by page, with their depth: the sections of a document without bookmarks.
+
+    None where they don't ascend: then they are rows of a table, or amounts.
+    """
+    found: dict[int, dict[str, int]] = {}
+    numbers: list[list[int]] = []
+    for page, lines in enumerate(pages):
+        for line in lines:
+            section = None if _LEADER.search(line) else _SECTION.fullmatch(line)
+            if section and section["words"][-1] not in ".,;:!?" and _key(line):
+                numbers.append([int(part) for part in section["number"].split(".")])
+                found.setdefault(page, {})[_key(line)] = len(numbers[-1])
+    ascending = sum(first < second for first, second in pairwise(numbers))
+    return found if len(numbers) >= _LEAST_SECTIONS and ascending >= _IN_ORDER * (len(numbers) - 1) else {}
 
 
 def _key(line: str) -> str:

@@ -29,14 +29,18 @@ _LONGEST_HEADING = 90
 
 
 def from_text(data: bytes) -> Imported:
-    text = decode(data)
-    shown = text_as_markdown(text)
-    return Imported(shown + "\n" if shown else "", _title(_lines(text)))
+    lines = _lines(decode(data))
+    shown = _shown(lines)
+    return Imported(shown + "\n" if shown else "", _title(lines))
 
 
 def text_as_markdown(text: str) -> str:
     """Return Markdown that shows the text's paragraphs, lists and aligned lines as they are."""
-    return "\n\n".join(_markdown(list(_blocks(_lines(text)))))
+    return _shown(_lines(text))
+
+
+def _shown(lines: Sequence[str]) -> str:
+    return "\n\n".join(_markdown(list(_blocks(lines))))
 
 
 def _lines(text: str) -> list[str]:
@@ -118,9 +122,9 @@ def _numbered(block: Sequence[str]) -> str | None:
 
 def _is_aligned(block: Sequence[str]) -> bool:
     """Whether the lines mean something as they stand: columns, code, drawings."""
-    if _ITEM.match(block[0]) and not any(_COLUMNS.search(line) for line in block):
+    columns = sum("   " in line and _COLUMNS.search(line) is not None for line in block)
+    if not columns and _ITEM.match(block[0]):
         return False
-    columns = sum(_COLUMNS.search(line.strip()) is not None for line in block)
     code = sum(_CODE_LINE.match(line) is not None for line in block)
     if (len(block) > 1 and columns * 2 >= len(block)) or code * 2 > len(block):
         return True

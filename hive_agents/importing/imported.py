@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+UNSUPPORTED = ": not a supported kind of file"
+"""How a refusal ends that is for the kind of a file, and not for what is in it."""
+
 
 class ImportFailure(Exception):
     """A file that cannot be read; the message says why and what to do, for the person who owns the file."""

@@ -9,7 +9,8 @@ _SECTION = re.compile(r"^[A-Z][A-Z0-9 ,/&'()-]{2,58}$")
 _SUBSECTION = re.compile(r"^ {3}[A-Z]\S*(?: \S+){0,9}$")
 _GUTTER = re.compile(r"^ *\|(?:  (?P<words>.*)|\s*)$")
 _LEAST_GUTTER, _FIRST_LINES = 3, 12
-_HYPHEN = re.compile(r"(?<=\w)\u2010$")
+_DIVIDED = "\u2010"
+_HYPHEN = re.compile(rf"(?<=\w){_DIVIDED}$")
 
 
 def plainer(lines: Sequence[str]) -> list[str]:
@@ -21,7 +22,11 @@ def plainer(lines: Sequence[str]) -> list[str]:
     >>> plainer(["LS(1)", "", "NAME", "    ls - list files", "    of a direc\u2010", "    tory"])
     ['LS(1)', '', '', 'NAME', '====', '', '    ls - list files', '    of a directory']
     """
-    plain = list(_without_gutters(list(_joined(lines))))
+    plain = list(lines)
+    if any(line.endswith(_DIVIDED) for line in plain):
+        plain = list(_joined(plain))
+    if any(line.lstrip().startswith("|") for line in plain):
+        plain = list(_without_gutters(plain))
     first = [number for number, line in enumerate(plain) if line.strip()][:_FIRST_LINES]
     if not any(plain[number] == "NAME" and _is_section(plain, number) for number in first):
         return plain

@@ -16,19 +16,20 @@ import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypedDict
 
 from hive_agents.files import LinkRefused, atomic_write, read_bytes
 from hive_agents.importing.conversion import VERSION, convert_bytes, kind_of
-from hive_agents.importing.imported import ImportFailure
+from hive_agents.importing.imported import UNSUPPORTED, ImportFailure
 from hive_agents.importing.placing import ORIGIN, document_text, places
 from hive_agents.importing.records import Record, Records, Source
 from hive_agents.importing.sources import Found, Listing, list_files
 from hive_agents.workspace import Workspace
 
-BATCH = 64
+BATCH, WRITERS = 64, 8
 SyncProgress = Callable[[str, int, int], None]
 
 
@@ -202,7 +203,7 @@ class Sync:
         try:
             if kind_of(found.file.name) is None:
                 suffix = found.file.suffix or "no suffix"
-                raise ImportFailure(f"{suffix}: not a supported kind of file")
+                raise ImportFailure(f"{suffix}{UNSUPPORTED}")
             data = found.read()
             digest = hashlib.sha256(data).hexdigest()
             if self._is_unchanged(known, digest):
@@ -309,12 +310,13 @@ class Sync:
         if not batch:
             return
         self._records.change(self._source, put=[pending for pending, _, _ in batch])
+        # Writing is waiting for the disk, twice a document: several wait at a time.
+        with ThreadPoolExecutor(WRITERS) as writers:
+            failures = list(writers.map(self._failure_to_put, batch))
         written = []
-        for pending, text, done in batch:
+        for (pending, _, done), failure in zip(batch, failures, strict=True):
             doc_id = pending.doc_id or ""
-            try:
-                self._put(doc_id, text)
-            except ImportFailure as failure:
+            if failure is not None:
                 self._records.change(self._source, drop=[pending.file])
                 self._report.skip(self._shown(pending.file), str(failure))
                 continue
@@ -323,6 +325,14 @@ class Sync:
             self._report.imported.append(doc_id)
             written.append(done)
         self._records.change(self._source, put=written)
+
+    def _failure_to_put(self, one: tuple[Record, str, Record]) -> ImportFailure | None:
+        pending, text, _ = one
+        try:
+            self._put(pending.doc_id or "", text)
+        except ImportFailure as failure:
+            return failure
+        return None
 
     def _refuse(self, file: str, shown: str, why: str, digest: str | None) -> None:
         known = self._known.get(file)

@@ -11,6 +11,7 @@ from .bedrock import (
 )
 from .breaker import (
     breaker_of as breaker_of,
+    resting as resting,
 )
 from .chain import (
     Chain as Chain,

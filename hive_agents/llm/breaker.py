@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from weakref import WeakSet
 
 from hive_agents.llm.model import ModelError
 
@@ -43,11 +44,16 @@ class Breaker:
         self._closed_until = 0.0
         self._last = ""
 
+    @property
+    def open(self) -> bool:
+        """Whether the model isn't asked now."""
+        return self._failures >= FAILURES and self._closed_until > self._clock()
+
     @contextmanager
     def attempt(self, name: str) -> Iterator[None]:
         """One call of the model `name`. Raises: ModelError `unavailable` where it isn't to be made now."""
-        left = self._closed_until - self._clock()
-        if self._failures >= FAILURES and left > 0:
+        if self.open:
+            left = self._closed_until - self._clock()
             why = f"{name} failed {self._failures} times in a row and is not asked again for {left:.0f} s"
             raise ModelError("unavailable", f"{why}; the last time: {self._last}")
         try:
@@ -67,7 +73,17 @@ class Breaker:
         self._closed_until = self._clock() + min(pause, LONGEST_PAUSE)
 
 
+_known: WeakSet[Breaker] = WeakSet()
+
+
 @cache
 def breaker_of(server: str, model: str) -> Breaker:  # noqa: ARG001 - the key of the cache
     """The one of this process for a model of a server, which all chains share."""
-    return Breaker()
+    breaker = Breaker()
+    _known.add(breaker)
+    return breaker
+
+
+def resting() -> int:
+    """Return how many models of this process failed again and again, and aren't asked now."""
+    return sum(breaker.open for breaker in list(_known))

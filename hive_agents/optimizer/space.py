@@ -181,6 +181,8 @@ def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False, re
     for path, values in levers.items():
         for value in values:
             edit: list[tuple[str, Any]] = [(path, value)]
+            if index.embedding_model is None and _needs_vectors(path, value):
+                continue
             if path.startswith("dynamic_k."):
                 if not hybrid:
                     continue
@@ -199,6 +201,13 @@ def sweep(config: RetrievalConfig, index: SqliteIndex, *, wide: bool = False, re
         yield Edit(values, "sweep", f"rerank the first {candidates}")
     yield from filter_edits(config, index)
     yield from boost_edits(config, index, wide=wide)
+
+
+def _needs_vectors(path: str, value: Any) -> bool:
+    """Whether no search can be made so without an embedding model."""
+    if path == "retrieval.method":
+        return bool(value != "keyword")
+    return path == "abstain.min_cosine" and value is not None
 
 
 def filter_edits(config: RetrievalConfig, index: SqliteIndex) -> Iterator[Edit]:

@@ -1,3 +1,6 @@
+from .gate import (
+    gate_receipt as gate_receipt,
+)
 from .kinds import (
     answer_receipt as answer_receipt,
     decision_receipt as decision_receipt,

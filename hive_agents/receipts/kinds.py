@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hive_agents.receipts import answer, decision, deployment
+from hive_agents.receipts import answer, decision, deployment, gate
 from hive_agents.receipts.statement import Check, Receipt
 from hive_agents.runtime import Chat
 from hive_agents.workspace import Workspace
@@ -14,8 +14,10 @@ decision_receipt = decision.receipt_of
 deployment_receipt = deployment.receipt_of
 
 
-async def verify_receipt(workspace: Workspace, receipt: Receipt, chat: Callable[[], Chat]) -> list[Check]:
+async def verify_receipt(workspace: Callable[[], Workspace], receipt: Receipt, chat: Callable[[], Chat]) -> list[Check]:
     """Return what became of each thing that a receipt says; `chat` opens its reader's conversation for an answer.
+
+    `workspace` is called for all kinds but a comparison by `hive gate`, which needs none.
 
     A thing that differs was altered, in the receipt or in the workspace; one that is unknown can't be derived any more.
     Raises: HIVE-409 where the workspace doesn't know what the receipt is of.
@@ -24,6 +26,8 @@ async def verify_receipt(workspace: Workspace, receipt: Receipt, chat: Callable[
         case "answer":
             return [check async for check in answer.checks_of(chat(), receipt)]
         case "decision":
-            return list(decision.checks_of(workspace, receipt))
+            return list(decision.checks_of(workspace(), receipt))
         case "deployment":
-            return list(deployment.checks_of(workspace, receipt))
+            return list(deployment.checks_of(workspace(), receipt))
+        case "gate":
+            return list(gate.checks_of(receipt))

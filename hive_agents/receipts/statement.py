@@ -15,11 +15,12 @@ from hive_agents.files import Format, load, read_bytes
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 
-ReceiptKind = Literal["answer", "decision", "deployment"]
+ReceiptKind = Literal["answer", "decision", "deployment", "gate"]
 PredicateType = Literal[
     "urn:hive-agents:receipt:answer:1",
     "urn:hive-agents:receipt:decision:1",
     "urn:hive-agents:receipt:deployment:1",
+    "urn:hive-agents:receipt:gate:1",
 ]
 _KINDS: Mapping[PredicateType, ReceiptKind] = dict(zip(get_args(PredicateType), get_args(ReceiptKind), strict=True))
 Outcome = Literal["same", "differs", "unknown"]

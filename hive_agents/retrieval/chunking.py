@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hive_agents.files import AnyCase, Format
+from hive_agents.retrieval.embedding import TokenCounter
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-TokenOffsets = Callable[[str], list[tuple[int, int]]]
-"""Word pieces of a text as (start, end) character positions, ascending."""
-
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
 _WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
+_A_WORD = re.compile(r"[^\W_]")
 _PART = 50_000
 _MOST_PIECES = 4  # of one character: a Hangul syllable is three letters to the tokenizer
 
@@ -58,11 +57,11 @@ class Chunk:
         return "\n".join(filter(None, [title, " > ".join(place), self.text.strip()]))
 
 
-def chunk_markdown(body: str, chunking: Chunking, offsets: TokenOffsets) -> list[Chunk]:
+def chunk_markdown(body: str, chunking: Chunking, pieces: TokenCounter) -> list[Chunk]:
     """Chunks of a Markdown text; a body without text is one chunk, which stands for its title."""
     if not body.strip():
         return [Chunk(body, (), ())]
-    return list(_Cutter(body, chunking, offsets).chunks())
+    return list(_Cutter(body, chunking, pieces).chunks())
 
 
 def first_heading(body: str) -> str:
@@ -86,13 +85,13 @@ class _Block:
 
 
 class _Cutter:
-    def __init__(self, body: str, chunking: Chunking, offsets: TokenOffsets) -> None:
+    def __init__(self, body: str, chunking: Chunking, pieces: TokenCounter) -> None:
         self.body = body
         self.limit = chunking.max_tokens
         self.heading_level = chunking.heading_level
-        self.offsets = offsets
+        self.pieces = pieces
         self.fences: list[tuple[int, int]] = []
-        self.piece_starts = _piece_starts(body, offsets)
+        self.piece_starts = _piece_starts(body, pieces)
 
     def chunks(self) -> Iterator[Chunk]:
         path: dict[int, str] = {}
@@ -124,7 +123,7 @@ class _Cutter:
         """Runs of blocks that fit together; a block that is too long alone is cut first."""
         group: list[_Block] = []
         for block in blocks:
-            pieces = [block] if self._fits(block.start, block.end) else list(self._cut(block))
+            pieces = [block] if self._fits(block.start, block.end) else self._with_words(list(self._cut(block)))
             for piece in pieces:
                 if group and not self._fits(group[0].start, piece.end):
                     # A heading at the end of a run belongs to what follows it.
@@ -161,6 +160,16 @@ class _Cutter:
         if end > start:
             yield self._piece(block, start, end)
 
+    def _with_words(self, pieces: list[_Block]) -> list[_Block]:
+        """The pieces of a block, where the last is no end of a fence alone: it gets the line before."""
+        if len(pieces) < 2 or _A_WORD.search(self.body, pieces[-1].start, pieces[-1].end):
+            return pieces
+        *rest, before, last = pieces
+        at = self.body.rfind("\n", before.start, before.end - 1) + 1
+        if at <= before.start or not self._fits(at, last.end):
+            return pieces
+        return [*rest, replace(before, end=at), _Block(at, last.end, last.kind)]
+
     def _piece(self, block: _Block, start: int, end: int) -> _Block:
         own = (block.heading, block.level) if start == 0 else ("", 0)
         return _Block(block.start + start, block.start + end, block.kind, *own)
@@ -195,10 +204,10 @@ class _Cutter:
         for size in (2 * self.limit, 8 * self.limit, 32 * self.limit):
             ends = [found.end() for found in _WORD_END.finditer(text, 0, size)]
             if ends and size < len(text):
-                pieces = self.offsets(text[: ends[-1]])
+                pieces = self.pieces.token_offsets(text[: ends[-1]])
                 if len(pieces) > self.limit:
                     return pieces
-        return self.offsets(text)
+        return self.pieces.token_offsets(text)
 
     def _in_fence(self, position: int) -> bool:
         before = bisect.bisect_left(self.fences, (position, 0)) - 1
@@ -229,14 +238,13 @@ class _Cutter:
             yield _Block(start, end, kind, " ".join(content.split()), level)
 
 
-def _piece_starts(body: str, offsets: TokenOffsets) -> NDArray[np.int64]:
-    """Return where each word piece of the text begins; it is read in parts that end with a line."""
+def _piece_starts(body: str, pieces: TokenCounter) -> NDArray[np.int64]:
+    """Return where the word of each word piece of the text begins; it is read in parts that end with a line."""
     starts: list[NDArray[np.int64]] = []
     begin = 0
     while begin < len(body):
         end = body.find("\n", begin + _PART) + 1 or len(body)
-        found = [start for start, _ in offsets(body[begin:end])]
-        starts.append(np.array(found, np.int64) + begin)
+        starts.append(pieces.piece_starts(body[begin:end]) + begin)
         begin = end
     return np.concatenate(starts) if starts else np.zeros(0, np.int64)
 

@@ -356,7 +356,7 @@ class _Indexer:
                 self.report.skipped.append({"file": first.file, "line": first.line, "message": first.message})
                 continue
             self.report.warnings.extend(document.warnings)
-            chunks = chunk_markdown(document.body, recipe.schema.chunking, WordPieces().token_offsets)
+            chunks = chunk_markdown(document.body, recipe.schema.chunking, WordPieces())
             if not document.title and not document.body.strip():
                 chunks = []
             parsed[doc_id] = _indexed(document, chunks, vocabulary, recipe.language)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError, NotFound, Taken, closest
-from hive_agents.events import Event, EventLog, EventType, derived_id
+from hive_agents.events import Event, EventLog, EventType
 from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class RunStore:
                     " WHERE run_id = ?",
                     (to, by if to == "stopped" else None, at if to == "stopped" else None, run_id),
                 )
-                EventLog.record(connection, [_moved(RunRow.of(found), to, by, at)])
+                EventLog.record(connection, [_moved(RunRow.of(found), to, by)])
             return RunRow.of(connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()), True
 
     def asked(self, run_id: str) -> str | None:
@@ -334,11 +334,10 @@ class RunStore:
         return row
 
 
-def _moved(row: RunRow, to: str, by: str, at: str) -> Event:
+def _moved(row: RunRow, to: str, by: str) -> Event:
     kind = {"queued": EventType.RUN_QUEUED, "paused": EventType.RUN_PAUSED, "stopped": EventType.RUN_STOPPED}[to]
-    id = derived_id("run_moved", row.run_id, to, at, by)
     told = {"agent": row.agent, "by": by}
-    return Event(kind, row.run_id, row.thread_id, stream_id=row.thread_id, tenant=row.tenant, payload=told, id=id)
+    return Event(kind, row.run_id, row.thread_id, stream_id=row.thread_id, tenant=row.tenant, payload=told)
 
 
 def _asked(value: dict[str, Any]) -> Any:

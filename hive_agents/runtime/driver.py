@@ -24,7 +24,7 @@ from hive_agents.events import Event, EventBus, EventLog, EventType, Source, der
 from hive_agents.llm import tracing, waited
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
 from hive_agents.runtime.checkpoints import async_checkpointer
-from hive_agents.store import audit, briefly
+from hive_agents.store import briefly
 from hive_agents.telemetry import span
 from hive_agents.text import encodable
 from hive_agents.workspace import Workspace
@@ -342,6 +342,11 @@ class Attempt:
         finally:
             self._working = False
 
+    @property
+    def _at(self) -> str:
+        """What tells this attempt's events from those of the run's others, which may be of the same second."""
+        return f"run/{self._lease.fence}"
+
     def _cut(self) -> None:
         if self._working:
             self._worker.cancel()
@@ -350,7 +355,7 @@ class Attempt:
         row = self._taken
         if row.status == "running" and not self._tells:
             return True  # as it was written down
-        kind, at = (EventType.RUN_RESUMED, f"run/{audit.now()}") if again else (EventType.RUN_STARTED, "run")
+        kind, at = (EventType.RUN_RESUMED, self._at) if again else (EventType.RUN_STARTED, "run")
         result = self._run.kept(self._context, {}, "running")
         told = {"agent": row.agent}
         return await self._record(kind, at, "running", told, result=result, among=[row.status])
@@ -418,7 +423,7 @@ class Attempt:
         status, by = found.status, found.stopped_by
         if status == "waiting" and now.control is not None:
             status, by = _RESTS[now.control], now.control_by
-        at = f"end/{','.join(asked)}" if status not in _RESTS.values() else f"run/{audit.now()}"
+        at = f"end/{','.join(asked)}" if status not in _RESTS.values() else self._at
         told = {"approval_ids": asked, "error": found.error}
         how = {"result": found.result, "stopped_by": by, "error": found.error}
         if not await self._record(_EVENTS[status], at, status, told, **how, seen=None if status in ENDED else now):
@@ -440,7 +445,7 @@ class Attempt:
             result = await asyncio.to_thread(self._run.kept, self._context, state, to)
             stopped_by = (row.control_by or "interrupted") if to == "stopped" else None
             told = {"by": row.control_by, "agent": row.agent}
-            at = f"run/{audit.now()}"
+            at = self._at
             if await self._record(_EVENTS[to], at, to, told, result=result, stopped_by=stopped_by, seen=row):
                 return None
 
@@ -449,7 +454,7 @@ class Attempt:
         self._working = False
         why = _told(outage)
         how: dict[str, Any] = {"error": why, "wake_at": time.time() + outage.pause, "unasked": True}
-        at = f"run/{audit.now()}"
+        at = self._at
         if not await self._record(EventType.RUN_WAITING, at, "waiting", {"error": why}, **how):
             await self._rested("queued")
 
@@ -466,7 +471,7 @@ class Attempt:
         how: dict[str, Any] = {"result": self._run.kept(self._context, {}, "queued"), "stopped_by": stopped_by}
         how |= {"error": why, "unasked": True, "among": ("running", self._taken.status)}
         with suppress(HiveError):
-            if not await self._record(_EVENTS[status], f"run/{audit.now()}", status, {"error": why}, **how):
+            if not await self._record(_EVENTS[status], self._at, status, {"error": why}, **how):
                 await self._rested(status)
 
     async def _record(self, kind: EventType, at: str, status: str, told: dict[str, Any], **how: Any) -> bool:

@@ -16,7 +16,7 @@ from hive_agents.llm import Chain, Role as ModelRole
 from hive_agents.runtime.dispatcher import Dispatcher
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.roles import HostRole, Work
-from hive_agents.store import connect, database_errors
+from hive_agents.store import connect, database_errors, transaction
 
 if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry
@@ -175,7 +175,10 @@ class Host:
 
 
 def _require_writable(workspace: Workspace) -> None:
+    """Raises: HIVE-402, HIVE-403, HIVE-407 for a database that can't be written, where the disk is full, too."""
     with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
         connection.execute(f"PRAGMA busy_timeout = {READY_MS}")
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
+        # Written down and not taken back: only a commit finds out that the disk is full.
+        with transaction(connection):
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            connection.execute(f"PRAGMA user_version = {version}")

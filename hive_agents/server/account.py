@@ -21,7 +21,7 @@ from hive_agents.access import (
     verify,
 )
 from hive_agents.errors import HiveError
-from hive_agents.server.api import PRIVATE, Api, Body, Value
+from hive_agents.server.api import MOST, PRIVATE, Api, Body, Value
 from hive_agents.server.auth import ADMIN, ANYBODY, COOKIE, Call, require_same_site
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class NewToken(Body):
     tenant: str | None = None
     groups: list[str] = []
     roles: list[str] = ["reader"]
-    ttl: Annotated[int, Field(ge=1)] = 3600
+    ttl: Annotated[int, Field(ge=1, le=MOST)] = 3600
 
 
 class TokenMade(Value):

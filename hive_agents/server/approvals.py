@@ -10,7 +10,7 @@ from pydantic import Field
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader, Status, Verb, batch_hash, refused
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.runtime import decide, decision_json
-from hive_agents.server.api import Api, Body, Value
+from hive_agents.server.api import MOST, Api, Body, Value
 from hive_agents.server.auth import APPROVER, REVIEWER, Caller
 from hive_agents.server.problems import status_of
 from hive_agents.server.shapes import Page, Problem, paged
@@ -64,7 +64,7 @@ class Decide(Body):
     reason: str | None = None
     message: str | None = None
     patch: Any = None
-    version: Annotated[int, Field(ge=1)] | None = None
+    version: Annotated[int, Field(ge=1, le=MOST)] | None = None
     content_hash: str | None = None
     for_run: bool = False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from hive_agents.access import ROLES, Asker, Principal, asker_of, local_key
 from hive_agents.errors import HiveError
@@ -102,8 +103,15 @@ class Call(Caller):
 
 
 def require_same_site(request: Request) -> None:
-    """Raises: HIVE-415 for what a browser says another site had it send."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+    """Raises: HIVE-415 for what a browser says another site had it send.
+
+    Over plain HTTP browsers tell no more than the origin.
+    """
+    site, origin = (request.headers.get(name) for name in ("sec-fetch-site", "origin"))
+    if site is not None and site not in ("same-origin", "none"):
+        raise _foreign()
+    hosts = {request.headers.get(name) for name in ("host", "x-forwarded-host")}
+    if site is None and origin is not None and urlsplit(origin).netloc not in hosts:
         raise _foreign()
 
 

@@ -13,12 +13,13 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from hive_agents.agents import RunView
+from hive_agents.agents import RunView, known_agents, serving_agent
+from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE, Event, EventLog
 from hive_agents.runs import Scope
 from hive_agents.runtime import Queen
 from hive_agents.server import streams
-from hive_agents.server.api import Api, Body, Query, Value
+from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call
 from hive_agents.server.shapes import Finding
 from hive_agents.triggers import TriggerStore, all_triggers, key_of, sound_trigger, trigger_row
@@ -30,7 +31,7 @@ BATCH = 500
 class EventsPage(Query):
     """`after` is the `seq` of the last event that is known."""
 
-    after: Annotated[int, Field(ge=0)] = 0
+    after: Annotated[int, Field(ge=0, le=MOST)] = 0
     limit: Annotated[int, Field(ge=1, le=500)] = 100
 
 
@@ -76,6 +77,20 @@ class TriggerList(Value):
 
     triggers: list[TriggerRow]
     diagnostics: list[Finding]
+
+
+class AgentRow(Value):
+    """`inputs` are what a run has to be given; `diagnostics` say why an agent can't be read, and its rest is null."""
+
+    id: str
+    version: int | None
+    goal: str | None
+    inputs: list[str]
+    diagnostics: list[Finding]
+
+
+class AgentList(Value):
+    agents: list[AgentRow]
 
 
 class Fire(Body):
@@ -157,6 +172,24 @@ def overview(call: Call) -> Overview:
 async def ask_queen(call: Call, body: Message) -> QueenReply:
     """Ask the queen what runs, why it is stuck, or to stop it; she does no more than the caller may."""
     return QueenReply(**await Queen(call.workspace, call.host.bus).ask(body.text, call.principal))
+
+
+@api.get("/api/agents", OPERATOR)
+def list_agents(call: Call) -> AgentList:
+    """The agents of the workspace, each as it serves; POST /api/runs starts one."""
+    return AgentList(agents=[_agent(call, id) for id in known_agents(call.workspace)])
+
+
+def _agent(call: Call, id: str) -> AgentRow:
+    try:
+        spec, _ = serving_agent(call.workspace, id)
+        inputs = spec.node(spec.entry).input_keys
+    except HiveError as error:
+        found = [Finding(**one.to_json()) for one in error.diagnostics]
+        return AgentRow(id=id, version=None, goal=None, inputs=[], diagnostics=found)
+    except KeyError:  # an entry that is none of its nodes: starting it tells
+        inputs = []
+    return AgentRow(id=id, version=spec.version, goal=spec.goal, inputs=list(inputs), diagnostics=[])
 
 
 @api.get("/api/triggers", OPERATOR)

@@ -14,7 +14,7 @@ from hive_agents.evaluation import Split, changed, compare, evaluate, load_golde
 from hive_agents.files import NAME_PATTERN
 from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
 from hive_agents.runtime import ask_for_override
-from hive_agents.server.api import Api, Body, Query, Value
+from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Caller
 from hive_agents.server.shapes import ConfigRef, Finding, Page, paged
 from hive_agents.verification import (
@@ -117,7 +117,7 @@ class Deploy(Body):
 
     config: ConfigRef
     hash: str | None = None
-    of: Annotated[int, Field(ge=0)] | None = None
+    of: Annotated[int, Field(ge=0, le=MOST)] | None = None
     allow_inconclusive: bool = False
     override: bool = False
     accept_tags: list[str] = []
@@ -142,7 +142,7 @@ class Rollback(Body):
     """`of` is the number in the history of what serves: another one isn't rolled back."""
 
     reason: str | None = None
-    of: Annotated[int, Field(ge=0)] | None = None
+    of: Annotated[int, Field(ge=0, le=MOST)] | None = None
 
 
 class RolledBack(Value):

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from hive_agents.copilot import DocumentFilter, Request, search
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunRow, Scope
-from hive_agents.server.api import PRIVATE, Api, Body, Query, Value
+from hive_agents.server.api import MOST, PRIVATE, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, Caller
 from hive_agents.server.protocols.agui_events import spoken
 from hive_agents.server.shapes import Done, Page, RunSummary, paged
@@ -118,7 +118,7 @@ class Opinion(Body):
 
     run_id: str
     verdict: Verdict
-    result: Annotated[int, Field(ge=1)] | None = None
+    result: Annotated[int, Field(ge=1, le=MOST)] | None = None
     doc_id: str | None = None
     comment: str | None = None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from hive_agents.llm import resting
 from hive_agents.server.problems import problem
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ async def ready(request: Request) -> Response:
     faults = await host.faults()
     if faults:
         return problem(503, None, faults, {"Retry-After": "5"})
-    return JSONResponse({"status": "ok", "roles": host.roles})
+    # A model that can't be had makes nobody unready: answers are then made without it, and agents wait for it.
+    return JSONResponse({"status": "ok", "roles": host.roles, "models": "resting" if resting() else "ok"})
 
 
 routes = [Route("/healthz", alive, methods=["GET"]), Route("/readyz", ready, methods=["GET"])]

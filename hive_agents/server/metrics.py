@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0
 
+from hive_agents.llm import resting
 from hive_agents.runs import STATUSES
 from hive_agents.store import connected
 
@@ -34,6 +35,7 @@ class Metrics:
         self._runs = Gauge("hive_runs", "Runs in the store, by how they stand.", ["status"], registry=self.registry)
         self._active = Gauge("hive_runs_at_work", "Runs that this process works on.", registry=self.registry)
         self._up = Gauge("hive_host_part_up", "Whether a part of the host is up.", ["part"], registry=self.registry)
+        self._resting = Gauge("hive_models_resting", "Models that failed and aren't asked now.", registry=self.registry)
         self._pending = Gauge("hive_approvals_pending", "Requests that wait for a person.", registry=self.registry)
 
     def shown(self, host: Host, feed: Feed) -> bytes:
@@ -46,6 +48,7 @@ class Metrics:
             self._runs.labels(status).set(by_status.get(status, 0))
         self._streams.set(feed.watching)
         self._active.set(len(host.dispatcher.active))
+        self._resting.set(resting())
         for part, state in host.roles.items():
             self._up.labels(part).set(state == "up")
         return generate_latest(self.registry)

@@ -91,7 +91,7 @@ def _headers(one: Operation) -> list[dict[str, Any]]:
 
 
 def _responses(one: Operation, named: Any) -> dict[str, Any]:
-    schema = named[one.answer, "serialization"] if one.answer is not None else {"type": "string"}
+    schema = named[one.answer, "serialization"] if one.answer is not None else _text(one.media)
     found: dict[str, Any] = {
         str(one.status): {"description": HTTPStatus(one.status).phrase, "content": {one.media: {"schema": schema}}}
     }
@@ -102,6 +102,14 @@ def _responses(one: Operation, named: Any) -> dict[str, Any]:
     told = REFUSALS | (WITH_BODY if one.body or one.takes else {})
     problem = {"application/problem+json": {"schema": _problem()}}
     return found | {str(status): {"description": told[status], "content": problem} for status in sorted(told)}
+
+
+def _text(media: str) -> dict[str, Any]:
+    """What is no JSON: a text, or the events of a stream, each with its fields."""
+    if media != "text/event-stream":
+        return {"type": "string"}
+    fields: dict[str, Any] = {name: {"type": "string"} for name in ("id", "event", "data")}
+    return {"type": "object", "properties": fields | {"retry": {"type": "integer"}}, "required": ["data"]}
 
 
 def _problem() -> dict[str, str]:

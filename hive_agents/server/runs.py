@@ -21,7 +21,7 @@ from hive_agents.files import load_value
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, OPTIMIZER_GRAPH, RunRow, Scope
 from hive_agents.runtime import AgentRun, OptimizeRun, QuestionRun, delete_run, retry
 from hive_agents.server import streams
-from hive_agents.server.api import Answer, Api, Body, Query, Value
+from hive_agents.server.api import MOST, Answer, Api, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, APPROVER, OPERATOR, READER, Call
 from hive_agents.server.protocols.agui_events import shown_result
 from hive_agents.server.run_stream import RunStream
@@ -57,13 +57,13 @@ class Search(Body):
     """The input of `optimizer`: budgets, and whether what is proved is deployed."""
 
     deploy: bool = True
-    iterations: Annotated[int, Field(ge=1)] | None = None
-    patience: Annotated[int, Field(ge=1)] | None = None
+    iterations: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    patience: Annotated[int, Field(ge=1, le=MOST)] | None = None
     seconds: Annotated[float, Field(gt=0)] | None = None
-    evaluations: Annotated[int, Field(ge=1)] | None = None
-    llm_calls: Annotated[int, Field(ge=0)] | None = None
+    evaluations: Annotated[int, Field(ge=1, le=MOST)] | None = None
+    llm_calls: Annotated[int, Field(ge=0, le=MOST)] | None = None
     max_usd: Annotated[float, Field(ge=0)] | None = None
-    seed: Annotated[int, Field(ge=0)] | None = None
+    seed: Annotated[int, Field(ge=0, le=MOST)] | None = None
 
 
 class RunStarted(Value):
@@ -98,9 +98,9 @@ class TrialsPage(Query):
     """Those after a number in their order, or with `newest` those before one, backwards."""
 
     limit: Annotated[int, Field(ge=1, le=2000)] = 500
-    after: Annotated[int, Field(ge=0)] = 0
+    after: Annotated[int, Field(ge=0, le=MOST)] = 0
     newest: bool = False
-    before: Annotated[int, Field(ge=1)] | None = None
+    before: Annotated[int, Field(ge=1, le=MOST)] | None = None
     verdict: Literal["accept", "retry", "invalid", "unavailable"] | None = None
 
 

@@ -63,6 +63,10 @@ def test_a_document_can_be_opened_before_it_is_judged(place: Workspace, answer: 
     assert body.strip().splitlines()[-1][:60] in ran.err or "more lines: documents/" in ran.err
 
 
+def test_stdout_holds_the_result_alone(place: Workspace, answer: Any) -> None:
+    assert answer("\nr\nq\n", "label", "lost badge", "-w", place.root).out.startswith("q1: ")
+
+
 def test_a_page_holds_ten_documents(place: Workspace, answer: Any) -> None:
     first = answer("q\n", "label", "lost badge", "-w", place.root).err
     assert "\n10. " in first

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -93,13 +94,24 @@ def test_an_empty_workspace_shows_nothing_for_a_question_that_no_document_is_nea
     assert (ranking.hits, ranking.cut.reason) == ([], "abstain")
 
 
+def test_a_missing_embedding_model_is_told_when_the_index_is_built_and_not_at_each_question(own: Workspace) -> None:
+    (own.root / "hive.toml").write_text('[models]\nembedding = "none"\n')
+    config = json.loads((own.configs / "v1.json").read_text())
+    config["retrieval"]["method"], config["abstain"] = "keyword", {}
+    (own.configs / "v1.json").write_text(json.dumps(config))
+    (own.documents / "boats.md").write_text("# Boats\n\nA boat is painted in spring.\n")
+    assert "HIVE-401" in hive("query", "boat", "-w", own.root).err
+    assert hive("query", "boat", "-w", own.root).err == ""
+
+
 def test_files_skipped_for_one_reason_are_told_in_one_line(own: Workspace, tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / "docs" / f"{number}.png").write_bytes(b"png")
+    (tmp_path / "docs" / "x.ICO").write_bytes(b"ico")
     (tmp_path / "docs" / "empty.md").write_text("")
     ran = hive("import", "-w", own.root)
     skipped = [line for line in ran.out.splitlines() if line.startswith("skipped")]
     assert ran.code == 1
     assert skipped[0] == f"skipped {tmp_path / 'docs' / 'empty.md'}: the file is empty"
-    assert skipped[1].startswith("skipped 9 files: .png: not a supported kind of file; such as ")
+    assert skipped[1] == "skipped 10 files of kinds that aren't supported: 9 .png, 1 .ico (all: --json)"
     assert len(skipped) == 2

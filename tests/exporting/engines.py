@@ -72,21 +72,29 @@ class Postgres:
 
     def ask(self, function: str, questions: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         """The rows of each question; its parameters are bound as text, as a driver would."""
-        if not questions:
-            return []
-        calls = []
-        for values in questions:
-            given = [f"asked => {_text(values.get('query', ''))}", f"reader => {_texts(values['reader'])}"]
-            if "embedding" in values:
-                given.append(f"meant => '{json.dumps(values['embedding'])}'")
-            rows = f"SELECT * FROM hive.{function}({', '.join(given)}) ORDER BY 1"
-            calls.append(f"SELECT coalesce(json_agg(found), '[]')::text FROM ({rows}) AS found;")
-        found, decoder, rest = [], json.JSONDecoder(), self.run("\n".join(calls)).strip()
+        calls = [_call(function, values) for values in questions]
+        rows = "\n".join(f"SELECT coalesce(json_agg(found), '[]')::text FROM ({call}) AS found;" for call in calls)
+        found, decoder, rest = [], json.JSONDecoder(), self.run(rows).strip()
         while rest:  # one array of rows a question, each over several lines
-            rows, end = decoder.raw_decode(rest)
-            found.append(rows)
+            value, end = decoder.raw_decode(rest)
+            found.append(value)
             rest = rest[end:].strip()
         return found
+
+    def explain(self, function: str, questions: Sequence[dict[str, Any]]) -> str:
+        """What the server says of each question's execution, its time among it."""
+        return self.run("\n".join(f"EXPLAIN ANALYZE {_call(function, values)};" for values in questions))
+
+
+def _call(function: str, values: dict[str, Any]) -> str:
+    given = [f"asked => {_text(values.get('query', ''))}", f"reader => {_texts(values['reader'])}"]
+    if "embedding" in values:
+        given.append(f"meant => '{json.dumps(values['embedding'])}'")
+    return f"SELECT * FROM hive.{function}({', '.join(given)}) ORDER BY 1"
+
+
+def has_postgres() -> bool:
+    return _postgres_programs() is not None
 
 
 def _text(value: str) -> str:

@@ -20,7 +20,7 @@ ALLOWED = {
     "hive_agents/retrieval/onnx_rerank.py": "the model's weights, by the path of the settings",
     "hive_agents/sample.py": "a workspace that is being made",
     "hive_agents/server/pages/assets.py": "the package's own files",
-    "hive_agents/server/pages/view.py": "the package's own texts",
+    "hive_agents/server/pages/language.py": "the package's own texts",
 }
 
 

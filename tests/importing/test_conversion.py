@@ -182,6 +182,29 @@ def test_the_bookmarks_of_a_pdf_are_its_headings(tmp_path: Path) -> None:
     )
 
 
+def test_numbered_sections_are_the_headings_of_a_pdf_without_bookmarks(tmp_path: Path) -> None:
+    pages = [
+        ["3.1. Purpose", "The folder holds what the host needs, and nothing that another one has."],
+        [
+            "3.2 Options",
+            "1.5 Litres are enough.",
+            "3.2.1 /etc : of this host",
+            "Each program has its own file below it.",
+        ],
+        ["4.1 Storage", "Keep it cold."],
+    ]
+    assert convert(pdf_of(tmp_path / "a.pdf", pages)).markdown == (
+        "## 3.1. Purpose\n\nThe folder holds what the host needs, and nothing that another one has.\n\n"
+        "## 3.2 Options\n\n1.5 Litres are enough.\n\n### 3.2.1 /etc : of this host\n\n"
+        "Each program has its own file below it.\n\n## 4.1 Storage\n\nKeep it cold.\n"
+    )
+
+
+def test_numbers_that_do_not_ascend_are_no_sections_of_a_pdf(tmp_path: Path) -> None:
+    pages = [["9.5 Mean", "1.2 Least", "7.4 Most", "2.1 Other"]]
+    assert "#" not in convert(pdf_of(tmp_path / "a.pdf", pages)).markdown
+
+
 def test_the_header_of_each_page_and_the_dots_of_a_table_of_contents_are_no_text_of_a_pdf(tmp_path: Path) -> None:
     pages = [["Contents", "1.1 The vessel " + ". " * 30 + "2"]] + [
         [f"Handbook {number} / 9", f"Sentence number {number} of the handbook.", "What comes last."]

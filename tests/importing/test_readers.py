@@ -407,6 +407,15 @@ def test_html_without_its_optional_end_tags_keeps_its_structure() -> None:
     assert "item 2999" in deep.markdown
 
 
+def test_rules_around_a_page_are_no_text_of_it() -> None:
+    assert read("a.html", "<hr><h1>Lamp</h1><p>On.<hr><p>Off.<hr><hr>").markdown == "# Lamp\n\nOn.\n\n---\n\nOff.\n"
+
+
+def test_a_raised_number_is_an_exponent_or_a_note_and_joins_no_other_number() -> None:
+    shown = read("a.html", "<p>at most 2<sup>64</sup> rows, x<sup>n</sup>, on the 11<sup>th</sup> of May").markdown
+    assert shown == "at most 2^64 rows, x^n, on the 11th of May\n"
+
+
 @pytest.mark.parametrize(
     ("page", "title"),
     [

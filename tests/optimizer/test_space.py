@@ -4,10 +4,11 @@ from typing import Any
 
 from hive_agents import RetrievalConfig, Workspace
 from hive_agents.optimizer.space import apply, changes_from, identity, parsed, sweep
-from hive_agents.retrieval import load_collection
+from hive_agents.retrieval import build_index, load_collection
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.verification import check_config
 from hive_agents.verification.check import stored_from
+from tests.conftest import config_json
 from tests.sample import indexed_sample
 
 
@@ -60,3 +61,15 @@ def test_every_step_of_the_sweep_is_a_sound_config() -> None:
         for edit in edits:
             stored = stored_from(parsed(apply(base, edit.values)), "configs/candidate.json")
             assert check_config(workspace, stored, refresh=False) == [], edit
+
+
+def test_a_sweep_without_an_embedding_model_needs_none(text_workspace: Workspace) -> None:
+    """An empty list counts as right for a question without an answer: what can't be searched must not be measured."""
+    build_index(text_workspace)
+    index = SqliteIndex(text_workspace, load_collection(text_workspace))
+    words = RetrievalConfig.model_validate(config_json("words", "keyword", abstain={"min_cosine": 0.3}))
+    for wide in (False, True):
+        for edit in sweep(words, index, wide=wide):
+            values = dict(edit.values)
+            assert values.get("retrieval.method", "keyword") == "keyword"
+            assert values.get("abstain.min_cosine") is None

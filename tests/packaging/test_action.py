@@ -42,8 +42,40 @@ def run(step: dict[str, Any], folder: Path, **inputs: str) -> subprocess.Complet
     )
 
 
-def test_no_input_is_read_as_shell(step: dict[str, Any]) -> None:
-    assert "${{" not in step["run"]
+def test_no_input_is_read_as_shell() -> None:
+    for step in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+
+
+@pytest.mark.slow
+def test_what_the_action_installs_is_enough_for_files(tmp_path: Path) -> None:
+    """Both steps as a runner runs them, in an environment of their own."""
+    install, gate = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"][-2:]
+    _, before, _, after, _, qrels = ten_queries(tmp_path)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")} | {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_ACTION_PATH": str(ROOT),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "EVERYTHING": "false",
+        **dict.fromkeys(gate["env"], ""),
+        "BEFORE": before,
+        "AFTER": after,
+        "QRELS": qrels,
+    }
+    for step in (install, gate):
+        script = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+        ran = subprocess.run(script, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (tmp_path / "output").read_text() == "decision=passed\n"
+    packages = list((tmp_path / "hive-gate").glob("lib/python*/site-packages/*.dist-info"))
+    assert len(packages) < 35
+    other = [tmp_path / "hive-gate" / "bin" / "hive", "verify", "receipt.json"]
+    told = subprocess.run(other, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (told.returncode, "HIVE-411" in told.stderr, "Traceback" in told.stderr) == (3, True, False)
 
 
 @pytest.mark.parametrize(("won", "code", "decision"), [(8, 0, "passed"), (2, 1, "inconclusive")])

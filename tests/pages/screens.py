@@ -1,9 +1,10 @@
 """Pictures of every page, for people to look at: empty, filled, loading and with errors, three widths, light and dark.
 
     python -m tests.pages.screens FOLDER [NAME …]
+    python -m tests.pages.screens docs/pictures best
 
-With names only those pages are made. It needs Debian's package chromium, playwright and a checkout, and serves the
-sample workspace.
+With names only those pages are made; `best` are those of the documentation, one of each page. It needs Debian's package
+chromium, playwright and a checkout, and serves the sample workspace.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import httpx
 from playwright.async_api import Browser, Page, Route
 
 from tests.pages.browser import chromium, picture, signed_in
 from tests.pages.filled import EVERYTHING, QUESTIONS, addresses, filled
-from tests.server.serving import sample, served
+from tests.server.serving import bearer, sample, served
 
 WIDTHS = {"wide": 1280, "middle": 768, "narrow": 400}
 Then = Callable[[Page], Awaitable[Any]]
@@ -77,6 +79,11 @@ WITHOUT = ("chat", "approvals", "optimize", "colony", "golden", "golden/feedback
 """Addresses of a workspace in which nothing happened, some of which lead nowhere."""
 
 
+BEST = {"chat": ("chat", passage), "optimization": ("search", drawn), "approval": ("approval-call", nothing),
+        "colony": ("colony", nothing), "golden-set": ("golden-label", marked)}  # fmt: skip
+"""The pictures of the documentation: whose address, and what is done there first."""
+
+
 async def shot(page: Page, folder: Path, name: str, path: str, then: Then = nothing) -> None:
     await page.goto(path)
     await then(page)
@@ -101,10 +108,32 @@ async def with_everything(browser: Browser, folder: Path, only: tuple[str, ...])
     place = sample(Path(mkdtemp()) / "workspace")
     async with served(place) as client:
         found = addresses(await filled(place, client))
+        if only == ("best",):
+            root = bearer(place, "root", *EVERYTHING)
+            await best(browser, str(client.base_url), place, folder, found | {"search": await searched(client, root)})
         shots = {name: (path, AFTER.get(name, nothing)) for name, path in found.items()}
         shots |= {name: (found[of], then) for name, (of, then) in MORE.items()}
         shots = {name: one for name, one in shots.items() if wanted(name, only)}
         await in_each(browser, str(client.base_url), place, folder, shots)
+
+
+async def searched(client: httpx.AsyncClient, headers: dict[str, str]) -> str:
+    """The address of a search that was really made: the documentation shows no invented figures."""
+    body = {"graph": "optimizer", "input": {"deploy": False}}
+    run = (await client.post("/api/runs", json=body, headers=headers)).json()["run_id"]
+    while (await client.get(f"/api/runs/{run}", headers=headers)).json()["run"]["status"] != "done":
+        await asyncio.sleep(1)
+    return f"/optimize/{run}"
+
+
+async def best(browser: Browser, url: str, place: Any, folder: Path, found: dict[str, str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    how: dict[str, Any] = {"viewport": {"width": 1080, "height": 680}}
+    async with signed_in(browser, url, place, "root", *EVERYTHING, **how) as page:
+        for name, (of, then) in BEST.items():
+            await page.goto(found[of])
+            await then(page)
+            await page.screenshot(path=folder / f"{name}.png")
 
 
 async def with_nothing(browser: Browser, folder: Path, only: tuple[str, ...]) -> None:
@@ -116,19 +145,30 @@ async def with_nothing(browser: Browser, folder: Path, only: tuple[str, ...]) ->
         names = {path: "empty-" + path.partition("?")[0].replace("/", "-") for path in WITHOUT}
         shots = {name: (f"/{path}", nothing) for path, name in names.items() if wanted(name, only)}
         await in_each(browser, url, place, folder, shots)
-        if wanted("login", only):
-            for scheme in ("light", "dark"):
-                context = await browser.new_context(base_url=url, viewport={"width": 400, "height": 700},
-                                                    color_scheme=scheme)  # fmt: skip
-                page = await context.new_page()
-                await page.goto("/login")
-                await page.get_by_label("Token").fill("not a token")
-                await page.keyboard.press("Enter")
-                await page.locator("#told .fault").wait_for()
-                await picture(page, folder, f"login-narrow-{scheme}")
-                await context.close()
-        if wanted("loading", only):
-            await loading(browser, url, place, folder)
+        if wanted("refused", only):
+            await refused(browser, url, place, folder)
+    if wanted("loading", only):
+        whole = sample(Path(mkdtemp()) / "workspace")
+        async with served(whole, roles=("http",)) as client:
+            await loading(browser, str(client.base_url), whole, folder)
+
+
+async def refused(browser: Browser, url: str, place: Any, folder: Path) -> None:
+    """What is asked for can't be done: a token that is none, a search without questions to measure by."""
+    for scheme in ("light", "dark"):
+        context = await browser.new_context(base_url=url, viewport={"width": 400, "height": 700}, color_scheme=scheme)
+        page = await context.new_page()
+        await page.goto("/login")
+        await page.get_by_label("Token").fill("not a token")
+        await page.keyboard.press("Enter")
+        await page.locator("#told .fault").wait_for()
+        await picture(page, folder, f"refused-token-{scheme}")
+        await context.close()
+    async with signed_in(browser, url, place, "root", *EVERYTHING, expected=("400", "404")) as page:
+        await page.goto("/optimize")
+        await page.get_by_role("button", name="Start").click()
+        await page.locator("#told .fault").wait_for()
+        await picture(page, folder, "refused-search")
 
 
 async def loading(browser: Browser, url: str, place: Any, folder: Path) -> None:
@@ -145,7 +185,6 @@ async def loading(browser: Browser, url: str, place: Any, folder: Path) -> None:
         await picture(page, folder, "loading-chat")
         await page.goto("/optimize")
         await page.get_by_role("button", name="Start").click()
-        await page.wait_for_url("**/optimize/r*")
         await page.locator("#trials .empty").wait_for()
         await picture(page, folder, "loading-search")
         await page.route("**/trials*", held)

@@ -14,6 +14,7 @@ from playwright.async_api import Page
 
 from hive_agents import Workspace
 from tests.pages.browser import chromium, needs_chromium, signed_in
+from tests.pages.test_scripts import PAYLOADS as MORE
 from tests.server.serving import bearer, followed, sample, served
 
 pytestmark = [pytest.mark.slow, needs_chromium]
@@ -48,7 +49,9 @@ PAYLOADS = (
     "%3Cscript%3Ewindow.ran=28%3C/script%3E",
     "<form action=/logout><input name=csrf autofocus onfocus=alert(29)></form>",
     "\uff1cscript\uff1ewindow.ran=30\uff1c/script\uff1e",
+    *MORE[:30],
 )
+PARTS = 6
 FOREIGN = "script:not([src^='/static/']), iframe, object, base, meta[http-equiv], form[action='/logout'], [onerror], "\
     "[onload], [onfocus], [ontoggle], [data-api='POST /logout']:not(header *), main style, main svg, main math, "\
     "main img, a[href^='javascript' i]"  # fmt: skip
@@ -80,7 +83,7 @@ def poisoned(folder: Path) -> Workspace:
     """The sample, and for each payload a document that has it in its name, title, heading, text and fields."""
     place = sample(folder)
     for n, payload in enumerate(PAYLOADS, start=1):
-        file = place.documents / "faqs" / f"p{n} {payload[:90]}.md"
+        file = place.documents / "faqs" / (f"p{n} {payload[:90]}".rstrip("/") + ".md")
         file.parent.mkdir(parents=True, exist_ok=True)
         front = {"title": f"zebra{n} {payload}", "status": "effective", "owner": payload, "tenant": "acme"}
         head = "\n".join(f"{name}: {json.dumps(value)}" for name, value in front.items())
@@ -102,13 +105,13 @@ async def answered(
     return run
 
 
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", range(PARTS))
 async def test_nothing_runs_in_documents_filters_questions_titles_and_comments(tmp_path: Path, part: int) -> None:
     place = poisoned(tmp_path / "ws")
     async with served(place) as client, chromium() as browser:
         dana, shown = bearer(place), 0
         async with signed_in(browser, str(client.base_url), place) as page, watched(page):
-            for n in range(part + 1, len(PAYLOADS) + 1, 3):
+            for n in range(part + 1, len(PAYLOADS) + 1, PARTS):
                 payload = PAYLOADS[n - 1]
                 run = await answered(client, dana, {"text": f"zebra{n} {payload}"}, None)
                 thread, pinned = run["thread_id"], [{"field": "owner", "op": "eq", "value": payload}]
@@ -140,7 +143,7 @@ async def test_nothing_runs_in_documents_filters_questions_titles_and_comments(t
             await page.goto("/golden/feedback")
             assert await page.locator("li.result").count() == 10
             await require_inert(page)
-            for n in range(part + 1, len(PAYLOADS) + 1, 3):
+            for n in range(part + 1, len(PAYLOADS) + 1, PARTS):
                 await page.goto(f"/golden/label?query={quote(f'zebra{n} {PAYLOADS[n - 1]}')}")
                 await require_inert(page)
                 await page.keyboard.press("o")
@@ -157,4 +160,4 @@ async def test_nothing_runs_in_documents_filters_questions_titles_and_comments(t
 
 
 def test_there_are_enough_payloads() -> None:
-    assert len(set(PAYLOADS)) >= 20
+    assert len(set(PAYLOADS)) >= 60

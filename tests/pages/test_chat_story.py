@@ -15,6 +15,7 @@ from hive_agents import Workspace
 from hive_agents.access import revoke
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import RunStore
+from hive_agents.server import streams
 from hive_agents.server.auth import COOKIE
 from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
 from tests.server.serving import SETTINGS, sample, served, token
@@ -129,6 +130,20 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
             await page.get_by_text("None yet").wait_for()
 
 
+async def test_an_answer_is_copied_with_the_documents_that_its_numbers_mean(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        how = {"permissions": ["clipboard-read", "clipboard-write"]}
+        async with signed_in(browser, str(client.base_url), place, **how) as page:
+            await page.goto("/chat")
+            await ask(page, QUESTION)
+            await page.get_by_role("button", name="Copy").click()
+            await page.get_by_text("Copied, with its sources.").wait_for()
+            copied = await page.evaluate("navigator.clipboard.readText()")
+            assert "[1]" in copied.split("\n\n")[0]
+            assert "[1] Labware and volume limits (api-docs/labware.md)" in copied.splitlines()
+
+
 async def test_a_stopped_question_says_so_and_can_be_asked_again(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place, roles=("http",)) as client, chromium() as browser:  # nobody answers
@@ -141,16 +156,21 @@ async def test_a_stopped_question_says_so_and_can_be_asked_again(tmp_path: Path)
             await page.get_by_role("button", name="Stop").wait_for()
 
 
-async def test_a_revoked_token_is_told_over_the_page_and_nothing_typed_is_lost(tmp_path: Path) -> None:
+async def test_a_revoked_token_is_told_over_the_page_and_nothing_typed_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.1)
     place = sample(tmp_path / "ws")
     question = "a long question that took a while to write"
     async with served(place) as client, chromium() as browser:
         async with signed_in(browser, str(client.base_url), place, expected=("401",)) as page:
             await page.goto("/chat")
+            await page.get_by_label("Your question").fill(question)
             cookies = await page.context.cookies()
             proof = next(one["value"] for one in cookies if one["name"] == COOKIE)
+            await page.get_by_label("Your question").fill(question)  # before: the page may hear of it by itself
             revoke(place, jwt.decode(proof, options={"verify_signature": False})["jti"])
-            await ask(page, question)
+            await page.keyboard.press("Enter")
             dialog = page.get_by_role("dialog", name="You are signed out")
             await dialog.get_by_label("Token").fill(token(place))
             await page.keyboard.press("Enter")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
+from hive_agents.runs import RunStore
+from tests.agents.conftest import write_json
 from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
 from tests.pages.people import noting_agent
 from tests.pages.test_approvals import started
@@ -32,6 +35,48 @@ async def test_an_operator_sees_runs_host_and_triggers_and_a_reader_their_own_ru
         unknown = await client.get("/colony/runs/r000", headers=bearer(place, "alice"))
         assert theirs.status_code == unknown.status_code == 404
         assert theirs.text.replace(run, "r000") == unknown.text
+
+
+async def test_agents_are_listed_with_what_they_need_or_what_is_wrong_with_them(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    noting_agent(place)
+    write_json(place, "agents/broken.json", {"id": "broken"})
+    async with served(place, roles=("http",)) as client:
+        root = bearer(place, "root", "operator")
+        found = {one["id"]: one for one in (await client.get("/api/agents", headers=root)).json()["agents"]}
+        assert (found["writer"]["goal"], found["writer"]["inputs"], found["writer"]["diagnostics"]) == (
+            "digest",
+            [],
+            [],
+        )
+        assert found["broken"]["diagnostics"]
+        page = (await client.get("/colony", headers=root)).text
+        assert 'data-start="writer"' in page
+        assert 'data-start="broken"' not in page
+        assert (await client.get("/api/agents", headers=bearer(place))).status_code == 403
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_an_agent_is_started_with_its_inputs(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    noting_agent(place)
+    agent = json.loads((place.root / "agents" / "writer.json").read_text())
+    agent["nodes"][0]["input_keys"] = ["topic", "names"]
+    write_json(place, "agents/writer.json", agent)
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, "root", "operator", "reader") as page:
+            await page.goto("/colony")
+            await page.locator("summary", has_text="writer").click()
+            form = page.locator('[data-start="writer"]')
+            await form.get_by_label("topic").fill("tea <b>")
+            await form.get_by_label("names").fill('["kim", "lee"]')
+            await require_accessible(page)
+            await page.get_by_role("button", name="Start writer").click()
+            await page.wait_for_url("**/colony/runs/r*")
+            await page.get_by_text("approval.requested").wait_for()
+            run = page.url.rpartition("/")[2]
+        assert RunStore(place).get(run).value["input"] == {"topic": "tea <b>", "names": ["kim", "lee"]}
 
 
 @pytest.mark.slow

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from hive_agents.access import login_code
+from hive_agents.server.pages import language
 from hive_agents.server.pages.assets import THIRD_PARTY
-from hive_agents.server.pages.view import environment, texts
+from hive_agents.server.pages.view import environment
 from tests.pages.browser import chromium, needs_chromium, require_accessible, signed_in
 from tests.server.serving import sample, served, token
 
@@ -31,7 +33,28 @@ def test_templates_are_whole_and_no_text_is_spare() -> None:
         used |= set(re.findall(r'\bt\(["\']([\w.]+)["\']\s*[,)]', source))
         assert not re.search(r"\son\w+=|<script(?! src)|style=", source), f"{name} has inline script or style"
         assert "|safe" not in source.replace(" ", ""), f"{name} shows something unescaped"
-    assert used <= set(texts())
+    assert used <= set(language.texts())
+
+
+async def test_a_file_of_texts_is_a_translation_for_whoever_wants_its_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    english = json.loads(language.TEXTS.joinpath("en.json").read_text(encoding="utf-8"))
+    (tmp_path / "en.json").write_text(json.dumps(english), encoding="utf-8")
+    (tmp_path / "de.json").write_text(json.dumps({"login.title": "Anmelden"}), encoding="utf-8")
+    monkeypatch.setattr(language, "TEXTS", tmp_path)
+    language.texts.cache_clear()
+    language.languages.cache_clear()
+    try:
+        async with served(sample(tmp_path / "ws"), roles=("http",)) as client:
+            page = (await client.get("/login", headers={"Accept-Language": "de-CH, en;q=0.5"})).text
+            assert '<html lang="de">' in page
+            assert "Anmelden" in page
+            assert english["login.lead"].partition("`")[0] in page  # what isn't translated is English
+            assert '<html lang="en">' in (await client.get("/login", headers={"Accept-Language": "ru"})).text
+    finally:
+        language.texts.cache_clear()
+        language.languages.cache_clear()
 
 
 async def test_pages_send_whoever_is_not_signed_in_to_the_form(tmp_path: Path) -> None:

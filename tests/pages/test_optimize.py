@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import Page
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, known_principal
 from hive_agents.runs import RunStore
 from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
+from tests.pages.filled import search
 from tests.server.serving import bearer, sample, served
 
 OPERATES = ("operator", "reader", "approver")
@@ -156,4 +158,47 @@ async def test_five_thousand_trials_are_a_chart_and_a_table_in_pages(tmp_path: P
             await page.get_by_role("button", name="Trials before 4951").click()
             await page.get_by_role("button", name="Trials before 4901").wait_for()
             assert await page.evaluate("document.documentElement.scrollWidth") <= 400
+            await require_accessible(page)
+
+
+async def reached(page: Page, selector: str) -> None:
+    """Go there as a keyboard does: from one thing that can be reached to the next."""
+    for _ in range(200):
+        await page.keyboard.press("Tab")
+        if await page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"{selector} can't be reached by Tab")
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_by_keyboard_a_search_is_started_and_stopped_and_what_another_found_deployed(
+    tmp_path: Path,
+) -> None:
+    place = sample(tmp_path / "ws")
+    found = search(place)
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, "root", *OPERATES) as page:
+            page.set_default_timeout(90_000)
+            await page.goto("/optimize")
+            await reached(page, "form[data-search] button")
+            await page.keyboard.press("Enter")
+            await page.wait_for_url("**/optimize/r*")
+            await reached(page, "button.danger")
+            await page.keyboard.press("Enter")
+            await page.get_by_role("button", name="Go on").wait_for()
+            await page.goto("/optimize")
+            await reached(page, f"#searches a[href$='{found}']")
+            await page.keyboard.press("Enter")
+            await page.get_by_role("heading", name="Certificate").wait_for()
+            await page.locator("#chart canvas").wait_for()
+            await reached(page, "#deploy-reason")
+            await page.keyboard.type("fewer of them mislead")
+            await page.keyboard.press("Tab")
+            await page.keyboard.press("Space")
+            await reached(page, "form[data-deploy] button")
+            await page.keyboard.press("Enter")
+            await page.locator("[data-outcome] p").first.wait_for()
+            outcome = await page.locator("[data-outcome]").inner_text()
+            assert "serves" in outcome, outcome
             await require_accessible(page)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from playwright.async_api import Page
@@ -20,7 +22,7 @@ from tests.pages.browser import chromium, needs_chromium, signed_in
 from tests.pages.people import noting_agent
 from tests.pages.test_approvals import started
 from tests.pages.test_optimize import searched
-from tests.server.serving import sample, served
+from tests.server.serving import bearer, sample, served
 
 RUN = "window.ran=1;alert(1)"
 PAYLOADS = [
@@ -74,6 +76,17 @@ PAYLOADS = [
     f'<noscript><p title="</noscript><img src=x onerror={RUN}>">',
     f"<template shadowrootmode=open><img src=x onerror={RUN}></template>",
     f"x\u2028<script>{RUN}</script>\u202ex",
+    f"<marquee onstart={RUN}>",
+    f"<select autofocus onfocus={RUN}><option>x</select>",
+    f"<svg><use href=\"data:image/svg+xml,<svg id='x' onload='{RUN}'/>#x\"/></svg>",
+    f"<link rel=stylesheet href=x onerror={RUN}>",
+    f"<dialog open oncancel={RUN}>x</dialog><p popover id=told onbeforetoggle={RUN}>",
+    f"<xmp></xmp><img src=x onerror={RUN}>",
+    f'<img src="x` `<script>{RUN}</script>"` `>',
+    '<article data-live="run" id="live" hx-get="/logout" hx-trigger="load">x</article>',
+    f'<body data-csrf="x" data-me="x/y"><img src=x onerror={RUN}>',
+    f"a\x0b<\x0cscript>{RUN}</script\x0c>",
+    f"\uff1cscript\uff1e{RUN}\uff1c/script\uff1e",
 ]
 
 
@@ -151,7 +164,95 @@ def colony(place: Workspace) -> list[str]:
     return ["/colony", "/colony?status=failed", f"/colony/runs/{row.run_id}"]
 
 
-async def visited(page: Page, paths: list[str]) -> None:
+def golden(place: Workspace) -> list[str]:
+    """Questions and tags of the golden set, and what readers said of results."""
+    optimize(place)
+    everything = quote(" ".join(PAYLOADS), safe="")
+    tags = [f"/golden?tag={quote(text, safe='')}" for text in PAYLOADS[::12]]
+    return ["/golden", "/golden/queries", *tags, f"/golden/label?query={everything[:3000]}", "/golden/feedback"]
+
+
+REFLECTED = (
+    "/login?next=X", "/login?code=X", "/chat?about=X", "/chat?search=X", "/chat/threads?cursor=X", "/chat/X",
+    "/chat/X/turns/X", "/chat/documents/X", "/chat/documents/X?run=X&claim=X&n=X", "/chat/runs/X/why?doc_id=X",
+    "/chat/runs/X/trace", "/golden?tag=X", "/golden?after=X", "/golden/label?query=X", "/golden/feedback?status=X",
+    "/golden/feedback?cursor=X", "/approvals?status=X", "/approvals?cursor=X", "/approvals/X", "/optimize?cursor=X",
+    "/optimize?before=X", "/optimize/X", "/optimize/X/trials?verdict=X", "/optimize/compare/X/X",
+    "/optimize/configs/X", "/colony?status=X", "/colony?graph=X", "/colony?cursor=X", "/colony/runs/X?all=X",
+)  # fmt: skip
+"""Where an address brings words to a page."""
+
+
+class Skeleton(HTMLParser):
+    """The elements of a page and the names of their attributes: all of it that could act."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, tuple[str, ...]]] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, tuple(sorted(name for name, _ in attrs))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", REFLECTED)
+async def test_words_in_an_address_never_become_elements(tmp_path: Path, address: str) -> None:
+    """Each payload's page has the elements that the page of a harmless word has, and none more."""
+    place = sample(tmp_path / "ws")
+    headers = bearer(place, "root", "operator", "approver", "reader")
+    async with served(place, roles=("http",)) as client:
+
+        async def skeleton(words: str) -> tuple[int, set[tuple[str, tuple[str, ...]]]]:
+            answer = await client.get(address.replace("X", quote(words, safe="")), headers=headers)
+            assert answer.status_code < 500, (words, answer.text)
+            assert RUN not in answer.headers.get("location", ""), words
+            return answer.status_code, set(Skeleton(answer.text).found)
+
+        # What says "nothing is found for it" may say it otherwise: a harmless word of the same kind is the measure.
+        harmless = [await skeleton(words) for words in ("x", "x y", "zebra, elk", "x" * 80)]
+        for payload in PAYLOADS:
+            status, found = await skeleton(payload)
+            same = [elements for code, elements in harmless if code == status] or [elements for _, elements in harmless]
+            assert found <= set().union(*same), (payload, found - set().union(*same))
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_no_payload_in_an_address_runs(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    everything = " ".join(PAYLOADS)
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        url, roles = str(client.base_url), ("operator", "approver", "reader")
+        quiet = ("404", "400", "401", "422", "status of 4")
+        async with signed_in(browser, url, place, "root", *roles, expected=quiet) as page:
+            paths = [path.replace("X", quote(everything, safe="")[:2000].rpartition("%")[0]) for path in REFLECTED]
+            await visited(page, paths, moves=True)
+
+
+@pytest.mark.slow
+@needs_chromium
+async def test_no_payload_at_the_sign_in_runs(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        context = await browser.new_context(base_url=str(client.base_url))
+        page = await context.new_page()
+        ran: list[str] = []
+        page.on("dialog", lambda dialog: ran.append(dialog.message))
+        await page.goto("/login")
+        for payload in PAYLOADS:
+            await page.get_by_label("Token").fill(payload)
+            async with page.expect_response("**/login"):
+                await page.keyboard.press("Enter")
+            await page.locator("form:not([aria-busy])").wait_for()
+            await page.locator("#told .fault").wait_for()
+            assert await page.evaluate("window.ran") is None, payload
+            assert await page.locator("#told script, #told img, #told svg, #told iframe").count() == 0
+        assert ran == []
+
+
+async def visited(page: Page, paths: list[str], *, moves: bool = False) -> None:
     """Look at each page, open what is closed, and go over it with the mouse; nothing has run."""
     dialogs: list[str] = []
 
@@ -166,17 +267,20 @@ async def visited(page: Page, paths: list[str]) -> None:
         await page.mouse.move(640, 400)
         assert await page.evaluate("window.ran") is None, path
         assert await page.locator("main script, main iframe, main object, main embed, main base").count() == 0, path
-        assert await page.evaluate("location.pathname") == path.partition("?")[0]
+        if not moves:
+            assert await page.evaluate("location.pathname") == path.partition("?")[0]
     assert dialogs == []
 
 
 @pytest.mark.slow
 @needs_chromium
-@pytest.mark.parametrize("prepared", [approvals, optimize, colony], ids=["approvals", "optimize", "colony"])
+@pytest.mark.parametrize(
+    "prepared", [approvals, optimize, golden, colony], ids=["approvals", "optimize", "golden", "colony"]
+)
 async def test_no_payload_runs(tmp_path: Path, prepared: Callable[[Workspace], list[str]]) -> None:
     place = sample(tmp_path / "ws")
     paths = prepared(place)
-    assert len(PAYLOADS) == len(set(PAYLOADS)) >= 50
+    assert len(PAYLOADS) == len(set(PAYLOADS)) >= 60
     async with served(place, roles=("http",)) as client, chromium() as browser:
         url, roles = str(client.base_url), ("operator", "approver", "reader")
         async with signed_in(browser, url, place, "root", *roles) as page:

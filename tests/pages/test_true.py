@@ -243,10 +243,12 @@ async def test_a_revoked_token_is_told_on_the_open_page_and_nothing_that_was_typ
             assert await page.locator(field).input_value() == words
             session = await page.evaluate("hive.api('POST', '/api/query', { query: 'token' })")
             assert session["query"] == "token", "what it sends is taken again"
-            assert "hive" in await page.evaluate("Object.keys(window).filter((one) => one === 'hive')")
 
 
-async def test_who_signs_in_as_another_person_sees_their_own_page_and_no_draft_of_the_first(tmp_path: Path) -> None:
+async def test_who_signs_in_as_another_person_sees_their_own_page_and_no_draft_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.1)
     place = sample(tmp_path / "ws")
     (id,) = filed(place, 1)
     async with served(place, roles=("http",)) as client, chromium() as browser:
@@ -254,7 +256,6 @@ async def test_who_signs_in_as_another_person_sees_their_own_page_and_no_draft_o
             await page.goto(f"/approvals/{id}")
             await page.locator("#reject-reason").fill("dana's own thought")
             await revoked(page, place)
-            await page.get_by_role("button", name="Reject").click()
             dialog = page.get_by_role("dialog", name="You are signed out")
             await dialog.get_by_label("Token").fill(token(place, "alice", "approver"))
             await page.keyboard.press("Enter")

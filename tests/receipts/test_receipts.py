@@ -30,7 +30,7 @@ from tests.topics import holdout_queries, make_topics, stored, write_golden
 
 def outcomes(place: Workspace, receipt: Receipt, user: str = "dana") -> dict[str, str]:
     """What became of each thing of a receipt, by its name."""
-    checks = asyncio.run(verify_receipt(place, receipt, lambda: Chat(place, known_principal(place, user))))
+    checks = asyncio.run(verify_receipt(lambda: place, receipt, lambda: Chat(place, known_principal(place, user))))
     assert all(check.told for check in checks if check.outcome != "same")
     return {check.name: check.outcome for check in checks}
 

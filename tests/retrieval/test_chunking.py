@@ -10,7 +10,7 @@ PIECES = WordPieces()
 
 
 def cut(body: str, max_tokens: int = 512, heading_level: int = 2) -> list[Chunk]:
-    return chunk_markdown(body, Chunking(max_tokens=max_tokens, heading_level=heading_level), PIECES.token_offsets)
+    return chunk_markdown(body, Chunking(max_tokens=max_tokens, heading_level=heading_level), PIECES)
 
 
 def headings(body: str, **limits: int) -> list[str]:
@@ -186,6 +186,15 @@ def test_a_syllable_of_several_word_pieces_counts_as_several() -> None:
     assert [len(chunk.text) for chunk in cut("각" * 8, 8)] == [2, 2, 2, 2]
 
 
+def test_no_chunk_is_the_end_of_a_fence_alone() -> None:
+    for lines in range(1, 40):
+        body = "```\n" + "".join(f"line {n} of code\n" for n in range(lines)) + "```\n"
+        chunks = cut(body, 20)
+        assert "".join(chunk.text for chunk in chunks) == body
+        assert all(any(sign.isalnum() for sign in chunk.text) for chunk in chunks), lines
+        assert all(PIECES.count_tokens(chunk.text) <= 20 for chunk in chunks)
+
+
 def test_a_body_without_text_is_one_chunk() -> None:
     assert [chunk.text for chunk in cut("")] == [""]
     assert [chunk.text for chunk in cut(" \n\n")] == [" \n\n"]
@@ -194,11 +203,12 @@ def test_a_body_without_text_is_one_chunk() -> None:
 def test_a_picture_of_a_line_costs_seconds_not_minutes() -> None:
     counted = 0
 
-    def counting(text: str) -> list[tuple[int, int]]:
-        nonlocal counted
-        counted += len(text)
-        return PIECES.token_offsets(text)
+    class Counting(WordPieces):
+        def token_offsets(self, text: str) -> list[tuple[int, int]]:
+            nonlocal counted
+            counted += len(text)
+            return super().token_offsets(text)
 
     body = "![x](data:image/png;base64," + "aZ3+/b9Q" * 5_000 + ")\n"
-    chunk_markdown(body, Chunking(), counting)
+    chunk_markdown(body, Chunking(), Counting())
     assert counted < 20 * len(body)

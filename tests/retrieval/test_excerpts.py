@@ -30,6 +30,8 @@ def test_without_a_match_the_beginning_is_shown() -> None:
 def test_marks_of_markdown_are_left_out() -> None:
     assert plain_text("### **Bold** `code` [label](target.md)") == "Bold code label"
     assert plain_text("3. third") == "third"
+    assert plain_text("Package: * of **any *kind* here**") == "Package: * of any kind here"
+    assert plain_text("Package: *") == "Package: *"
     assert plain_text("|---|:-:|") == ""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
@@ -107,6 +108,20 @@ def test_offsets_are_characters_of_the_text_that_was_given() -> None:
     text = "東京 \U0001f41d naïve \ud800 end"
     start, end = WordPieces().token_offsets(text)[-1]
     assert text[start:end] == "end"
+
+
+@given(
+    st.lists(
+        st.sampled_from([*TEXTS[:5], "un", "believ", "[CLS]", "[", "x" * 120, " ", "\n", "\t", "\x0c", "#", "é", "9"])
+    )
+)
+def test_as_many_pieces_begin_between_two_words_as_the_tokenizer_finds(parts: list[str]) -> None:
+    text = "".join(parts)
+    exact = [start for start, _ in WordPieces().token_offsets(text)]
+    starts = WordPieces().piece_starts(text).tolist()
+    assert len(starts) == len(exact)
+    for position in [0, *(space for space, sign in enumerate(text) if sign in " \n"), len(text)]:
+        assert sum(start < position for start in starts) == sum(start < position for start in exact)
 
 
 def test_the_tokenizer_file_is_the_expected_one() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from hive_agents import Workspace, runs
 from hive_agents.errors import HiveError
+from hive_agents.events import EventLog
 from hive_agents.memory import ConversationStore
 from hive_agents.runs import Leases, RunStore
 
@@ -97,3 +98,11 @@ def test_whoever_stopped_it_is_named_until_it_goes_on(place: Workspace) -> None:
     assert (stopped["stopped_by"], stopped["ended_at"] is None) == ("user:dana", False)
     queued = runs.resume(place, run, "user:kim").summary
     assert (queued["stopped_by"], queued["ended_at"]) == (None, None)
+
+
+def test_each_change_is_told_of_however_fast_they_follow_one_another(place: Workspace) -> None:
+    run = RunStore(place).insert("event_loop", {})[0].run_id
+    for verb in ("pause", "resume", "pause", "resume"):
+        done(place, verb, run)
+    told = [str(event.type) for event in EventLog(place).replay(run_id=run)]
+    assert told == ["run.queued", "run.paused", "run.queued", "run.paused", "run.queued"]

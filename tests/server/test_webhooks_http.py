@@ -20,7 +20,6 @@ from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore
 from hive_agents.runtime.host import Host
 from hive_agents.server import Listener, app
-from hive_agents.store import connect
 from hive_agents.triggers import sign
 from tests.runtime.hosting import SECRET, effects, host, prepared, until
 
@@ -162,21 +161,6 @@ async def test_garbage_on_the_port_harms_nobody(
         await writer.wait_closed()
     assert (await client.get("/healthz")).json() == {"status": "ok"}
     assert "request failed" not in caplog.text
-
-
-async def test_a_database_that_cannot_be_written_is_alive_and_not_ready(
-    place: Workspace, client: httpx.AsyncClient
-) -> None:
-    blocking = connect(place.database)
-    blocking.execute("BEGIN IMMEDIATE")
-    try:
-        response = await client.get("/readyz")
-        assert (await client.get("/healthz")).status_code == 200
-    finally:
-        blocking.execute("ROLLBACK")
-        blocking.close()
-    value = require_problem(response, 503, "HIVE-402")
-    assert value["diagnostics"][0]["fix"]
 
 
 def test_an_address_that_others_reach_needs_keys(place: Workspace) -> None:

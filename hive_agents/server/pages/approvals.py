@@ -9,6 +9,7 @@ from typing import Any
 from hive_agents.approvals import WITHHELD
 from hive_agents.errors import HiveError
 from hive_agents.server import approvals, runs
+from hive_agents.server.api import checked
 from hive_agents.server.auth import APPROVER, REVIEWER, Call
 from hive_agents.server.pages.view import Pages
 
@@ -30,7 +31,7 @@ def queue(call: Call) -> dict[str, Any]:
     asked: dict[str, Any] = {"limit": QUEUE, "cursor": call.request.query_params.get("cursor")}
     if status == "pending":
         asked |= {"status": "pending", "order": "due"}
-    found, cursor = approvals.read_page(call, approvals.RequestsPage(**asked))
+    found, cursor = approvals.read_page(call, checked(approvals.RequestsPage, asked))
     rows = [one.to_json() for one in found]
     return {
         "rows": [row | {"call": _call(row), "whole": _is_whole(row)} for row in rows],

@@ -130,6 +130,7 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "error": run.run.error if run is not None else None,
         "reply": reply,
         "claims": claims(reply["answer"], cited) if reply is not None and reply["answer"] else [],
+        "copied": _copied(reply) if reply is not None and reply["answer"] else None,
         "excerpts": [marked(one["excerpt"]) for one in reply["results"]] if reply is not None else [],
         "more": asked | {"cursor": reply["next_cursor"]} if reply is not None and reply["next_cursor"] else None,
         "options": [(one, {"text": one}) for one in reply["options"]] if reply is not None else [],
@@ -137,6 +138,12 @@ def _turn(thread_id: str, run_id: str, run: copilot.ThreadRun | None, reply: dic
         "steps": STEPS,
         "verdicts": VERDICTS,
     }
+
+
+def _copied(reply: dict[str, Any]) -> str:
+    """Return an answer as it is pasted elsewhere: with the documents that its numbers mean."""
+    sources = [f"{one['citation']} {one['title']} ({one['doc_id']})" for one in reply["results"] if one["citation"]]
+    return "\n\n".join([reply["answer"], *(["\n".join(sources)] if sources else [])])
 
 
 def _demand(shown: dict[str, Any]) -> dict[str, Any]:

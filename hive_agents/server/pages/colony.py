@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.server import colony, runs
+from hive_agents.server.api import checked
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.pages.view import Pages
 
@@ -25,13 +26,14 @@ def overview(call: Call) -> dict[str, Any]:
     asked = call.request.query_params
     given = {name: asked[name] for name in ("status", "graph", "cursor") if asked.get(name)}
     context: dict[str, Any] = {
-        "found": runs.list_runs(call, runs.RunsPage.model_validate({"limit": ROWS, **given})),
+        "found": runs.list_runs(call, checked(runs.RunsPage, {"limit": ROWS, **given})),
         "status": given.get("status", ""),
         "graph": given.get("graph", ""),
         "operates": bool(OPERATOR & call.principal.roles),
     }
     if context["operates"]:
         context |= {
+            "agents": colony.list_agents(call).agents,
             "queen": colony.overview(call),
             "triggers": colony.list_triggers(call),
             "roles": call.host.roles,

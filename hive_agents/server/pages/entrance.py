@@ -32,8 +32,12 @@ async def sign_in(request: Request) -> Response:
         except HiveError as error:
             return rendered(request, "login.html", {"next": "/", "diagnostics": error.diagnostics}, status=401)
     wanted = request.query_params.get("next", "/")
-    wanted = wanted if wanted.startswith("/") and not wanted.startswith(("//", "/\\")) else "/"
-    return rendered(request, "login.html", {"next": wanted, "diagnostics": ()})
+    return rendered(request, "login.html", {"next": wanted if _is_own(wanted) else "/", "diagnostics": ()})
+
+
+def _is_own(wanted: str) -> bool:
+    """Whether an address stays on this server: browsers leave tabs out of it, and take a backslash for a slash."""
+    return wanted.isprintable() and wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
 
 
 async def favicon(_: Request) -> Response:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hive_agents.errors import NotFound
 from hive_agents.server import configs, copilot, golden
+from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, REVIEWER, Call
 from hive_agents.server.pages.view import Pages
 
@@ -57,9 +58,7 @@ def feedback(call: Call) -> dict[str, Any]:
     """What readers say, for somebody else to accept or reject."""
     given = call.request.query_params
     status = given.get("status", "pending")
-    query = copilot.FeedbackPage.model_validate(
-        {"status": status or None, "cursor": given.get("cursor"), "limit": PAGE}
-    )
+    query = checked(copilot.FeedbackPage, {"status": status or None, "cursor": given.get("cursor"), "limit": PAGE})
     found = copilot.list_feedback(call, query)
     return {"items": found.items, "next_cursor": found.next_cursor, "status": status}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.server import configs, runs
+from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, Call
 from hive_agents.server.pages.view import Pages
 from hive_agents.server.shapes import Page
@@ -53,14 +54,14 @@ def trials(call: Call, run_id: str) -> dict[str, Any]:
     before = call.request.query_params.get("before")
     asked: dict[str, Any] = {"limit": TRIALS, "newest": True, "verdict": verdict, "before": before}
     given = {name: one for name, one in asked.items() if one}
-    found = runs.show_trials(call, run_id, runs.TrialsPage.model_validate(given))
+    found = runs.show_trials(call, run_id, checked(runs.TrialsPage, given))
     return {"found": found, "run_id": run_id, "verdict": verdict or ""}
 
 
 @pages.get("/optimize/compare/{before}/{after}", OPERATOR, "optimization_queries.html")
 def queries(call: Call, before: str, after: str) -> dict[str, Any]:
     """What two configs find for each open query, side by side, with its labels."""
-    found = configs.compare_configs(call, configs.Compare(a=before, b=after))
+    found = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after}))
     return {"rows": sorted(found.queries, key=lambda row: -abs(row["delta"])), "found": found}
 
 

@@ -10,8 +10,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -22,6 +21,7 @@ from starlette.routing import BaseRoute, Route
 from hive_agents.errors import HiveError
 from hive_agents.server.auth import Call
 from hive_agents.server.pages.assets import address
+from hive_agents.server.pages.language import languages, preferred, told
 from hive_agents.server.problems import status_of
 
 if TYPE_CHECKING:
@@ -53,25 +53,25 @@ class PageView:
     template: str
 
     async def __call__(self, request: Request) -> Response:
+        call = None
         try:
-            call = await run_in_threadpool(self._called, request)
+            call = await run_in_threadpool(Call, request)
+            await run_in_threadpool(self._admit, request, call)
             given = dict(request.path_params)
             if inspect.iscoroutinefunction(self.show):
                 context = await self.show(call, **given)
             else:
                 context = await run_in_threadpool(self.show, call, **given)
         except HiveError as error:
-            return _refused(request, error)
+            return _refused(request, error, call)
         if isinstance(context, Response):
             return context
         return await run_in_threadpool(rendered, request, self.template, context, call)
 
-    def _called(self, request: Request) -> Call:
-        call = Call(request)
+    def _admit(self, request: Request, call: Call) -> None:
         request.state.principal = call.principal
         request.app.state.rates.admit(call.principal)
         call.require(self.roles)
-        return call
 
 
 class Pages:
@@ -104,7 +104,10 @@ def rendered(
 ) -> HTMLResponse:
     """Return a template as a page; its block `content` alone for a request of htmx."""
     found = environment().get_template(template)
+    language = preferred(request.headers.get("accept-language", ""), languages())
     values = {
+        "t": partial(told, language),
+        "language": language,
         "call": call,
         "me": call.principal if call is not None else None,
         "csrf": call.csrf() if call is not None else None,
@@ -124,7 +127,7 @@ def _named(call: Call) -> str:
     return "/".join(quote(part, safe="!'()*") for part in (call.principal.tenant, call.principal.user))
 
 
-def _refused(request: Request, error: HiveError) -> Response:
+def _refused(request: Request, error: HiveError, call: Call | None) -> Response:
     """Send nobody to the sign-in page, or have the page that is open ask for it; else tell what is wrong."""
     status = status_of(error)
     if status == 401:
@@ -133,7 +136,7 @@ def _refused(request: Request, error: HiveError) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         where = "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"
         return RedirectResponse(where, 303, headers=HEADERS)
-    return rendered(request, "fault.html", {"diagnostics": error.diagnostics, "status": status}, status=status)
+    return rendered(request, "fault.html", {"diagnostics": error.diagnostics, "status": status}, call, status)
 
 
 @cache
@@ -145,25 +148,9 @@ def environment() -> Environment:
         loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    found.globals |= {"asset": address, "t": told}
+    found.globals |= {"asset": address}
     found.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json}
     return found
-
-
-@cache
-def texts() -> Mapping[str, str]:
-    """Return what pages say, by key; a translation is another file."""
-    found: dict[str, str] = json.loads(files(__package__).joinpath("texts", "en.json").read_text(encoding="utf-8"))
-    return found
-
-
-def told(key: str, **values: object) -> str:
-    """Return a text with its values. Raises: KeyError for a key without a text.
-
-    >>> told("nav.chat")
-    'Chat'
-    """
-    return texts()[key].format(**values)
 
 
 def _json(value: object) -> str:

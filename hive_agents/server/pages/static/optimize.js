@@ -104,8 +104,8 @@
         series: [
           { label: words.labelNumber },
           { label: words.labelTrial, stroke: colour("--soft"), paths: () => null, points: { show: true, size: 5, fill: colour("--soft") } },
-          { label: words.labelTrain, stroke: colour("--accent"), width: 2, points: { show: false } },
-          { label: words.labelValidation, stroke: colour("--good"), width: 2, dash: [6, 4], points: { show: false } },
+          { label: words.labelTrain, stroke: colour("--accent"), width: 2, paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } },
+          { label: words.labelValidation, stroke: colour("--good"), width: 2, dash: [6, 4], paths: uPlot.paths.stepped({ align: 1 }), points: { show: false } },
         ],
         hooks: { setCursor: [hovered] },
       },

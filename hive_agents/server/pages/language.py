@@ -1,0 +1,57 @@
+"""What pages say, in the reader's language: `texts/en.json`, and a file of its own beside it for each other one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from functools import cache
+from importlib.resources import files
+
+ENGLISH = "en"
+TEXTS = files(__package__).joinpath("texts")
+
+
+@cache
+def languages() -> frozenset[str]:
+    """Return the languages that there are texts of."""
+    return frozenset(file.name.removesuffix(".json") for file in TEXTS.iterdir() if file.name.endswith(".json"))
+
+
+@cache
+def texts(language: str = ENGLISH) -> Mapping[str, str]:
+    """Return what pages say, by key; English where a translation has nothing."""
+    found: dict[str, str] = json.loads(TEXTS.joinpath(f"{language}.json").read_text(encoding="utf-8"))
+    return found if language == ENGLISH else {**texts(), **found}
+
+
+def told(language: str, key: str, **values: object) -> str:
+    """Return a text with its values. Raises: KeyError for a key without a text.
+
+    >>> told("en", "nav.chat")
+    'Chat'
+    """
+    return texts(language)[key].format(**values)
+
+
+def preferred(accepted: str, known: Collection[str]) -> str:
+    """Return the language that an Accept-Language header wants most among those that are known, else English.
+
+    >>> preferred("fr;q=0.4, de-CH;q=0.9, en;q=0.5", {"en", "fr", "de"})
+    'de'
+    >>> [preferred(one, {"en", "de"}) for one in ("pt-BR, pt", "*", "de;q=0", "de;q=high", "")]
+    ['en', 'en', 'en', 'en', 'en']
+    """
+    wanted = []
+    for part in accepted.lower().split(","):
+        name, _, weight = part.replace(" ", "").partition(";q=")
+        if name.partition("-")[0] in known:
+            wanted.append((_weight(weight), name.partition("-")[0]))
+    best = max(wanted, key=lambda one: one[0], default=(0.0, ENGLISH))
+    return best[1] if best[0] > 0 else ENGLISH
+
+
+def _weight(given: str) -> float:
+    try:
+        return float(given or 1)
+    except ValueError:
+        return 0.0

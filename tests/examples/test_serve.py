@@ -1,0 +1,107 @@
+"""examples/serve: systemd takes the unit, and Caddy serves a host with TLS, its streams as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.access import login_code
+from tests.server.serving import asked, bearer, frames, sample, served
+
+pytestmark = pytest.mark.slow
+SERVE = Path(__file__).parents[2] / "examples" / "serve"
+OPTIONS = """{{
+	admin off
+	skip_install_trust
+	auto_https disable_redirects
+	storage file_system {storage}
+}}
+import {example}
+"""
+
+
+def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed")
+    text = (SERVE / "hive.service").read_text(encoding="utf-8")
+    command = next(line for line in text.splitlines() if line.startswith("ExecStart=")).split("=", 1)[1].split()[0]
+    unit = tmp_path / "hive.service"
+    unit.write_text(text.replace(command, sys.executable), encoding="utf-8")
+    ran = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workspace:
+    return sample(tmp_path / "ws")
+
+
+@pytest.fixture
+async def client(place: Workspace, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of Caddy before a host on which nobody works on runs; it trusts Caddy's own authority and no other."""
+    caddy = shutil.which("caddy")
+    if caddy is None:
+        pytest.skip("caddy is not installed")
+    config, storage = tmp_path / "Caddyfile", tmp_path / "caddy"
+    config.write_text(OPTIONS.format(storage=storage, example=SERVE / "Caddyfile"), encoding="utf-8")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with served(place, roles=("http",)) as direct:
+        names = {"HIVE_SITE": f"localhost:{port}", "HIVE_UPSTREAM": f"127.0.0.1:{direct.base_url.port}"}
+        environment = {**os.environ, **names, "HOME": str(tmp_path)}
+        command = (caddy, "run", "--config", config, "--adapter", "caddyfile")
+        log = (tmp_path / "log").open("wb")
+        with log:
+            process = await asyncio.create_subprocess_exec(*map(str, command), env=environment, stderr=log)
+        try:
+            authority = storage / "pki/authorities/local/root.crt"
+            while not authority.exists():
+                assert process.returncode is None, (tmp_path / "log").read_text()
+                await asyncio.sleep(0.05)
+            context = ssl.create_default_context(cafile=authority)
+            async with httpx.AsyncClient(base_url=f"https://localhost:{port}", verify=context, timeout=60) as client:
+                while not await answers(client):
+                    assert process.returncode is None, (tmp_path / "log").read_text()
+                    await asyncio.sleep(0.05)
+                yield client
+        finally:
+            process.terminate()
+            await process.wait()
+
+
+async def answers(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/readyz")).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+async def test_a_stream_comes_through_while_it_goes_on(place: Workspace, client: httpx.AsyncClient) -> None:
+    dana = bearer(place)
+    run = await asked(client, dana, "what returns a fresh token?")
+    async with client.stream("GET", run["events"], headers=dana) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        assert (await anext(frames(response))).type == "RUN_STARTED"
+
+
+async def test_a_browser_gets_a_cookie_for_tls_alone(place: Workspace, client: httpx.AsyncClient) -> None:
+    found = await client.get("/login", params={"code": login_code(place, "alice")})
+    cookie = found.headers["set-cookie"].lower()
+    assert all(part in cookie for part in ("secure", "httponly", "samesite=strict"))
+    assert (await client.get("/api/session")).json()["user"] == "alice"
+
+
+async def test_nothing_that_a_proxy_says_is_a_proof(place: Workspace, client: httpx.AsyncClient) -> None:
+    claimed = {"X-Forwarded-User": "root", "X-Remote-User": "root", "X-Forwarded-For": "127.0.0.1"}
+    assert (await client.get("/api/session", headers=claimed)).status_code == 401
