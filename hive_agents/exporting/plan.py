@@ -146,6 +146,8 @@ def _common(workspace: Workspace, plan: Plan) -> Iterator[Difference]:
     if config.rerank.enabled:
         floor = "" if config.rerank.floor is None else f", and the floor of {config.rerank.floor:g} cuts nothing"
         yield Difference("rerank", f"there is no reranker: the list stays in fused order{floor}")
+    if config.boilerplate.weight < 1:
+        yield Difference("boilerplate", "lines that many documents share aren't known there: they count as any text")
     for name, age in plan.ages.items():
         yield Difference(
             f"boosts.{name}",

@@ -80,6 +80,12 @@ def test_what_an_engine_cannot_do_is_said_by_its_place_in_the_config(engine: str
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_no_engine_knows_what_many_documents_repeat(engine: str) -> None:
+    paths = [{one.path for one in exported(engine, config(boilerplate={"weight": w})).differences} for w in (0.5, 1.0)]
+    assert paths[0] - paths[1] == {"boilerplate"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_plain_config_differs_in_nothing_that_it_names(engine: str) -> None:
     made = exported(engine, config(retrieval={"method": "vector", "top_k": 10}))
     assert {one.path for one in made.differences} <= {"access", "retrieval", "retrieval.method"}
