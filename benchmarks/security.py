@@ -61,7 +61,8 @@ PROMISES = (
              "tests/agents/test_bundled.py::test_a_config_is_named_and_not_reached_by_a_path",
              "tests/attacks/test_links.py")),
     Promise("attempts to game the deploy gate", 30,
-            ("tests/verification/test_gaming.py::test_the_attempt_fails",)),
+            ("tests/verification/test_gaming.py::test_the_attempt_fails",
+             "tests/verification/test_gaming.py::test_a_trick_of_one_line_does_not_pass_on_the_sample")),
     Promise("decisions that race, between threads", 100,
             ("tests/approvals/test_races.py::test_races_between_threads_have_one_winner",), each=100),
     Promise("decisions that race, between processes", 100,
@@ -125,7 +126,7 @@ def line(figure: Figure) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="the rows whose title holds this text")
-    parser.add_argument("--timing-tries", type=int, default=400, help="of each kind, for each attacker")
+    parser.add_argument("--timing-tries", type=int, default=2_000, help="of each kind, to open documents")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     figures: list[Figure] = []

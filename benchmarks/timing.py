@@ -5,7 +5,8 @@
 Three attackers watch the clock, on a workspace of 600 documents of which 525 are hidden: does a document that they name
 exist, asked by `/open` in a new conversation and in one that goes on; and do hidden documents hold a word that they
 search for. Each question is asked as often about what is hidden as about what isn't there, in random order, of another
-document or word each time. The figure is the AUC of the two sets of times: .5 tells nothing, 1 tells all.
+document or word each time. The figure is the AUC of the two sets of times: .5 tells nothing, 1
+tells all. "At most" is the upper end of its interval, with a confidence of 95 %.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import asyncio
 import gc
 import json
+import math
 import random
 import statistics
 import tempfile
@@ -33,6 +35,8 @@ from hive_agents.store import connected
 
 VISIBLE, HIDDEN = 75, 525
 TARGET = 0.55
+SEARCHES = 400
+"""Of each kind at most: each has a word of its own, which all documents hold."""
 READER = Principal("acme", "dana")
 COLLECTION = {
     "name": "kb",
@@ -74,6 +78,15 @@ def auc(first: list[float], second: list[float]) -> float:
     ranks = sum(rank for rank, (_, which) in enumerate(ranked, start=1) if which)
     share = (ranks - len(second) * (len(second) + 1) / 2) / (len(first) * len(second))
     return max(share, 1 - share)
+
+
+def at_most(found: float, tries: int) -> float:
+    """Return the upper end of the interval of an AUC near .5 that was found with so many tries of each kind.
+
+    >>> round(at_most(0.51, 2_000), 3)
+    0.525
+    """
+    return found + 1.645 * math.sqrt((2 * tries + 1) / (12 * tries * tries))
 
 
 def timed(act: Callable[[], object]) -> float:
@@ -133,30 +146,36 @@ def searched(workspace: Workspace, tries: int) -> list[list[float]]:
 def measured(tries: int) -> dict[str, dict[str, Any]]:
     """Return what each attacker learns: tries of both kinds together, the AUC, the medians in ms."""
     found: dict[str, dict[str, Any]] = {}
+    searches = min(tries, SEARCHES)
     with tempfile.TemporaryDirectory() as folder:
-        workspace = made(Path(folder) / "ws", tries)
+        workspace = made(Path(folder) / "ws", searches)
+        gc.collect()
+        gc.freeze()  # so that the collection before each try is short
         attackers: dict[str, Callable[[], list[list[float]]]] = {
             "/open, a new conversation": lambda: opened(workspace, tries, cold=True),
             "/open, the same conversation": lambda: opened(workspace, tries, cold=False),
-            f"{HIDDEN} hidden matches of a search": lambda: searched(workspace, tries),
+            f"{HIDDEN} hidden matches of a search": lambda: searched(workspace, searches),
         }
         for name, attack in attackers.items():
             absent, hidden = attack()
             medians = [1000 * statistics.median(times) for times in (hidden, absent)]
-            found[name] = {"tries": 2 * tries, "auc": round(auc(absent, hidden), 3), "target": TARGET}
+            share, each = auc(absent, hidden), len(hidden)
+            found[name] = {"tries": 2 * each, "auc": round(share, 3), "target": TARGET}
+            found[name]["at_most"] = round(at_most(share, each), 3)
             found[name] |= {"hidden_ms": round(medians[0], 3), "absent_ms": round(medians[1], 3)}
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=400, help="of each kind, for each attacker")
+    parser.add_argument("--tries", type=int, default=2_000, help="of each kind, to open documents")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found = measured(options.tries)
-    print(f"{'what is hidden':<36} {'tries':>6} {'AUC':>6} {'hidden ms':>10} {'absent ms':>10}")
+    print(f"{'what is hidden':<36} {'tries':>6} {'AUC':>6} {'at most':>8} {'hidden ms':>10} {'absent ms':>10}")
     for name, row in found.items():
-        print(f"{name:<36} {row['tries']:>6} {row['auc']:>6.3f} {row['hidden_ms']:>10.3f} {row['absent_ms']:>10.3f}")
+        times = f"{row['hidden_ms']:>10.3f} {row['absent_ms']:>10.3f}"
+        print(f"{name:<36} {row['tries']:>6} {row['auc']:>6.3f} {row['at_most']:>8.3f} {times}")
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
 
