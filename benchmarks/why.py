@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
-from hive_agents.optimizer import Costs, Question, config_ways, document_ways
+from hive_agents.optimizer import Costs, DocumentQuestion, config_ways, document_ways
 from hive_agents.retrieval import find_config
 from hive_agents.sample import init_workspace
 
@@ -33,7 +33,7 @@ def main() -> None:
         for query in golden:
             if query.split == "holdout" or not query.relevant or len(rows) == options.questions:
                 continue
-            question = Question(engine, query.query, query.relevant[0], config)
+            question = DocumentQuestion(engine, query.query, query.relevant[0], config)
             if question.standing().rank == 1:
                 continue
             started = time.perf_counter()

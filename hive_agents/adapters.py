@@ -21,7 +21,7 @@ from hive_agents.runtime import Runtime
 from hive_agents.workspace import Workspace
 
 Update = dict[str, Any]
-Node = Callable[[Mapping[str, Any]], Awaitable[Update]]
+NodeFunction = Callable[[Mapping[str, Any]], Awaitable[Update]]
 
 
 class HiveRetriever(BaseRetriever):
@@ -59,7 +59,7 @@ class HiveRetriever(BaseRetriever):
 
 def search_node(
     workspace: Workspace, principal: Principal, *, query: str = "query", documents: str = "documents", top_k: int = 5
-) -> Node:
+) -> NodeFunction:
     """Return a LangGraph node that reads `state[query]` and writes the passages to `state[documents]`.
 
     They are plain dicts (`text` and the metadata of `HiveRetriever`), so that checkpoints stay small and readable.
@@ -82,7 +82,7 @@ def judge_node(
     judgment: str = "judgment",
     llm: Any = None,
     principal: Principal | None = None,
-) -> Node:
+) -> NodeFunction:
     """Return a LangGraph node that judges `state[result]` and writes the verdict to `state[judgment]`.
 
     The verdict is that of `Runtime.evaluate`, logged, with `approval_id` and `unavailable`: what the judge escalates is
@@ -101,7 +101,7 @@ def judge_node(
     return judge
 
 
-def approval_node(workspace: Workspace, *, judgment: str = "judgment") -> Node:
+def approval_node(workspace: Workspace, *, judgment: str = "judgment") -> NodeFunction:
     """Return a LangGraph node that interrupts until a person has answered what `judge_node` filed.
 
     It writes the answer into `state[judgment]` as `person` ("approved", "rejected", "responded", …) and `comment`. The

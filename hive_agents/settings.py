@@ -61,7 +61,7 @@ class Price(Format):
     output: Amount
 
 
-class Endpoint(Format):
+class EndpointSettings(Format):
     """A server that speaks OpenAI's HTTP interface; `base_url` ends where `/chat/completions` begins.
 
     `api_key_ref` is a reference to a secret. Without `price` the price of its models is looked up by their names.
@@ -75,7 +75,7 @@ class Endpoint(Format):
 class Models(Format):
     """Names are `provider:model`, where a provider may be the name of an endpoint."""
 
-    endpoints: dict[EndpointName, Endpoint] = {}
+    endpoints: dict[EndpointName, EndpointSettings] = {}
     chat: list[str] = []
     planner: list[str] = []
     answer: list[str] = []
@@ -88,7 +88,7 @@ class Models(Format):
     deadline_seconds: Seconds = 8.0
 
 
-class Tools(Format):
+class ToolsSettings(Format):
     """`python`: files below the workspace (patterns) and modules that hold tools."""
 
     python: list[str] = []
@@ -173,7 +173,7 @@ class Gate(Format):
     unjudged: Share = 0.20
 
 
-class Canary(Format):
+class CanarySettings(Format):
     """A `share` of live searches is drafted with the config before; 0 is off. After `settle_minutes` one is decided."""
 
     share: Share = 0.0
@@ -245,7 +245,7 @@ class Runs(Format):
     retention_days: Annotated[float, Field(ge=0, le=36_500)] = 90.0
 
 
-class Server(Format):
+class ServerSettings(Format):
     """`header_seconds`, `body_seconds` and `read_seconds` are what a client has to send the head and the body of a
     request and to read an answer; `bodies_bytes` bounds all bodies that are being received."""
 
@@ -266,21 +266,21 @@ class Settings(FileFormat):
     """All settings of a workspace; a limit `max_*` of 0 means none."""
 
     models: Models = Models()
-    tools: Tools = Tools()
+    tools: ToolsSettings = ToolsSettings()
     mcp: Mcp = Mcp()
     telemetry: Telemetry = Telemetry()
     index: Index = Index()
     copilot: Copilot = Copilot()
     access: Access = Access()
     gate: Gate = Gate()
-    canary: Canary = Canary()
+    canary: CanarySettings = CanarySettings()
     optimizer: Optimizer = Optimizer()
     judge: Judge = Judge()
     health: Health = Health()
     approvals: Approvals = Approvals()
     agents: Agents = Agents()
     runs: Runs = Runs()
-    server: Server = Server()
+    server: ServerSettings = ServerSettings()
 
 
 def load_settings(root: Path, environment: Mapping[str, str], flags: Mapping[str, Any] | None = None) -> Settings:

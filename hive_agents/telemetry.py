@@ -20,7 +20,7 @@ from hive_agents.workspace import Workspace
 _SECONDS = 3.0
 """How long a collector that doesn't answer is waited for, at the end of the process too."""
 
-Attribute = str | int | float | bool | None
+SpanValue = str | int | float | bool | None
 
 _lock = threading.Lock()
 _providers: dict[str, Any] = {}
@@ -33,7 +33,7 @@ class Span:
     def __init__(self, span: Any = None) -> None:
         self._span = span
 
-    def note(self, **attributes: Attribute) -> None:
+    def note(self, **attributes: SpanValue) -> None:
         """Add attributes, `__` in their names standing for `.`; None is left out."""
         if self._span is not None:
             for name, value in attributes.items():
@@ -55,7 +55,7 @@ def span(
     *,
     workspace: Workspace | None = None,
     current: bool = True,
-    **attributes: Attribute,
+    **attributes: SpanValue,
 ) -> Iterator[Span]:
     """Open a span beneath the one that is open here; an exception marks it as failed by its type.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -44,3 +46,23 @@ def test_files_that_the_page_names_are_there() -> None:
     bases = (ROOT / "hive_agents", ROOT)
     for name in PATH.findall(PAGE):
         assert any((base / name).exists() or (base / f"{name}.py").exists() for base in bases), name
+
+
+DEFINED_TWICE = {
+    "Step": "each graph's nodes are steps of its own session and state",
+    "Update": "each graph's nodes return an update of its own state",
+    "Tool": "what an agent may use, and what a model is told of it",
+    "Workspace": "the public one adds index and engine to the one below",
+}
+
+
+def test_a_class_or_an_alias_of_types_means_one_thing() -> None:
+    names: Counter[str] = Counter()
+    for path in [*(ROOT / "hive_agents").rglob("*.py"), *(ROOT / "graphs").glob("*.py")]:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            match node:
+                case ast.ClassDef(name=name):
+                    names[name] += 1
+                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Subscript() | ast.BinOp() | ast.Name()):
+                    names[name] += not name.isupper() and name[0].isupper()
+    assert {name for name, count in names.items() if count > 1} == DEFINED_TWICE.keys()

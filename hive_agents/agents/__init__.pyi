@@ -54,8 +54,8 @@ from .own_tools import (
 )
 from .recording import (
     MadeCall as MadeCall,
+    RecordedStep as RecordedStep,
     Recording as Recording,
-    Step as Step,
 )
 from .run_log import (
     RunLog as RunLog,

@@ -28,7 +28,7 @@ _SCHEMA = {
 }
 
 
-class Found(NamedTuple):
+class LevelVerdict(NamedTuple):
     """A verdict, which level gave it, and for an escalation why."""
 
     action: NodeAction
@@ -39,7 +39,7 @@ class Found(NamedTuple):
     outage: bool = False
 
 
-async def verdict(work: NodeWork, turn: Message, iteration: int) -> Found:
+async def verdict(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict:
     """What the levels say, in order; the first that has something to say decides."""
     implied = _implied(work, turn, iteration)
     if implied is not None:
@@ -57,31 +57,33 @@ async def verdict(work: NodeWork, turn: Message, iteration: int) -> Found:
         reason: EscalationReason | None = (
             None if said.action != "escalate" else "model_error" if failed else "rule_escalate"
         )
-        return Found(said.action, 1, said.feedback, reason)
+        return LevelVerdict(said.action, 1, said.feedback, reason)
     if work.node.success_criteria:
         return await _by_criteria(work, work.node.success_criteria, f"{work.key}/{iteration}/verdict")
-    return Found("accept", 0)
+    return LevelVerdict("accept", 0)
 
 
-def _implied(work: NodeWork, turn: Message, iteration: int) -> Found | None:
+def _implied(work: NodeWork, turn: Message, iteration: int) -> LevelVerdict | None:
     """Level 0. A turn that called tools goes on until their results were read, unless all that is asked for is set."""
     node, values = work.node, work.outputs.values
     missing = work.outputs.missing(nullable=node.nullable_output_keys)
     working = any(call.name != "set_output" for call in turn.tool_calls)
     if working and (missing or not values):
-        return Found("continue", 0)
+        return LevelVerdict("continue", 0)
     if missing and work.delegated:
         strict = SubagentJudge(node.output_keys, node.max_iterations, node.nullable_output_keys)
-        return Found("retry", 0, strict.evaluate(NodeContext(accumulator=values, iteration=iteration)).feedback)
+        return LevelVerdict("retry", 0, strict.evaluate(NodeContext(accumulator=values, iteration=iteration)).feedback)
     if missing:
-        return Found("retry", 0, f"These outputs are not set: {', '.join(missing)}. Set each with set_output.")
+        return LevelVerdict("retry", 0, f"These outputs are not set: {', '.join(missing)}. Set each with set_output.")
     if node.output_keys and not values:
         keys = ", ".join(node.output_keys)
-        return Found("retry", 0, f"None of the outputs is set: {keys}. Set one, or say that there is none with null.")
+        return LevelVerdict(
+            "retry", 0, f"None of the outputs is set: {keys}. Set one, or say that there is none with null."
+        )
     return None
 
 
-async def _by_criteria(work: NodeWork, criteria: str, key: str) -> Found:
+async def _by_criteria(work: NodeWork, criteria: str, key: str) -> LevelVerdict:
     text = prompts.load(
         "node_judge",
         work.session.workspace,
@@ -97,15 +99,15 @@ async def _by_criteria(work: NodeWork, criteria: str, key: str) -> Found:
     except ModelError as error:
         reason: EscalationReason = "unparsable" if error.kind in ("garbage", "truncated") else "model_error"
         why = f"the criteria could not be judged: {error}"[:500]
-        return Found("escalate", 2, why, reason, error.usage, error.outage)
+        return LevelVerdict("escalate", 2, why, reason, error.usage, error.outage)
     answer = result.structured or {}
     action = str(answer.get("action", "")).strip().lower()
     feedback = answer.get("feedback")
     if action == "accept":
-        return Found("accept", 2, feedback, None, result.usage)
+        return LevelVerdict("accept", 2, feedback, None, result.usage)
     if action == "retry":
-        return Found("retry", 2, feedback or f"The criteria are not met: {criteria}", None, result.usage)
-    return Found("escalate", 2, f'the judge said "{action[:40]}"', "unparsable", result.usage)
+        return LevelVerdict("retry", 2, feedback or f"The criteria are not met: {criteria}", None, result.usage)
+    return LevelVerdict("escalate", 2, f'the judge said "{action[:40]}"', "unparsable", result.usage)
 
 
 def recent(entries: Sequence[Entry]) -> str:
@@ -119,7 +121,7 @@ def recent(entries: Sequence[Entry]) -> str:
     return "\n".join(lines)
 
 
-def judgment_of(found: Found) -> Judgment:
+def judgment_of(found: LevelVerdict) -> Judgment:
     """An escalation as the decision log has it."""
     action = JudgmentAction.ESCALATE
     told = found.feedback or "the node's judge escalated"
@@ -128,7 +130,7 @@ def judgment_of(found: Found) -> Judgment:
     return Judgment(action=action, confidence=1.0, reasoning=told, escalation_reason=reason, signals=[signal])
 
 
-def recorded(found: Found) -> Done:
+def recorded(found: LevelVerdict) -> Done:
     result = {"action": found.action, "level": found.level, "feedback": found.feedback, "reason": found.reason}
     return Done(result | {"outage": found.outage}, found.usage)
 

@@ -16,7 +16,7 @@ from hive_agents.agents.effects import Done
 from hive_agents.agents.guards import BudgetExhausted
 from hive_agents.agents.models import streamed
 from hive_agents.agents.node_end import EXHAUSTED, End, Update, fault, spent
-from hive_agents.agents.node_judge import Found, judgment_of, recorded, verdict
+from hive_agents.agents.node_judge import LevelVerdict, judgment_of, recorded, verdict
 from hive_agents.agents.node_messages import hear, missed, turn_messages, why_here
 from hive_agents.agents.node_requests import Pending
 from hive_agents.agents.node_work import NodeWork
@@ -156,7 +156,7 @@ async def judge(work: NodeWork, state: VisitState) -> Update:
 
     async def do(_: bool) -> Done:
         if session.effects.find(f"{work.key}/complete"):
-            return recorded(Found("accept", 1, "it reported that it is complete"))
+            return recorded(LevelVerdict("accept", 1, "it reported that it is complete"))
         found = await verdict(work, _turn(work, key).message, iteration)
         if found.outage:
             await session.wait_out(f"{key}/verdict", found.feedback or "")
@@ -298,7 +298,7 @@ async def _escalated(work: NodeWork, key: str, found: Mapping[str, Any]) -> Upda
     session, node = work.session, work.node
 
     async def do(_: bool) -> Done:
-        said = judgment_of(Found("escalate", found["level"], found["feedback"], found["reason"]))
+        said = judgment_of(LevelVerdict("escalate", found["level"], found["feedback"], found["reason"]))
         result = {"node": node.id, "outputs": work.outputs.values}
         return Done(await asyncio.to_thread(session.court.log_decision, session.goal, result, said))
 

@@ -26,7 +26,7 @@ _LOADED = re.compile(r"\(filename='(?P<file>[^']+)'\)")
 
 
 @dataclass(frozen=True)
-class Step:
+class RecordedStep:
     """One step as it was recorded: `told` is what it says or gives, as plain JSON, without what no two runs share."""
 
     key: str
@@ -86,7 +86,7 @@ class Recording:
         found = (one for one in reversed(ApprovalStore(self._workspace).list()) if one.run_id == self._run_id)
         return {(one.idempotency_key or one.id).removeprefix(start): one for one in found}
 
-    def _call(self, step: Step) -> MadeCall:
+    def _call(self, step: RecordedStep) -> MadeCall:
         name, args = self.asked(step.key) or ("", {})
         request = self.requests.get(step.key)
         if request is not None and request.status == "edited":
@@ -94,7 +94,7 @@ class Recording:
         documents = tuple(step.result.get("documents", ()))
         return MadeCall(step.key, name, args, self._text(step), bool(step.result["is_error"]), documents)
 
-    def _text(self, step: Step) -> str:
+    def _text(self, step: RecordedStep) -> str:
         """A tool's whole result, of which the conversation may have had the beginning and a pointer."""
         content, pointer = str(step.result["content"]), step.result.get("pointer")
         long = _LOADED.search(pointer or "")
@@ -107,22 +107,22 @@ class Recording:
             return DataFiles(folder).read(long["file"])
         return content.removesuffix(f"\n\n{pointer}")
 
-    def _read(self) -> list[Step]:
+    def _read(self) -> list[RecordedStep]:
         query = (
             "SELECT substr(key, ?), kind, result, tokens, usd FROM effects"
             " WHERE run_id = ? AND status = 'done' AND result IS NOT NULL ORDER BY ended, rowid"
         )
         with connected(self._workspace.database) as connection:
             rows = connection.execute(query, (len(self._run_id) + 2, self._run_id)).fetchall()
-        found: dict[str, Step] = {}
+        found: dict[str, RecordedStep] = {}
         for key, kind, text, tokens, usd in rows:
             result = json.loads(text)
             usage = Usage(input_tokens=tokens, usd=usd, estimated=True)
-            found[key] = Step(key, kind, result, usage, {})
-        return [Step(one.key, one.kind, one.result, one.usage, _told(found, one)) for one in found.values()]
+            found[key] = RecordedStep(key, kind, result, usage, {})
+        return [RecordedStep(one.key, one.kind, one.result, one.usage, _told(found, one)) for one in found.values()]
 
 
-def _asked(steps: Mapping[str, Step], key: str) -> tuple[str, dict[str, Any]] | None:
+def _asked(steps: Mapping[str, RecordedStep], key: str) -> tuple[str, dict[str, Any]] | None:
     match = _CALL.fullmatch(key)
     turn = steps.get(f"{match['turn']}/model") if match is not None else None
     if match is None or turn is None or "calls" not in turn.result:
@@ -134,7 +134,7 @@ def _asked(steps: Mapping[str, Step], key: str) -> tuple[str, dict[str, Any]] | 
     return str(call["name"]), dict(call["args"])
 
 
-def _told(steps: Mapping[str, Step], step: Step) -> dict[str, Any]:
+def _told(steps: Mapping[str, RecordedStep], step: RecordedStep) -> dict[str, Any]:
     """What of a step another run can be compared with; nothing of one that says nothing by itself."""
     result = step.result
     if not isinstance(result, dict):

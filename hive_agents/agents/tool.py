@@ -85,7 +85,7 @@ class ToolContext:
     documents: set[str] = field(default_factory=set, compare=False)
 
 
-Call = Callable[[Mapping[str, Any], ToolContext, Mapping[str, Secret]], Awaitable[Any]]
+ToolFunction = Callable[[Mapping[str, Any], ToolContext, Mapping[str, Secret]], Awaitable[Any]]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Tool:
     description: str
     parameters: Mapping[str, Any]
     side_effect: SideEffect
-    call: Call = field(repr=False)
+    call: ToolFunction = field(repr=False)
     policy: ToolDecision = "ask"
     credentials: Mapping[str, str] = field(default_factory=dict)
     sub_agents_only: bool = False

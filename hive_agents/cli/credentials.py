@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from hive_agents.credentials import CredentialStore
 
 app = typer.Typer(help="Secrets by name, kept encrypted; tools and settings refer to them.", no_args_is_help=True)
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The credential's name.")]
+CredentialArgument = Annotated[str, typer.Argument(metavar="NAME", help="The credential's name.")]
 
 
 @app.command("set")
 @with_surface()
 def set_(
     surface: Surface,
-    name: NameArgument,
+    name: CredentialArgument,
     value_stdin: Annotated[
         bool, typer.Option("--value-stdin", help="Read the value from standard input (default: ask for it).")
     ] = False,
@@ -40,7 +40,7 @@ def list_(surface: Surface) -> None:
 
 @app.command("delete")
 @with_surface()
-def delete(surface: Surface, name: NameArgument) -> None:
+def delete(surface: Surface, name: CredentialArgument) -> None:
     """Delete a secret."""
     _store(surface).delete(name)
     surface.show({"name": name, "deleted": True}, f"deleted {name}")

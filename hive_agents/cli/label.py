@@ -9,7 +9,7 @@ import typer
 from hive_agents.cli.surface import GoldenOption, Surface, count, styled, with_surface
 
 if TYPE_CHECKING:
-    from hive_agents.cli.labelling import Judged
+    from hive_agents.cli.labelling import LabelledQuestion
     from hive_agents.evaluation import LabelYield
     from hive_agents.workspace import Workspace
 
@@ -46,7 +46,7 @@ def command(
 ) -> None:
     """Label questions: shows what both lanes find, a page at a time, asks about it, and writes the golden set."""
     from hive_agents.cli.configs import refresh_index
-    from hive_agents.cli.labelling import Judged
+    from hive_agents.cli.labelling import LabelledQuestion
     from hive_agents.errors import HiveError
     from hive_agents.retrieval import load_collection
 
@@ -62,7 +62,9 @@ def command(
     elif query is None:
         session.ask_all(_read(questions) if questions is not None else _asked_in_chats(surface), all_of_them)
     else:
-        given = Judged(list(relevant or []), list(distractor or []), list(irrelevant or []), irrelevant is not None)
+        given = LabelledQuestion(
+            list(relevant or []), list(distractor or []), list(irrelevant or []), irrelevant is not None
+        )
         named = given.relevant or given.distractors or given.irrelevant
         session.show_one(query, given if named else session.ask(query))
 
@@ -81,7 +83,7 @@ class _Session:
         self._tags = tags
         self._split = split
 
-    def ask(self, query: str) -> Judged:
+    def ask(self, query: str) -> LabelledQuestion:
         from hive_agents.cli.labelling import LabelPages
         from hive_agents.evaluation import pool
         from hive_agents.files import read_bytes
@@ -91,7 +93,7 @@ class _Session:
 
         return LabelPages(query, pool(self._engine, query, self._collection), text_of).ask()
 
-    def show_one(self, query: str, judged: Judged) -> None:
+    def show_one(self, query: str, judged: LabelledQuestion) -> None:
         value = self._saved(query, judged)
         if value is None:
             labels: dict[str, list[str]] = {"relevant": [], "distractors": [], "irrelevant": []}
@@ -129,7 +131,7 @@ class _Session:
 
     def suggest(self, most: int) -> None:
         """Write questions that nobody asked: split train, marked as generated, with the document they come from."""
-        from hive_agents.cli.labelling import Judged
+        from hive_agents.cli.labelling import LabelledQuestion
         from hive_agents.evaluation import GENERATED, suggest
         from hive_agents.llm import model_names, open_chain, tracing
 
@@ -145,7 +147,8 @@ class _Session:
         with tracing(self._place), self._surface.progress("nothing was written; run the command again") as progress:
             made = suggest(self._engine, self._collection, most, self._labelled(None), model=model, progress=progress)
         written = [
-            self._saved(one.question, Judged(relevant=[one.doc_id]), [GENERATED, one.writer]) for one in made.found
+            self._saved(one.question, LabelledQuestion(relevant=[one.doc_id]), [GENERATED, one.writer])
+            for one in made.found
         ]
         lines = [f"  {one.question}  {one.doc_id}" for one in made.found[:20]]
         more = [f"  … and {len(made.found) - 20} more"] if len(made.found) > 20 else []
@@ -176,7 +179,7 @@ class _Session:
 
         worth.add(next(query for query in load_golden(self._place, self._golden) if query.id == query_id))
 
-    def _saved(self, query: str, judged: Judged, tags: Sequence[str] = ()) -> dict[str, Any] | None:
+    def _saved(self, query: str, judged: LabelledQuestion, tags: Sequence[str] = ()) -> dict[str, Any] | None:
         """Write a question's labels; None where nothing was marked."""
         from hive_agents.access import local_user
         from hive_agents.evaluation import FILE, load_golden, save_label

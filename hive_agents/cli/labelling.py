@@ -25,7 +25,7 @@ HELP = (
 
 
 @dataclass
-class Judged:
+class LabelledQuestion:
     """A question's labels; `complete` where every document has one, `stop` where the person wants no more questions."""
 
     relevant: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class LabelPages:
         self._done: list[list[str]] = []
         self._err = console(stderr=True)
 
-    def ask(self) -> Judged:
+    def ask(self) -> LabelledQuestion:
         """Ask until every document has a label, or the person goes on or stops; the end of input counts as q."""
         self._err.print(styled(f"\n{self._query}", "bold") + f"   {count(len(self._hits), 'document')}")
         self._err.print(HELP)
@@ -122,10 +122,10 @@ class LabelPages:
             if line.strip():
                 return line.strip().lower()
 
-    def _judged(self, *, stop: bool) -> Judged:
+    def _judged(self, *, stop: bool) -> LabelledQuestion:
         by_label: dict[str, list[str]] = {name: [] for name in KEYS.values()}
         for doc_id, name in self._labels.items():
             by_label[name].append(doc_id)
         skipped = by_label.pop("skipped")
         complete = bool(self._hits) and not skipped and len(self._labels) == len(self._hits)
-        return Judged(**by_label, complete=complete, stop=stop)
+        return LabelledQuestion(**by_label, complete=complete, stop=stop)

@@ -12,7 +12,7 @@ from hive_agents.cli.surface import Surface, count, with_surface
 
 HELP = "Tools of this workspace: bundled ones, one's own, those of packages and of MCP servers."
 app = typer.Typer(help=HELP, no_args_is_help=True)
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name.")]
+ToolArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tool's name.")]
 
 
 @app.command("list")
@@ -41,7 +41,7 @@ def list_(surface: Surface) -> None:
 
 @app.command("show")
 @with_surface()
-def show(surface: Surface, name: NameArgument) -> None:
+def show(surface: Surface, name: ToolArgument) -> None:
     """Show a tool as a model is offered it."""
     from hive_agents.agents import workspace_tools
 
@@ -61,7 +61,7 @@ def show(surface: Surface, name: NameArgument) -> None:
 @with_surface(as_user="For whom (default: nobody in particular).")
 def call(
     surface: Surface,
-    name: NameArgument,
+    name: ToolArgument,
     args: Annotated[str, typer.Option("--args", metavar="JSON", help="An object with the arguments.")] = "{}",
 ) -> None:
     """Call a tool now. Whoever calls it approves of it; its effects are real."""

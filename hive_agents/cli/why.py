@@ -9,7 +9,7 @@ from hive_agents.cli.surface import GoldenOption, Surface, count, figure, with_s
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
-    from hive_agents.optimizer import Standing, Way
+    from hive_agents.optimizer import DocumentRank, Way
 
 
 @with_surface()
@@ -24,12 +24,12 @@ def command(
     """Find the smallest edits that put a document first, and what each costs other queries."""
     from hive_agents.cli.configs import chosen_config, keep_fresh
     from hive_agents.evaluation import FILE, load_golden
-    from hive_agents.optimizer import Costs, Question, config_ways, document_ways
+    from hive_agents.optimizer import Costs, DocumentQuestion, config_ways, document_ways
 
     place = surface.workspace
     keep_fresh(place, surface)
     program = chosen_config(place, config, surface)
-    question = Question(place.engine(), text, doc, program)
+    question = DocumentQuestion(place.engine(), text, doc, program)
     standing = question.standing()
     costs = None
     if golden is not None or (place.root / FILE).is_file():
@@ -47,7 +47,7 @@ def command(
     surface.show(value, *_parts(standing, ways, measured))
 
 
-def _parts(standing: Standing, ways: list[Way], measured: int) -> list[Any]:
+def _parts(standing: DocumentRank, ways: list[Way], measured: int) -> list[Any]:
     from rich.table import Table
 
     name = standing.doc_id

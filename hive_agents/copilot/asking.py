@@ -16,7 +16,7 @@ from hive_agents.copilot.language import (
 )
 from hive_agents.retrieval import ScopedIndex, terms
 
-Weights = Mapping[str, float]
+FieldWeights = Mapping[str, float]
 """How much each asked word tells: more where fewer chunks of the reader's have it, 0 where none has."""
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
@@ -59,7 +59,7 @@ def asked_terms(question: str, language: str) -> list[str]:
     return [term for term in found if term not in function_terms] or content_terms(question, language)
 
 
-def weights_in(index: ScopedIndex, question: str) -> Weights:
+def weights_in(index: ScopedIndex, question: str) -> FieldWeights:
     """Return the weights of a question's words in the documents that the reader may view."""
     asked = asked_terms(question, index.language)
     counts = index.frequencies(asked)
@@ -70,7 +70,7 @@ def weights_in(index: ScopedIndex, question: str) -> Weights:
     }
 
 
-def equal_weights(question: str, language: str) -> Weights:
+def equal_weights(question: str, language: str) -> FieldWeights:
     """Return the weights of a question's words where nothing is known of the documents."""
     return dict.fromkeys(asked_terms(question, language), 1.0)
 

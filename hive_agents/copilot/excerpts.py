@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hive_agents.copilot.asking import Weights, content_terms, equal_weights, stemmed_words
+from hive_agents.copilot.asking import FieldWeights, content_terms, equal_weights, stemmed_words
 from hive_agents.copilot.passages import BESIDE, telling_text, weights_within, window
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import sentences, without_marks
@@ -37,7 +37,7 @@ def marked_excerpt(
     language: str = DEFAULT_LANGUAGE,
     length: int = LENGTH,
     *,
-    weights: Weights | None = None,
+    weights: FieldWeights | None = None,
 ) -> str:
     """Return at most `length` characters of `text` without the marks, whole sentences where they fit; "" for no text.
 
@@ -53,7 +53,7 @@ def marked_excerpt(
     return _marked(shown, query, language)
 
 
-def marked_passages(row: ChunkRow, beside: ChunkRow | None, query: str, weights: Weights, language: str) -> str:
+def marked_passages(row: ChunkRow, beside: ChunkRow | None, query: str, weights: FieldWeights, language: str) -> str:
     """Return the best passage of a chunk, marked, and behind "…" the next best, in `beside`."""
     inside = weights_within(weights, row.title, language)
     text = telling_text(row, query, inside, language)

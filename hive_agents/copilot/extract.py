@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from hive_agents.copilot.answer import Answer, Passage, inert
-from hive_agents.copilot.asking import Weights, asks_plainly, content_terms, equal_weights, stemmed_words, tells
+from hive_agents.copilot.asking import FieldWeights, asks_plainly, content_terms, equal_weights, stemmed_words, tells
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
 from hive_agents.copilot.prose import ProseSentence, read
 from hive_agents.retrieval import DEFAULT_LANGUAGE, terms
@@ -66,7 +66,7 @@ class _Candidate:
 
 
 def extractive(
-    query: str, passages: Sequence[Passage], language: str = DEFAULT_LANGUAGE, *, weights: Weights | None = None
+    query: str, passages: Sequence[Passage], language: str = DEFAULT_LANGUAGE, *, weights: FieldWeights | None = None
 ) -> Answer | None:
     """Return a sentence that answers, with its citation, and what it goes on from; None where none surely does.
 
@@ -113,7 +113,9 @@ def _quotes(text: str) -> tuple[ProseSentence, ...]:
     return tuple(replace(each, text=inert(each.text)) for each in read(text))
 
 
-def _candidates(question: str, passages: Sequence[Passage], language: str, weights: Weights) -> Iterator[_Candidate]:
+def _candidates(
+    question: str, passages: Sequence[Passage], language: str, weights: FieldWeights
+) -> Iterator[_Candidate]:
     """Yield the sentences that hold what is asked, and enough of the question's words."""
     forms = _forms(question, language)
     asked = {term: min(forms.get(term, {term})) for term in weights}

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from hive_agents.copilot.asking import Weights, stemmed_words, tells
-from hive_agents.copilot.prose import Kind, read
+from hive_agents.copilot.asking import FieldWeights, stemmed_words, tells
+from hive_agents.copilot.prose import BlockKind, read
 from hive_agents.retrieval import BM25Params, ChunkRow, ScopedIndex
 
 LENGTH, BESIDE = 360, 240
@@ -38,7 +38,7 @@ class Window:
 
 
 def best_chunks(
-    index: ScopedIndex, doc_ids: Sequence[str], question: str, weights: Weights, *, by_meaning: bool
+    index: ScopedIndex, doc_ids: Sequence[str], question: str, weights: FieldWeights, *, by_meaning: bool
 ) -> list[tuple[int, int | None]]:
     """Return, for each document, the chunk whose best lines hold most of what is asked, and that of the next best.
 
@@ -67,7 +67,7 @@ def _best_of(
     rows: Sequence[ChunkRow],
     meaning: Sequence[float],
     question: str,
-    weights: Weights,
+    weights: FieldWeights,
     language: str,
 ) -> tuple[int, int | None]:
     """Return the chunk with the best lines, and that of the next best, of chunks of one document."""
@@ -93,7 +93,7 @@ def _best_of(
     return numbers[best], numbers[beside] if others[beside].score > 0 else None
 
 
-def telling_text(row: ChunkRow, question: str, weights: Weights, language: str) -> str:
+def telling_text(row: ChunkRow, question: str, weights: FieldWeights, language: str) -> str:
     """Return a chunk's text without boilerplate, unless that holds clearly more of the question."""
     if row.own is None:
         return row.text
@@ -102,7 +102,7 @@ def telling_text(row: ChunkRow, question: str, weights: Weights, language: str) 
     return row.own if own.text and own.score + BY_BOILERPLATE >= whole.score else row.text
 
 
-def weights_within(weights: Weights, title: str, language: str) -> Weights:
+def weights_within(weights: FieldWeights, title: str, language: str) -> FieldWeights:
     """Return the weights of the question's words inside a document."""
     of_title = _terms(title, frozenset(weights), language)
     return {term: weight * (OF_TITLE if term in of_title else 1.0) for term, weight in weights.items()}
@@ -111,7 +111,7 @@ def weights_within(weights: Weights, title: str, language: str) -> Weights:
 def window(
     text: str,
     question: str,
-    weights: Weights,
+    weights: FieldWeights,
     language: str,
     length: int = LENGTH,
     *,
@@ -171,7 +171,7 @@ class _Line:
 
     text: str
     words: frozenset[str]
-    kind: Kind
+    kind: BlockKind
     is_written: bool
 
     def cut(self, wanted: frozenset[str], language: str, length: int) -> _Line:

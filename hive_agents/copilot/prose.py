@@ -22,7 +22,7 @@ _LOG = re.compile(
     r"^\W{0,3}(?:\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d\b|[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d)"
     r"|^\W{0,3}(?:TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL)\b[\]:|]"
 )
-Kind = Literal["prose", "list", "table", "code", "log", "heading"]
+BlockKind = Literal["prose", "list", "table", "code", "log", "heading"]
 _MARK = re.compile(r"</?\s*mark\b[^<>]*>", re.I)
 
 
@@ -38,7 +38,7 @@ class ProseSentence:
     above: str = ""
     linked: tuple[str, ...] = ()
     whole: bool = True
-    kind: Kind = "prose"
+    kind: BlockKind = "prose"
 
     @property
     def is_written(self) -> bool:
@@ -134,7 +134,7 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
             under = f"{heading} {lead}".strip() if in_list else heading
             for sentence in split(text):
                 linked = tuple(link for link in _links(token) if link in sentence)
-                kind: Kind = "log" if _LOG.match(sentence) else "list" if in_list else "prose"
+                kind: BlockKind = "log" if _LOG.match(sentence) else "list" if in_list else "prose"
                 yield ProseSentence(sentence, under, linked, not in_list or sentence.endswith(_STOPS), kind)
             if not in_list:
                 lead = text if text.endswith((":", "：")) else ""

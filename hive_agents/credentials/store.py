@@ -26,7 +26,7 @@ LONGEST = 64_000
 _MAKE_KEY = f"set {KEY_VARIABLE} to 32 random bytes: openssl rand -base64 32 | tr '+/' '-_'"
 
 
-class _File(Format):
+class _KeyringFile(Format):
     """`key` names the workspace's key in the OS keyring; a token is that of `{"name", "value"}`."""
 
     model_config = ConfigDict(hide_input_in_errors=True)
@@ -87,21 +87,21 @@ class CredentialStore:
         """Raises: HIVE-421 for a damaged file."""
         return sorted(self._read().credentials)
 
-    def _read(self) -> _File:
+    def _read(self) -> _KeyringFile:
         try:
-            return load(_File, read_bytes(self._path), FILE)
+            return load(_KeyringFile, read_bytes(self._path), FILE)
         except FileNotFoundError:
-            return _File(key=random.token_hex(8))
+            return _KeyringFile(key=random.token_hex(8))
         except (HiveError, OSError):
             # Diagnostics of the file's text could hold some of it.
             fix = f"bring {FILE} back from a backup, or delete it and set the credentials again"
             raise fault("the credential store cannot be read", fix) from None
 
-    def _write(self, file: _File, credentials: dict[str, str]) -> None:
+    def _write(self, file: _KeyringFile, credentials: dict[str, str]) -> None:
         text = json.dumps({"version": file.version, "key": file.key, "credentials": credentials}, indent=2)
         atomic_write(self._path, text.encode() + b"\n", mode=0o600)
 
-    def _fernet(self, file: _File, *, create: bool = False) -> Fernet:
+    def _fernet(self, file: _KeyringFile, *, create: bool = False) -> Fernet:
         from cryptography.fernet import Fernet
 
         key = self._environment.get(KEY_VARIABLE, "").strip() or _from_keyring(file.key, create)

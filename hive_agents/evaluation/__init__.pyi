@@ -32,8 +32,8 @@ from .leakage import (
 )
 from .outside import (
     DEPTH as DEPTH,
-    Asked as Asked,
-    Found as Found,
+    FoundList as FoundList,
+    OutsideQuery as OutsideQuery,
     UnaskedQuery as UnaskedQuery,
     evaluate_found as evaluate_found,
     line_fault as line_fault,

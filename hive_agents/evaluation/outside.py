@@ -30,7 +30,7 @@ class UnaskedQuery(PooledQuery):
 
 
 @dataclass(frozen=True)
-class Asked:
+class OutsideQuery:
     """What a file of queries says of one."""
 
     text: str
@@ -38,7 +38,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundList:
     """What a search returned for one query: doc_ids, best first; `seconds` is None where nobody measured it."""
 
     documents: tuple[str, ...]
@@ -46,7 +46,7 @@ class Found:
 
 
 def load_labels(
-    path: Path, *, k: int | None = None, asked: Mapping[str, Asked] | None = None, relevant_from: int = 1
+    path: Path, *, k: int | None = None, asked: Mapping[str, OutsideQuery] | None = None, relevant_from: int = 1
 ) -> GoldenSet:
     """Return the labels of a TREC qrels file or of a golden set, which stand by themselves: no document is looked up.
 
@@ -69,7 +69,7 @@ def load_labels(
     return golden if k is None else GoldenSet(golden.collection, k, golden.queries, golden.file, golden.hash)
 
 
-def load_holdout(path: Path, golden: GoldenSet, asked: Mapping[str, Asked], relevant_from: int) -> GoldenSet:
+def load_holdout(path: Path, golden: GoldenSet, asked: Mapping[str, OutsideQuery], relevant_from: int) -> GoldenSet:
     """Return the queries held out: a file of ids, one a line, chooses from `golden`; a file of labels has its own.
 
     Raises: HIVE-107 for an id that `golden` doesn't have, and as `load_labels`.
@@ -105,12 +105,12 @@ def load_measured(
     return (labels, labels.split("holdout"), True) if labels.has_holdout else (labels, labels, False)
 
 
-def load_asked(path: Path) -> dict[str, Asked]:
+def load_asked(path: Path) -> dict[str, OutsideQuery]:
     """Return the texts by query id: lines of id, tab, text, or JSON lines with id or _id, query or text, and tags.
 
     Raises: HIVE-107, HIVE-104 and HIVE-106, with exit code 2.
     """
-    found: dict[str, Asked] = {}
+    found: dict[str, OutsideQuery] = {}
     for number, line in enumerate(text_of(path).splitlines(), start=1):
         if not line.strip():
             continue
@@ -120,16 +120,16 @@ def load_asked(path: Path) -> dict[str, Asked]:
             tags = value.get("tags", [])
             if query_id is None or not isinstance(text, str) or not isinstance(tags, list):
                 raise line_fault(path, number, "HIVE-106", 'a query needs "id" and "query", and "tags" is a list')
-            found[str(query_id)] = Asked(text, tuple(map(str, tags)))
+            found[str(query_id)] = OutsideQuery(text, tuple(map(str, tags)))
         else:
             query_id, tab, text = line.partition("\t")
             if not tab:
                 raise line_fault(path, number, "HIVE-104", "expected: query-id, a tab, the query's text")
-            found[query_id.strip()] = Asked(text.strip())
+            found[query_id.strip()] = OutsideQuery(text.strip())
     return found
 
 
-def evaluate_found(name: str, golden: GoldenSet, found: Sequence[Found]) -> Evaluation:
+def evaluate_found(name: str, golden: GoldenSet, found: Sequence[FoundList]) -> Evaluation:
     """Measure what a search returned, one `Found` for each query of `golden`.
 
     >>> from hive_agents.evaluation.golden import GoldenQuery
@@ -170,7 +170,7 @@ def _golden(path: Path, text: str) -> GoldenSet:
     return GoldenSet(file.collection, file.k, tuple(file.queries), path.name, digest)
 
 
-def _qrels(path: Path, text: str, asked: Mapping[str, Asked], relevant_from: int) -> GoldenSet:
+def _qrels(path: Path, text: str, asked: Mapping[str, OutsideQuery], relevant_from: int) -> GoldenSet:
     grades: dict[str, dict[str, int]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         columns = line.split()
@@ -191,7 +191,7 @@ def _qrels(path: Path, text: str, asked: Mapping[str, Asked], relevant_from: int
     return GoldenSet("", DEPTH, queries, path.name, hashlib.sha256(content.encode()).hexdigest())
 
 
-def _query(query_id: str, asked: Asked | None, grades: Mapping[str, int], relevant_from: int) -> PooledQuery:
+def _query(query_id: str, asked: OutsideQuery | None, grades: Mapping[str, int], relevant_from: int) -> PooledQuery:
     kind = PooledQuery if asked else UnaskedQuery
     return kind.model_construct(
         id=query_id,

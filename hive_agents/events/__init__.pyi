@@ -35,7 +35,7 @@ from .tickets import (
 from .types import (
     DURABLE as DURABLE,
     Event as Event,
+    EventSource as EventSource,
     EventType as EventType,
-    Source as Source,
     derived_id as derived_id,
 )

@@ -11,7 +11,7 @@ from typing import Self
 
 from hive_agents.events.group_commit import GroupCommit
 from hive_agents.events.protocols import EventLogProtocol, Handler, Overflow, SubscriptionProtocol
-from hive_agents.events.subscription import Filter, Place, Subscription, admitted, handling
+from hive_agents.events.subscription import Filter, QueuePlace, Subscription, admitted, handling
 from hive_agents.events.types import DURABLE, Event, EventType
 from hive_agents.store import briefly
 
@@ -212,7 +212,7 @@ class EventBus:
         if self._state == "closed" or (self._state == "closing" and publisher not in self._subs):
             raise RuntimeError("the event bus is closed: publish and subscribe before `close`, or open another")
 
-    def _deliver(self, event: Event, publisher: Subscription | None) -> list[Place]:
+    def _deliver(self, event: Event, publisher: Subscription | None) -> list[QueuePlace]:
         """Fill the queues with room, then act on the full ones; the places in line that the publisher waits for.
 
         Nothing is awaited here: that is what keeps the order the same for everybody.

@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from hive_agents.events.protocols import EventLogProtocol
-from hive_agents.events.subscription import Place, Subscription
+from hive_agents.events.subscription import QueuePlace, Subscription
 from hive_agents.events.types import Event
 
 _MOST = 500
 
-Deliver = Callable[[Event, Subscription | None], list[Place]]
-Published = tuple[Event, list[Place]]
+Deliver = Callable[[Event, Subscription | None], list[QueuePlace]]
+Published = tuple[Event, list[QueuePlace]]
 
 
 @dataclass(slots=True, eq=False)

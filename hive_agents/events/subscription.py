@@ -66,7 +66,7 @@ def handling() -> Subscription | None:
     return sub if sub.awaiting and sub.delivered == call else None
 
 
-class Place:
+class QueuePlace:
     """An event in line, or a range of lost ones (`event` is None).
 
     `admitted` is done once the event is in the queue or lost; it is None where nobody waits. `publisher` is the
@@ -96,7 +96,7 @@ class Place:
         self.line.lose(self)
 
 
-class WaitingLine(deque[Place]):
+class WaitingLine(deque[QueuePlace]):
     """Places in the order of publishing: who waits for room in a full queue, and gaps for what gave up.
 
     As long as one is live or a gap is untold, the queue is full.
@@ -110,10 +110,10 @@ class WaitingLine(deque[Place]):
         """How many events may still get room."""
         return sum(place.event is not None for place in self)
 
-    def join(self, event: Event, timeout: float, publisher: Subscription | None, wait: bool) -> Place | None:
+    def join(self, event: Event, timeout: float, publisher: Subscription | None, wait: bool) -> QueuePlace | None:
         """Stand in line for at most `timeout` seconds; the place to wait for, or None where waiting can't help."""
         loop = asyncio.get_running_loop()
-        place = Place(self, event)
+        place = QueuePlace(self, event)
         self.append(place)
         if wait:
             place.admitted, place.publisher = loop.create_future(), publisher
@@ -134,14 +134,14 @@ class WaitingLine(deque[Place]):
                 queue.append(Event(type=EventType.BUS_GAP, payload={"from_seq": place.first, "to_seq": place.last}))
             place.settle()
 
-    def lose(self, place: Place) -> None:
+    def lose(self, place: QueuePlace) -> None:
         """Turn the place into a gap, one with the gaps beside it; nothing happens when its event got room."""
         if place.event is None or place not in self:
             return
         place.event = None
         place.settle()
         self.lost += 1
-        merged: list[Place] = []
+        merged: list[QueuePlace] = []
         for each in self:
             if each.event is None and merged and merged[-1].event is None:
                 merged[-1].last = each.last
@@ -206,7 +206,7 @@ class Subscription:
             self.idle = False
             self._wake.set_result(None)
 
-    def overflowed(self, event: Event, publisher: Subscription | None) -> Place | None:
+    def overflowed(self, event: Event, publisher: Subscription | None) -> QueuePlace | None:
         """Act as the policy says, now that the queue is full; the place in line to wait for, if any.
 
         A handler never waits for itself, be it through other handlers: its event stands in line alone.
@@ -307,7 +307,7 @@ class Subscription:
             await future
 
 
-async def admitted(places: Collection[Place]) -> None:
+async def admitted(places: Collection[QueuePlace]) -> None:
     """Wait until each event has room or is lost; who is cancelled meanwhile gives the places up."""
     try:
         for place in places:

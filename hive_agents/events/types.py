@@ -143,7 +143,7 @@ class Event:
             raise ValueError(f"not an event: {error}") from error
 
 
-Source = Literal[
+EventSource = Literal[
     "agent",
     "approval",
     "chat",
@@ -169,7 +169,7 @@ _KEPT = {
 }
 
 
-def derived_id(source: Source, *parts: object) -> str:
+def derived_id(source: EventSource, *parts: object) -> str:
     """Return the id of what `source` tells of `parts`: the same whenever and wherever it is told.
 
     >>> derived_id("health", "r1", "stalled", 1)

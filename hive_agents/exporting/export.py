@@ -10,12 +10,12 @@ from typing import Any
 from hive_agents.access import Principal
 from hive_agents.exporting import opensearch, postgres, qdrant
 from hive_agents.exporting.contents import Content, contents, readers_of
-from hive_agents.exporting.plan import Difference, Parameter, Parts, Plan, parameters
+from hive_agents.exporting.plan import Difference, ExportPlan, Parameter, Parts, parameters
 from hive_agents.exporting.template import filled
 from hive_agents.retrieval import Recent, RetrievalConfig, SqliteIndex, canonical_hash
 from hive_agents.workspace import Workspace
 
-ENGINES: Mapping[str, Callable[[Plan], Parts]] = {
+ENGINES: Mapping[str, Callable[[ExportPlan], Parts]] = {
     "opensearch": opensearch.parts,
     "postgres": postgres.parts,
     "qdrant": qdrant.parts,
@@ -59,7 +59,7 @@ def export(workspace: Workspace, index: SqliteIndex, config: RetrievalConfig, en
     Raises: HIVE-206 and 207 for filters and boosts that the collection can't have, HIVE-401 where the config needs
     vectors and the index has none.
     """
-    plan = Plan.of(workspace, index, config)
+    plan = ExportPlan.of(workspace, index, config)
     parts = ENGINES[engine](plan)
     return Export(
         engine=engine,

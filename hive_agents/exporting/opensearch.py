@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hive_agents.exporting.contents import Content, json_line, json_page
-from hive_agents.exporting.plan import Difference, Parts, Plan
+from hive_agents.exporting.plan import Difference, ExportPlan, Parts
 from hive_agents.exporting.template import parameter
 from hive_agents.retrieval import iso_date
 
@@ -15,7 +15,7 @@ _STEMMERS = {"english": "porter2", "porter": "porter", "german": "german2", "nor
 _WORD = "(?U)[^\\W_]+(?:['’][^\\W\\d_]+)?"
 
 
-def parts(plan: Plan) -> Parts:
+def parts(plan: ExportPlan) -> Parts:
     request = _request(plan)
     return Parts(
         texts={"index.json": json_page(_index(plan)), "query.json": json_page(request)},
@@ -30,7 +30,7 @@ def title_repeats(boost: float) -> int:
     return round(boost)
 
 
-def _differences(plan: Plan) -> Iterator[Difference]:
+def _differences(plan: ExportPlan) -> Iterator[Difference]:
     config, retrieval = plan.config, plan.config.retrieval
     if plan.keyword:
         yield Difference(
@@ -64,7 +64,7 @@ def _differences(plan: Plan) -> Iterator[Difference]:
             yield Difference("retrieval.per_document", "a fused list can be collapsed by OpenSearch 3.1 or later")
 
 
-def _index(plan: Plan) -> dict[str, Any]:
+def _index(plan: ExportPlan) -> dict[str, Any]:
     bm25, language = plan.config.bm25, plan.index.language
     filters = ["lowercase"]
     analysis: dict[str, Any] = {
@@ -101,12 +101,12 @@ def _index(plan: Plan) -> dict[str, Any]:
     return {"settings": {"index": settings}, "mappings": mappings}
 
 
-def _numbers(plan: Plan) -> list[str]:
+def _numbers(plan: ExportPlan) -> list[str]:
     fields = plan.index.collection.fields
     return [name for name in plan.index.collection.filterable if fields[name].type == "number"]
 
 
-def _bulk(plan: Plan, found: Iterator[Content]) -> Iterator[str]:
+def _bulk(plan: ExportPlan, found: Iterator[Content]) -> Iterator[str]:
     repeats = title_repeats(plan.config.bm25.title_boost)
     for content in found:
         chunk = content.chunk
@@ -126,7 +126,7 @@ def _bulk(plan: Plan, found: Iterator[Content]) -> Iterator[str]:
         yield json_line({"index": {"_id": chunk.chunk_id}}) + json_line(row)
 
 
-def _request(plan: Plan) -> dict[str, Any]:
+def _request(plan: ExportPlan) -> dict[str, Any]:
     retrieval = plan.config.retrieval
     lanes = [*([_words(plan)] if plan.keyword else []), *([_nearest(plan)] if retrieval.vector else [])]
     request: dict[str, Any] = {"size": plan.limit, "_source": ["chunk_id", "doc_id", "title", "text"]}
@@ -149,12 +149,12 @@ def _request(plan: Plan) -> dict[str, Any]:
     return request
 
 
-def _words(plan: Plan) -> dict[str, Any]:
+def _words(plan: ExportPlan) -> dict[str, Any]:
     match = {"match": {"words": {"query": parameter("query")}}}
     return {"bool": {"must": [match], **_filter(plan)}}
 
 
-def _nearest(plan: Plan) -> dict[str, Any]:
+def _nearest(plan: ExportPlan) -> dict[str, Any]:
     """Exact: an approximate search would filter after it has looked."""
     script = {
         "source": "knn_score",
@@ -164,7 +164,7 @@ def _nearest(plan: Plan) -> dict[str, Any]:
     return {"script_score": {"query": {"bool": _filter(plan)}, "script": script}}
 
 
-def _filter(plan: Plan) -> dict[str, Any]:
+def _filter(plan: ExportPlan) -> dict[str, Any]:
     must: list[Any] = [{"terms": {"readers": parameter("reader")}}]
     must_not: list[Any] = []
     for name, wanted in plan.config.conditions.items():

@@ -58,7 +58,7 @@ class Age:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ExportPlan:
     """A config with what has to be looked up in the index to write it down for another engine."""
 
     config: RetrievalConfig
@@ -69,7 +69,7 @@ class Plan:
     differences: tuple[Difference, ...] = field(default=())
 
     @classmethod
-    def of(cls, workspace: Workspace, index: SqliteIndex, config: RetrievalConfig) -> Plan:
+    def of(cls, workspace: Workspace, index: SqliteIndex, config: RetrievalConfig) -> ExportPlan:
         index.select(config.conditions, checked=True)
         index.factors(config.boosts, index.chunks_of(""))
         if config.retrieval.vector and index.embedding_model is None:
@@ -118,7 +118,7 @@ class Plan:
         return self.index.collection.fields[field].type == "date"
 
 
-def parameters(plan: Plan, words: Words) -> tuple[Parameter, ...]:
+def parameters(plan: ExportPlan, words: Words) -> tuple[Parameter, ...]:
     """Return what every query is given, the reader first."""
     given = [
         Parameter("reader", 'who asks, as a list of "tenant,subject": "acme,user:dana", "acme,group:qa", "acme,tenant"')
@@ -136,7 +136,7 @@ def parameters(plan: Plan, words: Words) -> tuple[Parameter, ...]:
     return tuple(given)
 
 
-def _common(workspace: Workspace, plan: Plan) -> Iterator[Difference]:
+def _common(workspace: Workspace, plan: ExportPlan) -> Iterator[Difference]:
     config = plan.config
     yield Difference("access", "readers are those of the export: export the data again when permissions change")
     if workspace.settings.access.service_url:

@@ -9,14 +9,14 @@ from itertools import count, islice
 import numpy as np
 
 from hive_agents.exporting.contents import Content
-from hive_agents.exporting.plan import Difference, Parts, Plan
+from hive_agents.exporting.plan import Difference, ExportPlan, Parts
 from hive_agents.retrieval import iso_date
 
 _ROWS = 50
 _OPERATORS = {"gte": ">=", "gt": ">", "lte": "<=", "lt": "<"}
 
 
-def parts(plan: Plan) -> Parts:
+def parts(plan: ExportPlan) -> Parts:
     name = function_name(plan.config.name)
     given = "asked text, reader text[]" + (f", meant vector({plan.index.dimensions})" if plan.vector else "")
     body = _body(plan)
@@ -41,7 +41,7 @@ def function_name(config: str) -> str:
     return "search_" + re.sub(r"[^a-z0-9]", "_", config)[:56]
 
 
-def _differences(plan: Plan) -> Iterator[Difference]:
+def _differences(plan: ExportPlan) -> Iterator[Difference]:
     if not plan.keyword:
         yield Difference("retrieval.method", "a question without any word is searched for too")
     if plan.vector:
@@ -121,7 +121,7 @@ CREATE TRIGGER post_words AFTER INSERT OR UPDATE OF title, heading, body ON hive
 """
 
 
-def _schema(plan: Plan) -> str:
+def _schema(plan: ExportPlan) -> str:
     language = plan.index.language
     stemmed = language != "none"
     dictionary = (
@@ -147,7 +147,7 @@ def _schema(plan: Plan) -> str:
     )
 
 
-def _body(plan: Plan) -> str:
+def _body(plan: ExportPlan) -> str:
     config, retrieval = plan.config, plan.config.retrieval
     steps = _lane_steps(plan) | {"fused": _fused(plan)}
     kept = "fused"
@@ -175,11 +175,11 @@ def _body(plan: Plan) -> str:
     )
 
 
-def _lanes(plan: Plan) -> list[str]:
+def _lanes(plan: ExportPlan) -> list[str]:
     return [*(["keyword"] if plan.keyword else []), *(["vector"] if plan.config.retrieval.vector else [])]
 
 
-def _lane_steps(plan: Plan) -> dict[str, str]:
+def _lane_steps(plan: ExportPlan) -> dict[str, str]:
     """From the chunks that the reader may see, whose statistics count, to the places in each lane."""
     retrieval = plan.config.retrieval
     steps = {
@@ -200,7 +200,7 @@ def _lane_steps(plan: Plan) -> dict[str, str]:
     return steps
 
 
-def _words(plan: Plan) -> dict[str, str]:
+def _words(plan: ExportPlan) -> dict[str, str]:
     """BM25 as the index computes it, in 32 bits, rare words first, so that near ties are the same."""
     bm25 = plan.config.bm25
     k1, b = _number(bm25.k1), _number(bm25.b)
@@ -229,7 +229,7 @@ def _words(plan: Plan) -> dict[str, str]:
     }
 
 
-def _flagged(plan: Plan) -> str:
+def _flagged(plan: ExportPlan) -> str:
     detection, absent = plan.config.distraction_detection, plan.config.retrieval.candidates + 1
     if not detection.enabled or len(_lanes(plan)) < 2:
         return "false"
@@ -237,7 +237,7 @@ def _flagged(plan: Plan) -> str:
     return f"1 - least({ranks})::float8 / greatest({ranks}) > {_number(detection.disagreement_threshold)}"
 
 
-def _fused(plan: Plan) -> str:
+def _fused(plan: ExportPlan) -> str:
     lanes, k = _lanes(plan), plan.config.retrieval.rrf_k
     sums = " + ".join(
         f"coalesce({_number(weight)} / ({k} + {lane}_lane.place), 0)"
@@ -261,7 +261,7 @@ def _fused(plan: Plan) -> str:
     )
 
 
-def _cliff(plan: Plan) -> dict[str, str]:
+def _cliff(plan: ExportPlan) -> dict[str, str]:
     dynamic, k = plan.config.dynamic_k, plan.config.retrieval.rrf_k
     step = " + ".join(f"{_number(w)} * (1.0 / ({k} + place - 1) - 1.0 / ({k} + place))" for w in plan.weights)
     return {
@@ -278,7 +278,7 @@ def _cliff(plan: Plan) -> dict[str, str]:
     }
 
 
-def _filters(plan: Plan) -> str:
+def _filters(plan: ExportPlan) -> str:
     tests = []
     for name, wanted in plan.config.conditions.items():
         column = _column(name)
@@ -294,7 +294,7 @@ def _filters(plan: Plan) -> str:
     return " AND ".join(tests) or "true"
 
 
-def _inserts(plan: Plan, found: Iterator[Content]) -> Iterator[str]:
+def _inserts(plan: ExportPlan, found: Iterator[Content]) -> Iterator[str]:
     fields = plan.index.collection.fields
     columns = ["chunk_id", "doc_id", "title", "heading", "body", "readers"]
     for name in plan.index.collection.filterable:
@@ -312,7 +312,7 @@ def _inserts(plan: Plan, found: Iterator[Content]) -> Iterator[str]:
     yield "COMMIT;\nANALYZE hive.chunk;\nANALYZE hive.posting;\n"
 
 
-def _row(plan: Plan, content: Content) -> Iterator[str]:
+def _row(plan: ExportPlan, content: Content) -> Iterator[str]:
     chunk = content.chunk
     yield from map(_text, (chunk.chunk_id, chunk.doc_id, chunk.title, chunk.ancestors, chunk.text))
     yield _texts(content.readers)

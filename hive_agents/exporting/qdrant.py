@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from hive_agents.exporting.contents import Content, json_line, json_page
-from hive_agents.exporting.plan import Difference, Parts, Plan
+from hive_agents.exporting.plan import Difference, ExportPlan, Parts
 from hive_agents.exporting.template import parameter
 from hive_agents.retrieval import days_of, iso_date, terms
 
@@ -18,7 +18,7 @@ _MOST_REPEATS = 8
 _NUMBERS, _VALUES, _NEWEST = "numbers", "fields", "newest"
 
 
-def parts(plan: Plan) -> Parts:
+def parts(plan: ExportPlan) -> Parts:
     return Parts(
         texts={"collection.json": json_page(_collection(plan)), "query.json": json_page(_request(plan))},
         data={"points.jsonl": lambda found: (json_line(_point(plan, content)) for content in found)},
@@ -46,7 +46,7 @@ def _sparse(weights: Mapping[int, float]) -> dict[str, list[Any]]:
     return {"indices": numbers, "values": [weights[number] for number in numbers]}
 
 
-def _differences(plan: Plan) -> Iterator[Difference]:
+def _differences(plan: ExportPlan) -> Iterator[Difference]:
     config, retrieval = plan.config, plan.config.retrieval
     if plan.keyword:
         yield Difference(
@@ -72,7 +72,7 @@ def _differences(plan: Plan) -> Iterator[Difference]:
         yield Difference("retrieval.per_document", told)
 
 
-def _repeats(plan: Plan) -> list[int]:
+def _repeats(plan: ExportPlan) -> list[int]:
     """How often each lane is asked for: Qdrant's own weights of a fusion mean something else."""
     if len(plan.weights) == 1:
         return [1]
@@ -85,11 +85,11 @@ def _repeats(plan: Plan) -> list[int]:
     return [many, few] if keyword >= vector else [few, many]
 
 
-def _exact(plan: Plan, lanes: Sequence[int]) -> bool:
+def _exact(plan: ExportPlan, lanes: Sequence[int]) -> bool:
     return 0 in lanes or abs(plan.weights[0] * lanes[1] - plan.weights[1] * lanes[0]) < 1e-9
 
 
-def _collection(plan: Plan) -> dict[str, Any]:
+def _collection(plan: ExportPlan) -> dict[str, Any]:
     """`create` is the body that makes the collection, `indexes` are those of the payload, each a call of its own."""
     create: dict[str, Any] = {"vectors": {}}
     if plan.index.embedding_model is not None:
@@ -106,7 +106,7 @@ def _collection(plan: Plan) -> dict[str, Any]:
     return {"create": create, "indexes": indexes}
 
 
-def _point(plan: Plan, content: Content) -> dict[str, Any]:
+def _point(plan: ExportPlan, content: Content) -> dict[str, Any]:
     chunk, bm25 = content.chunk, plan.config.bm25
     norm = bm25.k1 * (1 - bm25.b + bm25.b * content.length / (plan.mean_length or 1.0))
     frequencies = {term: float(times) for term, times in Counter(chunk.words).items()}
@@ -137,12 +137,12 @@ def _point(plan: Plan, content: Content) -> dict[str, Any]:
     }
 
 
-def _not_ahead(plan: Plan, field: str, day: float) -> float:
+def _not_ahead(plan: ExportPlan, field: str, day: float) -> float:
     """The decay counts what is ahead of the reference as old, too; for us nothing is newer than new."""
     return min(day, plan.ages[field].reference) if field in plan.ages else day
 
 
-def _request(plan: Plan) -> dict[str, Any]:
+def _request(plan: ExportPlan) -> dict[str, Any]:
     retrieval = plan.config.retrieval
     words = {"query": parameter("terms"), "using": "words"}
     dense = {"query": parameter("embedding"), "using": "dense", "params": {"exact": True}}
@@ -163,7 +163,7 @@ def _request(plan: Plan) -> dict[str, Any]:
     return request | {"limit": limit, "with_payload": ["chunk_id", "doc_id", "title", "text"]}
 
 
-def _factors(plan: Plan) -> list[Any]:
+def _factors(plan: ExportPlan) -> list[Any]:
     found: list[Any] = []
     for name, factors in plan.factors.items():
         for value, factor in factors.items():
@@ -176,7 +176,7 @@ def _factors(plan: Plan) -> list[Any]:
     return found
 
 
-def _filter(plan: Plan) -> dict[str, Any]:
+def _filter(plan: ExportPlan) -> dict[str, Any]:
     must: list[Any] = [{"key": "readers", "match": {"any": parameter("reader")}}]
     must_not: list[Any] = []
     for name, wanted in plan.config.conditions.items():

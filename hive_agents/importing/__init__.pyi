@@ -4,7 +4,7 @@ from .conversion import (
     convert_bytes as convert_bytes,
 )
 from .examining import (
-    Finding as Finding,
+    DocumentFinding as DocumentFinding,
     examine_documents as examine_documents,
 )
 from .imported import (

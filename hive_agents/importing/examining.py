@@ -34,7 +34,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
-class Finding:
+class DocumentFinding:
     """`documents` are doc_ids; of twins and near-twins one list each."""
 
     name: str
@@ -44,7 +44,7 @@ class Finding:
     documents: list[list[str]] = field(default_factory=list)
 
 
-def examine_documents(workspace: Workspace, progress: SyncProgress | None = None) -> list[Finding]:
+def examine_documents(workspace: Workspace, progress: SyncProgress | None = None) -> list[DocumentFinding]:
     """Return what is odd about the documents; one finding says so where nothing is."""
     bodies, unreadable = _bodies(workspace, progress)
     findings = [
@@ -54,7 +54,7 @@ def examine_documents(workspace: Workspace, progress: SyncProgress | None = None
         *_boilerplate(bodies),
         *_stale(workspace),
     ]
-    return findings or [Finding("documents", "ok", f"nothing odd about {len(bodies)} documents")]
+    return findings or [DocumentFinding("documents", "ok", f"nothing odd about {len(bodies)} documents")]
 
 
 def _bodies(workspace: Workspace, progress: SyncProgress | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -76,26 +76,28 @@ def _bodies(workspace: Workspace, progress: SyncProgress | None) -> tuple[dict[s
     return bodies, unreadable
 
 
-def _unreadable(unreadable: Mapping[str, str]) -> Iterator[Finding]:
+def _unreadable(unreadable: Mapping[str, str]) -> Iterator[DocumentFinding]:
     if unreadable:
         first = next(iter(unreadable.items()))
         message = f"{len(unreadable)} can't be read, such as {first[0]}: {first[1]}"
-        yield Finding("unreadable", "fail", message, "mend the front matter, or save as UTF-8", [list(unreadable)])
+        yield DocumentFinding(
+            "unreadable", "fail", message, "mend the front matter, or save as UTF-8", [list(unreadable)]
+        )
 
 
-def _sizes(bodies: Mapping[str, str]) -> Iterator[Finding]:
+def _sizes(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
     empty = [doc_id for doc_id, body in bodies.items() if not re.search(r"\w", body)]
     if empty:
         fix = "delete them, or give them text: only their titles are found"
-        yield Finding("empty", "warn", f"{len(empty)} hold no text", fix, [empty])
+        yield DocumentFinding("empty", "warn", f"{len(empty)} hold no text", fix, [empty])
     huge = sorted((doc_id for doc_id, body in bodies.items() if len(body) > HUGE), key=lambda one: -len(bodies[one]))
     if huge:
         message = f"{len(huge)} are over {HUGE // 1000},000 characters, the largest {len(bodies[huge[0]]):,}"
         fix = "split them at their chapters; a log or a data set is better left out"
-        yield Finding("huge", "warn", message, fix, [huge])
+        yield DocumentFinding("huge", "warn", message, fix, [huge])
 
 
-def _twins(bodies: Mapping[str, str]) -> Iterator[Finding]:
+def _twins(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
     same: defaultdict[str, list[str]] = defaultdict(list)
     for doc_id, body in bodies.items():
         words = " ".join(re.findall(r"\w+", body.lower()))
@@ -107,14 +109,16 @@ def _twins(bodies: Mapping[str, str]) -> Iterator[Finding]:
     if equal:
         message = f"{sum(map(len, equal)) - len(equal)} say word for word what another one says ({len(equal)} groups)"
         fix = "keep one of each, or label the others as distractors; per_document can't tell them apart"
-        yield Finding("duplicates", "warn", message, fix, equal)
+        yield DocumentFinding("duplicates", "warn", message, fix, equal)
     versions = [group for group in near + equal if _series(group)]
     if versions:
         yield _versions(versions)
     others = [group for group in near if not _series(group)]
     if others:
         message = f"{len(others)} groups of nearly the same text, {sum(map(len, others))} documents"
-        yield Finding("near-duplicates", "warn", message, "keep the current one of each, or mark it by a field", others)
+        yield DocumentFinding(
+            "near-duplicates", "warn", message, "keep the current one of each, or mark it by a field", others
+        )
 
 
 def _series(group: Iterable[str]) -> dict[str, str]:
@@ -135,7 +139,7 @@ def _series(group: Iterable[str]) -> dict[str, str]:
     return found if len(pages) == 1 and len(set(found.values())) > 1 else {}
 
 
-def _versions(groups: list[list[str]]) -> Finding:
+def _versions(groups: list[list[str]]) -> DocumentFinding:
     names = sorted({version for group in groups for version in _series(group).values()}, key=_version_key)
     newest = names[-1]
     example = PurePosixPath(groups[0][0]).name
@@ -144,7 +148,7 @@ def _versions(groups: list[list[str]]) -> Finding:
         f"give each a `series` (the page, such as {example}) and a `version`, both filterable keywords;"
         f' then filter {{"version": ["{newest}"]}} or boost {{"version": {{"{newest}": 2}}}}'
     )
-    return Finding("versions", "warn", message, fix, groups)
+    return DocumentFinding("versions", "warn", message, fix, groups)
 
 
 def _version_key(name: str) -> tuple[int, list[int]]:
@@ -201,7 +205,7 @@ def _alike(a: NDArray[np.uint64], b: NDArray[np.uint64]) -> float:
     return len(np.intersect1d(np.intersect1d(a, b), both)) / max(len(both), 1)
 
 
-def _boilerplate(bodies: Mapping[str, str]) -> Iterator[Finding]:
+def _boilerplate(bodies: Mapping[str, str]) -> Iterator[DocumentFinding]:
     """Paragraphs that stand in more than a fifth of the documents."""
     if len(bodies) < LEAST_SHARING:
         return
@@ -220,10 +224,10 @@ def _boilerplate(bodies: Mapping[str, str]) -> Iterator[Finding]:
             f'{len(common)} paragraphs stand in over a fifth of the documents, one in {number}: "{paragraph[:80]}"'
         )
         fix = "lines that so many share count less (`boilerplate` in a config); better, take them out of the source"
-        yield Finding("boilerplate", "warn", message, fix, [example[one] for one, _ in common])
+        yield DocumentFinding("boilerplate", "warn", message, fix, [example[one] for one, _ in common])
 
 
-def _stale(workspace: Workspace) -> Iterator[Finding]:
+def _stale(workspace: Workspace) -> Iterator[DocumentFinding]:
     """Documents whose file changed, or went, since it was imported."""
     if not workspace.database.exists():
         return
@@ -249,4 +253,4 @@ def _stale(workspace: Workspace) -> Iterator[Finding]:
                     behind.append(record.doc_id)
     if behind:
         message = f"{len(behind)} are behind the files that they were imported from"
-        yield Finding("stale", "warn", message, "run `hive import`", [sorted(behind)])
+        yield DocumentFinding("stale", "warn", message, "run `hive import`", [sorted(behind)])

@@ -12,7 +12,7 @@ from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.importing.imported import ImportFailure
-from hive_agents.importing.records import Records, Source
+from hive_agents.importing.records import Records, RememberedSource
 from hive_agents.importing.sources import below_one_another, commit_of, list_files, split_pattern
 from hive_agents.importing.syncing import ImportReport, Skipped, Sync, SyncProgress
 from hive_agents.store import connected
@@ -85,7 +85,7 @@ def import_documents(
 
 def _sync(
     records: Records,
-    source: Source,
+    source: RememberedSource,
     sync: Sync,
     report: ImportReport,
     only: PurePosixPath | None,
@@ -115,7 +115,7 @@ def _sync(
 
 
 def _wanted(
-    workspace: Workspace, given: Sequence[str], to: str | None, remembered: Sequence[Source]
+    workspace: Workspace, given: Sequence[str], to: str | None, remembered: Sequence[RememberedSource]
 ) -> Iterator[_Wanted]:
     place = None if to is None else _place(workspace, to)
     paths, patterns = [], []
@@ -139,7 +139,9 @@ def _wanted(
         yield from _placed(path, "", place, "" if below == "." else below, remembered)
 
 
-def _placed(path: Path, pattern: str, place: str | None, below: str, remembered: Sequence[Source]) -> Iterator[_Wanted]:
+def _placed(
+    path: Path, pattern: str, place: str | None, below: str, remembered: Sequence[RememberedSource]
+) -> Iterator[_Wanted]:
     """Yield the remembered sources that a path is, or lies in; else a new one."""
     known = [one for one in remembered if (one.path, one.pattern) == (path, pattern)]
     if place is not None:
@@ -168,11 +170,11 @@ def _joined(place: str, below: str) -> str:
     return "" if joined == "." else joined
 
 
-def _again(source: Source) -> _Wanted:
+def _again(source: RememberedSource) -> _Wanted:
     return _Wanted(source.path, source.pattern, source.place)
 
 
-def _same(remembered: Sequence[Source], wanted: _Wanted) -> Source | None:
+def _same(remembered: Sequence[RememberedSource], wanted: _Wanted) -> RememberedSource | None:
     key = (wanted.path, wanted.pattern, wanted.place)
     return next((one for one in remembered if (one.path, one.pattern, one.place) == key), None)
 

@@ -14,7 +14,7 @@ from hive_agents.store import audit, transaction
 
 
 @dataclass(frozen=True)
-class Source:
+class RememberedSource:
     """A remembered source; `place` is its folder below `documents/`, "" for the top."""
 
     number: int
@@ -56,16 +56,18 @@ class Records:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[RememberedSource]:
         rows = self._connection.execute(
             "SELECT source, path, pattern, place, rev, metadata, at FROM import_sources ORDER BY source"
         )
         return [
-            Source(number, Path(path), pattern, place, rev, json.loads(metadata), at)
+            RememberedSource(number, Path(path), pattern, place, rev, json.loads(metadata), at)
             for number, path, pattern, place, rev, metadata, at in rows
         ]
 
-    def remember(self, path: Path, pattern: str, place: str, rev: str | None, metadata: Mapping[str, Any]) -> Source:
+    def remember(
+        self, path: Path, pattern: str, place: str, rev: str | None, metadata: Mapping[str, Any]
+    ) -> RememberedSource:
         """Record a source, or its new revision and metadata; return it."""
         self._connection.execute(
             "INSERT INTO import_sources (path, pattern, place, rev, metadata, at) VALUES (?, ?, ?, ?, ?, ?)"
@@ -74,15 +76,15 @@ class Records:
         )
         return next(one for one in self.sources() if (one.path, one.pattern, one.place) == (path, pattern, place))
 
-    def forget(self, source: Source) -> None:
+    def forget(self, source: RememberedSource) -> None:
         with transaction(self._connection):
             self._connection.execute("DELETE FROM imports WHERE source = ?", (source.number,))
             self._connection.execute("DELETE FROM import_sources WHERE source = ?", (source.number,))
 
-    def synced(self, source: Source) -> None:
+    def synced(self, source: RememberedSource) -> None:
         self._connection.execute("UPDATE import_sources SET at = ? WHERE source = ?", (audit.now(), source.number))
 
-    def of(self, source: Source) -> dict[str, Record]:
+    def of(self, source: RememberedSource) -> dict[str, Record]:
         """Return the source's records by file."""
         rows = self._connection.execute(
             "SELECT file, doc_id, file_hash, recipe, written, pending, moved_from, refused FROM imports"
@@ -98,7 +100,7 @@ class Records:
         """Return the documents of all sources."""
         return {row[0] for row in self._connection.execute("SELECT doc_id FROM imports WHERE doc_id IS NOT NULL")}
 
-    def change(self, source: Source, put: Iterable[Record] = (), drop: Iterable[str] = ()) -> None:
+    def change(self, source: RememberedSource, put: Iterable[Record] = (), drop: Iterable[str] = ()) -> None:
         """Write the records and remove those of the files in `drop`, all at once."""
         with transaction(self._connection):
             self._connection.executemany(

@@ -19,7 +19,7 @@ _LINK, _SUBMODULE = "120000", "160000"
 
 
 @dataclass(frozen=True)
-class Found:
+class SourceFile:
     """One file of a source: `file` is its path below the source, `read` its bytes (raises ImportFailure)."""
 
     file: PurePosixPath
@@ -35,7 +35,7 @@ class Listing:
     counts the files and folders left out, by reason.
     """
 
-    found: list[Found] = field(default_factory=list)
+    found: list[SourceFile] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
 
@@ -119,8 +119,8 @@ def _matching(root: Path, pattern: str) -> set[Path]:
     return found
 
 
-def _on_disk(path: Path, relative: Path) -> Found:
-    return Found(PurePosixPath(_key(relative)), str(path), lambda: read(path))
+def _on_disk(path: Path, relative: Path) -> SourceFile:
+    return SourceFile(PurePosixPath(_key(relative)), str(path), lambda: read(path))
 
 
 def _key(relative: Path) -> str:
@@ -160,7 +160,7 @@ def _revision(path: Path, rev: str) -> Listing:
             blobs.append((file, oid))
     contents = _Blobs(folder, [oid for _, oid in blobs])
     for file, oid in blobs:
-        listing.found.append(Found(file, f"{rev}:{file}", lambda oid=oid: contents.of(oid)))  # type: ignore[misc]
+        listing.found.append(SourceFile(file, f"{rev}:{file}", lambda oid=oid: contents.of(oid)))  # type: ignore[misc]
     return listing
 
 

@@ -25,8 +25,8 @@ from hive_agents.files import LinkRefused, atomic_write, read_bytes
 from hive_agents.importing.conversion import VERSION, convert_bytes, kind_of
 from hive_agents.importing.imported import UNSUPPORTED, ImportFailure
 from hive_agents.importing.placing import ORIGIN, document_text, places
-from hive_agents.importing.records import Record, Records, Source
-from hive_agents.importing.sources import Found, Listing, list_files
+from hive_agents.importing.records import Record, Records, RememberedSource
+from hive_agents.importing.sources import Listing, SourceFile, list_files
 from hive_agents.workspace import Workspace
 
 BATCH, WRITERS = 64, 8
@@ -78,7 +78,7 @@ class Sync:
         self,
         workspace: Workspace,
         connection: sqlite3.Connection,
-        source: Source,
+        source: RememberedSource,
         report: ImportReport,
         *,
         theirs: bool = False,
@@ -196,7 +196,7 @@ class Sync:
         text = self._text(record.doc_id) if record.doc_id is not None else None
         return text is not None and text in (record.written, record.pending)
 
-    def _file(self, found: Found, moved: dict[str, list[Record]]) -> None:
+    def _file(self, found: SourceFile, moved: dict[str, list[Record]]) -> None:
         file = str(found.file)
         known = self._known.get(file)
         digest = None
@@ -235,14 +235,14 @@ class Sync:
             self._report.unchanged += 1
         return True
 
-    def _converted(self, found: Found, data: bytes) -> str:
+    def _converted(self, found: SourceFile, data: bytes) -> str:
         root = self._workspace.documents.resolve()
         if self._source.rev is None and Path(found.shown).resolve().is_relative_to(root):
             raise ImportFailure("is in the documents folder already")
         imported = convert_bytes(found.file.name, data)
         return document_text(imported, found.file, self._source.metadata)
 
-    def _place(self, found: Found, digest: str, text: str, known: Record | None, old: Record | None) -> None:
+    def _place(self, found: SourceFile, digest: str, text: str, known: Record | None, old: Record | None) -> None:
         """Decide what becomes of a file that is new, renamed or changed."""
         file = str(found.file)
         if known is None or known.doc_id is None:
@@ -288,7 +288,7 @@ class Sync:
         self._records.change(self._source, put=[done], drop=[old.file])
         self._report.renamed.append({"from": old.doc_id or "", "to": done.doc_id or ""})
 
-    def _free_place(self, found: Found, text: str, own: str | None) -> tuple[str, str | None]:
+    def _free_place(self, found: SourceFile, text: str, own: str | None) -> tuple[str, str | None]:
         """Return the doc_id of a file that has none yet, and what is there already if it came from the same file.
 
         `own` is the document of a renamed file, which keeps its place where the new name leads there, too.

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from hive_agents.files import Format, atomic_write, locked, read_bytes
 from hive_agents.llm.prices import CHARACTERS_PER_TOKEN
 
-Way = Literal["tool", "schema", "prompt"]
-WAYS: tuple[Way, ...] = ("tool", "schema", "prompt")
+OutputWay = Literal["tool", "schema", "prompt"]
+WAYS: tuple[OutputWay, ...] = ("tool", "schema", "prompt")
 """How a structured answer is asked for: a forced tool call, a JSON schema for the answer, or words and one repair."""
 
 
@@ -60,7 +60,7 @@ class TokenLength(Format):
 class Abilities(Format):
     """`structured` is the way that worked, `without` what parameters are refused, `dimensions` a vector's."""
 
-    structured: Way | None = None
+    structured: OutputWay | None = None
     without: list[str] = []
     dimensions: int = 0
     tokens: TokenLength = TokenLength()

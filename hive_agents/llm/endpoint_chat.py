@@ -10,7 +10,7 @@ from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.files import jsontext
-from hive_agents.llm.abilities import SAMPLES, WAYS, AbilityFile, Way
+from hive_agents.llm.abilities import SAMPLES, WAYS, AbilityFile, OutputWay
 from hive_agents.llm.endpoint import Endpoint
 from hive_agents.llm.model import (
     ChatDelta,
@@ -84,7 +84,7 @@ class EndpointModel:
         raise AssertionError("the last way answers or raises")
 
     async def _in_way(
-        self, way: Way, body: dict[str, Any], schema: dict[str, Any], tools: Sequence[Tool], deadline: float
+        self, way: OutputWay, body: dict[str, Any], schema: dict[str, Any], tools: Sequence[Tool], deadline: float
     ) -> ChatResult:
         offered = {tool.name for tool in tools}
         if way == "tool":

@@ -27,8 +27,8 @@ from .stale import (
 )
 from .why import (
     Costs as Costs,
-    Question as Question,
-    Standing as Standing,
+    DocumentQuestion as DocumentQuestion,
+    DocumentRank as DocumentRank,
     Way as Way,
     config_ways as config_ways,
 )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hive_agents import prompts
-from hive_agents.optimizer.cached_lanes import MAX_DEPTH, Ints
+from hive_agents.optimizer.cached_lanes import MAX_DEPTH, IntArray
 from hive_agents.optimizer.model_answer import BLOCKS, shown
 from hive_agents.optimizer.proposal import Situation
 from hive_agents.optimizer.space import filterable_values
@@ -97,7 +97,7 @@ def worst_queries(situation: Situation, *, share_text: bool) -> list[dict[str, A
     return traces
 
 
-def _best(ranks: Ints) -> int | None:
+def _best(ranks: IntArray) -> int | None:
     """The best rank in a lane; None where the lane doesn't find it. 0 means absent."""
     return min((rank for rank in ranks.tolist() if rank), default=None)
 

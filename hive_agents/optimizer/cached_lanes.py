@@ -37,7 +37,7 @@ _DEEP = 2000
 _LANES = 256
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 FilterKey = tuple[tuple[str, Condition], ...]
 
 
@@ -52,10 +52,10 @@ class _Group:
     masks: dict[FilterKey, Mask | None] = field(default_factory=dict)
     factors: Recent[BoostKey, Floats] = field(default_factory=lambda: Recent(_LANES))
 
-    def keyword(self, params: BM25Params, depth: int) -> Ints:
+    def keyword(self, params: BM25Params, depth: int) -> IntArray:
         return _renumbered(self._batch.top(params, depth), self.whole)
 
-    def keyword_under(self, key: FilterKey, params: BM25Params, rows: Sequence[int]) -> Ints:
+    def keyword_under(self, key: FilterKey, params: BM25Params, rows: Sequence[int]) -> IntArray:
         """The lane of some queries under a filter, to `MAX_DEPTH`."""
         return _renumbered(self._batch.top(params, MAX_DEPTH, only=rows, mask=self.mask(key)), self.whole)
 
@@ -100,7 +100,7 @@ class _Group:
 class _Ranked:
     """The vector lane of some queries, -1 behind the end; `scores` are cosines."""
 
-    chunks: Ints
+    chunks: IntArray
     scores: Floats
 
 
@@ -111,24 +111,24 @@ class CachedLanes:
         self.index = engine.index(golden.collection)
         self._n = len(golden)
         self._groups = _groups(self.index, golden, Scopes(engine.workspace))
-        self._deep_keyword: Recent[tuple[BM25Params, int], list[Ints]] = Recent(_LANES)
+        self._deep_keyword: Recent[tuple[BM25Params, int], list[IntArray]] = Recent(_LANES)
         self._deep_vector: list[_Ranked] | None = None
-        self._keyword: Recent[tuple[FilterKey, BM25Params], Ints] = Recent(_LANES)
-        self._vector: Recent[FilterKey, tuple[Ints, Floats]] = Recent(_LANES)
+        self._keyword: Recent[tuple[FilterKey, BM25Params], IntArray] = Recent(_LANES)
+        self._vector: Recent[FilterKey, tuple[IntArray, Floats]] = Recent(_LANES)
 
     @property
     def vectors(self) -> bool:
         return self.index.embedding_model is not None
 
-    def keyword(self, key: FilterKey, params: BM25Params) -> Ints:
+    def keyword(self, key: FilterKey, params: BM25Params) -> IntArray:
         """Return the chunks of the keyword lane, shape `(n, MAX_DEPTH)`, -1 behind the end."""
         return self._keyword.get((key, params), lambda: self._ranked_keyword(key, params))
 
-    def vector(self, key: FilterKey) -> tuple[Ints, Floats]:
+    def vector(self, key: FilterKey) -> tuple[IntArray, Floats]:
         """Return the chunks of the vector lane, and each query's best cosine, -inf where nothing is left."""
         return self._vector.get(key, lambda: self._ranked_vector(key))
 
-    def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: Ints) -> Floats:
+    def factors(self, boosts: Mapping[str, Mapping[str, float]], chunks: IntArray) -> Floats:
         """Return the boosts' factor of each chunk in the scope of its row's query, in the shape of `chunks`.
 
         The rows are those of the first queries.
@@ -142,7 +142,7 @@ class CachedLanes:
             found[rows] = np.take(group.factors_of(boosts, self.index.n_chunks), chunks[rows])
         return found
 
-    def boilerplate(self, chunks: Ints) -> Floats:
+    def boilerplate(self, chunks: IntArray) -> Floats:
         """Return each chunk's share of boilerplate in the scope of its row's query, in the shape of `chunks`.
 
         The rows are those of the first queries.
@@ -153,7 +153,7 @@ class CachedLanes:
             found[rows] = np.take(group.boilerplate_of(self.index.n_chunks), chunks[rows])
         return found
 
-    def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> Ints:
+    def _ranked_keyword(self, key: FilterKey, params: BM25Params) -> IntArray:
         lanes = np.full((self._n, MAX_DEPTH), -1, np.int64)
         depth = _DEEP if key else MAX_DEPTH
         deep = self._deep_keyword.get((params, depth), lambda: [one.keyword(params, depth) for one in self._groups])
@@ -164,7 +164,7 @@ class CachedLanes:
                 lanes[[group.rows[row] for row in short]] = _first(*_all(group.keyword_under(key, params, short)))
         return lanes
 
-    def _ranked_vector(self, key: FilterKey) -> tuple[Ints, Floats]:
+    def _ranked_vector(self, key: FilterKey) -> tuple[IntArray, Floats]:
         lanes, best = np.full((self._n, MAX_DEPTH), -1, np.int64), np.full(self._n, -np.inf)
         if self._deep_vector is None:
             ranked = (_cosines(group, group.texts, _DEEP, None) for group in self._groups)
@@ -178,12 +178,12 @@ class CachedLanes:
                 lanes[rows], best[rows] = _first(*_all(under.chunks)), under.scores[:, 0]
         return lanes, best
 
-    def _passing(self, group: _Group, key: FilterKey, chunks: Ints) -> Mask:
+    def _passing(self, group: _Group, key: FilterKey, chunks: IntArray) -> Mask:
         passes: Mask = chunks >= 0
         return passes & group.passing(key, self.index.n_chunks)[chunks] if key else passes
 
 
-def _first(chunks: Ints, passes: Mask) -> Ints:
+def _first(chunks: IntArray, passes: Mask) -> IntArray:
     """Return the first `MAX_DEPTH` numbers of each row that pass, -1 behind them."""
     lanes = np.full((len(chunks), MAX_DEPTH), -1, np.int64)
     places = passes.cumsum(axis=1) - 1
@@ -192,7 +192,7 @@ def _first(chunks: Ints, passes: Mask) -> Ints:
     return lanes
 
 
-def _short(chunks: Ints, passes: Mask) -> list[int]:
+def _short(chunks: IntArray, passes: Mask) -> list[int]:
     """Return the rows that have too little left and were cut off: more may stand behind."""
     if chunks.shape[1] < _DEEP:
         return []
@@ -200,7 +200,7 @@ def _short(chunks: Ints, passes: Mask) -> list[int]:
     return short
 
 
-def _all(chunks: Ints) -> tuple[Ints, Mask]:
+def _all(chunks: IntArray) -> tuple[IntArray, Mask]:
     """The chunks, all of which pass."""
     return chunks, chunks >= 0
 
@@ -226,8 +226,8 @@ def _cosines(group: _Group, texts: Sequence[str], depth: int, mask: Mask | None)
     return _Ranked(_renumbered(chunks, group.whole), scores)
 
 
-def _renumbered(chunks: Ints, numbers: Sequence[int] | NDArray[np.intp]) -> Ints:
+def _renumbered(chunks: IntArray, numbers: Sequence[int] | NDArray[np.intp]) -> IntArray:
     if not len(numbers):
         return np.full(chunks.shape, -1, np.int64)
-    whole: Ints = np.where(chunks >= 0, np.asarray(numbers)[chunks], -1)
+    whole: IntArray = np.where(chunks >= 0, np.asarray(numbers)[chunks], -1)
     return whole

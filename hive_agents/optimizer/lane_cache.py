@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hive_agents.evaluation import GoldenSet
 from hive_agents.evaluation.metrics import discount, ideal_dcg
 from hive_agents.optimizer.budget import SearchBudget
-from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, Floats, Ints
+from hive_agents.optimizer.cached_lanes import MAX_DEPTH, CachedLanes, FilterKey, Floats, IntArray
 from hive_agents.optimizer.relevance_table import RelevanceTable
 from hive_agents.retrieval import (
     BM25Params,
@@ -49,7 +49,7 @@ class Scores:
 
     nudcg: Floats
     distractors: Floats
-    results: Ints
+    results: IntArray
     rerank_seconds: Floats
     """What reranking took when it was paid for, 0 where nothing is reranked."""
 
@@ -61,18 +61,18 @@ class _Pool:
     A chunk of both lanes has a second column, absent from both.
     """
 
-    chunks: Ints
-    keyword: Ints
-    vector: Ints
+    chunks: IntArray
+    keyword: IntArray
+    vector: IntArray
     best_cosine: Floats
 
 
 @dataclass(frozen=True)
-class _Plain:
+class _FusedPool:
     """The fused scores of a pool's columns before boosts, below 0 for no candidate, and the candidates' count."""
 
     scores: Floats
-    available: Ints
+    available: IntArray
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ class _Fused:
     reranked. `available` counts all candidates of each query, shape `(n,)`; behind them the columns mean nothing.
     """
 
-    order: Ints
+    order: IntArray
     scores: Floats
-    available: Ints
-    documents: Ints
+    available: IntArray
+    documents: IntArray
     labels: NDArray[np.int8]
     k: int
     relevance: Floats | None = None
@@ -132,7 +132,9 @@ class _Fused:
         columns = np.argsort(~kept, axis=1, kind="stable")
         return self._taken(columns, kept.sum(axis=1), self.relevance, self.rerank_seconds)
 
-    def _taken(self, columns: Ints, available: Ints, relevance: Floats | None, seconds: Floats | None) -> _Fused:
+    def _taken(
+        self, columns: IntArray, available: IntArray, relevance: Floats | None, seconds: Floats | None
+    ) -> _Fused:
         rows = np.arange(len(columns))[:, None]
         return _Fused(
             self.order[rows, columns],
@@ -150,11 +152,11 @@ class _Fused:
 class Ranked:
     """The first results of every query, shape `(n, depth)`; what lies behind `returned` is not part of the list."""
 
-    documents: Ints
+    documents: IntArray
     labels: NDArray[np.int8]
-    keyword: Ints
-    vector: Ints
-    returned: Ints
+    keyword: IntArray
+    vector: IntArray
+    returned: IntArray
 
 
 class LaneCache:
@@ -179,7 +181,7 @@ class LaneCache:
         self._relevance = RelevanceTable(engine, self._index, golden.texts)
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
         self._pools: Recent[_PoolKey, _Pool] = Recent(_POOLS)
-        self._plain: Recent[tuple[_PoolKey, object], _Plain] = Recent(_PLAIN)
+        self._plain: Recent[tuple[_PoolKey, object], _FusedPool] = Recent(_PLAIN)
         self._fused: Recent[tuple[object, ...], _Fused] = Recent(_FUSED)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
 
@@ -211,7 +213,7 @@ class LaneCache:
         fused, returned = self._cut(config, self._used(config), max(config.retrieval.top_k, self.golden.k))
         return int((self._within(fused, returned) > 0).sum())
 
-    def _within(self, fused: _Fused, returned: Ints) -> NDArray[np.int8]:
+    def _within(self, fused: _Fused, returned: IntArray) -> NDArray[np.int8]:
         """The labels of each list's places within k, 0 behind the list's end and for a document's further places."""
         inside = np.arange(fused.counted.shape[1])[None, :] < returned[:, None]
         return np.where(inside, fused.counted, np.int8(0))
@@ -232,11 +234,11 @@ class LaneCache:
             scores[:, length] = self._normalized(gained, np.minimum(fused.available, length))
         return scores
 
-    def returned(self, config: RetrievalConfig) -> Ints:
+    def returned(self, config: RetrievalConfig) -> IntArray:
         """Return the length of each query's list, which may be more than k. Costs no budget."""
         return self._cut(config, self._used(config), max(config.retrieval.top_k, self.golden.k))[1]
 
-    def _normalized(self, gained: Floats, returned: Ints) -> Floats:
+    def _normalized(self, gained: Floats, returned: IntArray) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(self._ideal > 0, gained / self._ideal, np.where(returned > 0, gained, 1.0))
 
@@ -291,7 +293,7 @@ class LaneCache:
         best: Floats = self.lanes.vector(())[1][: len(self.golden)]
         return best
 
-    def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[_Fused, Ints]:
+    def _cut(self, config: RetrievalConfig, pool_key: _PoolKey, wanted: int) -> tuple[_Fused, IntArray]:
         """The fused lists, `wanted` columns or more where there are as many, and how many of each are returned."""
         if config.retrieval.candidates > MAX_DEPTH:
             raise ValueError(f"candidates over {MAX_DEPTH} are not cached")
@@ -341,7 +343,7 @@ class LaneCache:
         best = np.take_along_axis(scores, order, axis=1)
         return _Fused(order, best, available, documents, self._labels(documents), self.golden.k)
 
-    def _labels(self, documents: Ints) -> NDArray[np.int8]:
+    def _labels(self, documents: IntArray) -> NDArray[np.int8]:
         keys, labels = self._judged
         wanted = documents + np.arange(len(documents))[:, None] * len(self._doc_numbers)
         places = np.searchsorted(keys, wanted)
@@ -350,7 +352,7 @@ class LaneCache:
         return found
 
     @cached_property
-    def _judged(self) -> tuple[Ints, NDArray[np.int8]]:
+    def _judged(self) -> tuple[IntArray, NDArray[np.int8]]:
         """The labels as sorted keys `row * n_documents + document`; one key that nothing has stands for none."""
         width = len(self._doc_numbers)
         entries = sorted(
@@ -391,7 +393,7 @@ def _reranking(config: RetrievalConfig) -> tuple[int, float | None] | None:
     return (config.rerank.candidates, config.rerank.floor) if config.rerank.enabled else None
 
 
-def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _Plain:
+def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _FusedPool:
     retrieval = config.retrieval
     weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
     lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
@@ -402,10 +404,10 @@ def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _Plain:
         scores += rrf_scores([counted], [weight], retrieval.rrf_k)[lane]
         candidate |= (counted > 0)[lane]
     # A number of its own for each column: equal ones make a partition ten times as slow.
-    return _Plain(np.where(candidate, scores, -1.0 - np.arange(pool.chunks.shape[1])), candidate.sum(axis=1))
+    return _FusedPool(np.where(candidate, scores, -1.0 - np.arange(pool.chunks.shape[1])), candidate.sum(axis=1))
 
 
-def _joined(keyword: Ints, vector: Ints, best_cosine: Floats) -> _Pool:
+def _joined(keyword: IntArray, vector: IntArray, best_cosine: Floats) -> _Pool:
     """The union of two lanes of chunk numbers, -1 behind their ends, with the rank of each chunk in both."""
     # Chunk, lane and rank in one number: a sort brings the two entries of a chunk side by side.
     entries = np.concatenate([_entries(keyword, 0), _entries(vector, 1)], axis=1)
@@ -423,13 +425,13 @@ def _joined(keyword: Ints, vector: Ints, best_cosine: Floats) -> _Pool:
     return _Pool(chunks, of_keyword, of_vector, best_cosine)
 
 
-def _entries(lane: Ints, number: int) -> Ints:
+def _entries(lane: IntArray, number: int) -> IntArray:
     ranks = np.arange(1, lane.shape[1] + 1)
-    entries: Ints = np.where(lane >= 0, (lane << 1 | number) << _RANK_BITS | ranks, _ABSENT)
+    entries: IntArray = np.where(lane >= 0, (lane << 1 | number) << _RANK_BITS | ranks, _ABSENT)
     return entries
 
 
-def _best_columns(keys: Floats, width: int) -> Ints:
+def _best_columns(keys: Floats, width: int) -> IntArray:
     """The columns of the `width` highest keys of each row, best first, ties by column."""
     if keys.shape[1] <= width:
         return np.argsort(-keys, axis=1, kind="stable")
@@ -449,7 +451,7 @@ def _best_columns(keys: Floats, width: int) -> Ints:
     return np.take_along_axis(found, order, axis=1)
 
 
-def _dynamic_k(top: Floats, available: Ints, weights: list[float], config: RetrievalConfig) -> Ints:
+def _dynamic_k(top: Floats, available: IntArray, weights: list[float], config: RetrievalConfig) -> IntArray:
     """`cutoff.dynamic_k` for every row, with the same operations in the same order."""
     settings = config.dynamic_k
     limit = min(config.retrieval.top_k, config.max_results)

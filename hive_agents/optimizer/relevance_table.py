@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.optimizer.budget import SearchBudget
-from hive_agents.optimizer.cached_lanes import Floats, Ints
+from hive_agents.optimizer.cached_lanes import Floats, IntArray
 from hive_agents.retrieval import CachedReranker, Relevance, Reranker, SearchEngine, SqliteIndex, reranked_texts
 
 _AT_ONCE = 4
@@ -25,7 +25,9 @@ class RelevanceTable:
         """`row * n_chunks + chunk`, sorted."""
         self._scores, self._seconds = np.empty(0), np.empty(0)
 
-    def of(self, chunks: Ints, wanted: NDArray[np.bool_], budget: SearchBudget | None = None) -> tuple[Floats, Floats]:
+    def of(
+        self, chunks: IntArray, wanted: NDArray[np.bool_], budget: SearchBudget | None = None
+    ) -> tuple[Floats, Floats]:
         """Return the score of each chunk, -inf where it isn't `wanted`, and the seconds that each row's took its model.
 
         Raises: HIVE-214 without a reranker, HIVE-401 where it can't be asked, `SearchBudgetExhausted` between two
@@ -39,14 +41,14 @@ class RelevanceTable:
         seconds: Floats = np.where(wanted, self._seconds[places], 0.0).sum(axis=1)
         return np.where(wanted, self._scores[places], -np.inf), seconds
 
-    def _fetch(self, missing: Ints, budget: SearchBudget | None) -> None:
+    def _fetch(self, missing: IntArray, budget: SearchBudget | None) -> None:
         if not len(missing):
             return
         reranker = self._engine.required_reranker
         rows, chunks = np.divmod(missing, self._index.n_chunks)
         parts = np.split(chunks, np.flatnonzero(np.diff(rows)) + 1)
 
-        def asked(row: int, part: Ints) -> list[Relevance]:
+        def asked(row: int, part: IntArray) -> list[Relevance]:
             if budget is not None:
                 budget.require_means()
             return _scored(reranker, self._texts[row], reranked_texts(self._index, part.tolist()))

@@ -110,14 +110,14 @@ def stale_pairs(
     return sorted(pairs, key=lambda one: (-one.returned, -len(one.disagreements), one.documents))
 
 
-Key = tuple[str, ...]
-Statements = Mapping[Key, tuple[tuple[str, ...], str]]
+PairKey = tuple[str, ...]
+Statements = Mapping[PairKey, tuple[tuple[str, ...], str]]
 """(figures, text) of each statement of a document by its words."""
 
 
 def _statements(index: SqliteIndex, doc_id: str) -> Statements:
     """Return the statements of a document by their words; one that stands there twice counts as it stands first."""
-    found: dict[Key, tuple[tuple[str, ...], str]] = {}
+    found: dict[PairKey, tuple[tuple[str, ...], str]] = {}
     for row in index.rows(index.chunks_of(doc_id).tolist()):
         for text in _split(row.text):
             bare = _NUMBERING.sub("", _LINK.sub("]", text), count=1)
@@ -138,7 +138,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _disagreements(statements: Mapping[str, Statements]) -> dict[tuple[str, str], list[Disagreement]]:
-    holders: defaultdict[Key, list[str]] = defaultdict(list)
+    holders: defaultdict[PairKey, list[str]] = defaultdict(list)
     for doc_id, held in statements.items():
         for key in held:
             holders[key].append(doc_id)

@@ -60,7 +60,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Standing:
+class DocumentRank:
     """Where a document stands for a query: its rank among documents, None where it isn't returned, and who is first."""
 
     query: str
@@ -70,7 +70,7 @@ class Standing:
     first: str | None
 
 
-class Question:
+class DocumentQuestion:
     """One query and the document that should be first; `engine` searches, with any config.
 
     Raises: HIVE-409 for a query without words, or a document that isn't indexed.
@@ -85,10 +85,10 @@ class Question:
             fix = f'did you mean "{guess}"?' if guess else "DOC is the path below documents/"
             raise HiveError.of("HIVE-409", f'there is no document "{self.doc_id}" in the index', fix=fix)
 
-    def standing(self) -> Standing:
+    def standing(self) -> DocumentRank:
         returned, _ = self._ranked(self.config)
         rank = returned.index(self.doc_id) + 1 if self.doc_id in returned else None
-        return Standing(self.query, self.doc_id, self.config.name, rank, returned[0] if returned else None)
+        return DocumentRank(self.query, self.doc_id, self.config.name, rank, returned[0] if returned else None)
 
     def is_first(self, config: RetrievalConfig) -> bool:
         returned, _ = self._ranked(config)
@@ -143,7 +143,7 @@ class Costs:
         )
 
 
-def config_ways(question: Question, costs: Costs | None) -> list[Way]:
+def config_ways(question: DocumentQuestion, costs: Costs | None) -> list[Way]:
     """Return the edits of the config that put the document first, the smallest of each setting, the cheapest first.
 
     Where no single setting does it, pairs of those that bring it nearest are tried.
@@ -181,7 +181,7 @@ def cheapest(ways: Sequence[Way]) -> list[Way]:
     return sorted(ways, key=rank)
 
 
-def _by_setting(question: Question) -> Iterator[list[Edit]]:
+def _by_setting(question: DocumentQuestion) -> Iterator[list[Edit]]:
     """The edits of each setting, nearest to the present value first; nothing that changes nothing."""
     config, index = question.config, question.engine.index(question.config.collection)
     groups: dict[tuple[str, ...], dict[str, tuple[float, Edit]]] = {}
@@ -214,7 +214,7 @@ def _setting(edit: Edit, changes: Sequence[dict[str, Any]]) -> tuple[tuple[str, 
     return (path,), abs(value - was) if both else 0.0
 
 
-def _narrowed(question: Question, edit: Edit) -> Edit:
+def _narrowed(question: DocumentQuestion, edit: Edit) -> Edit:
     """The same edit with its number as near to the present one as it may be, found by halving, on two decimals."""
     path, value = edit.values[0]
     key = None

@@ -18,15 +18,15 @@ from typing import Any, Literal
 
 from hive_agents.files import atomic_write_text, frontmatter, read_bytes, release
 from hive_agents.optimizer.space import filterable_values
-from hive_agents.optimizer.why import Costs, Question, Way, cheapest
+from hive_agents.optimizer.why import Costs, DocumentQuestion, Way, cheapest
 from hive_agents.retrieval import BM25Params, SearchEngine, build_index, words
 from hive_agents.workspace import Workspace
 
-Place = Literal["title", "text"]
+WordPlace = Literal["title", "text"]
 MOST_WORDS = 8
 
 
-def document_ways(question: Question, costs: Costs | None) -> list[Way]:
+def document_ways(question: DocumentQuestion, costs: Costs | None) -> list[Way]:
     """Return the edits of the document that put it first: the fewest words in its title, in its text, and metadata."""
     with _copied(question.engine.workspace) as place:
         desk = _Desk(place, question)
@@ -37,7 +37,7 @@ def document_ways(question: Question, costs: Costs | None) -> list[Way]:
 class _Desk:
     """A copy of the workspace in which the document is rewritten."""
 
-    def __init__(self, place: Workspace, question: Question) -> None:
+    def __init__(self, place: Workspace, question: DocumentQuestion) -> None:
         self._place, self._question = place, question
         self._path = place.documents / question.doc_id
         self.text = read_bytes(self._path).decode("utf-8")
@@ -54,7 +54,7 @@ class _Desk:
             return None
         return (
             engine
-            if Question(engine, question.query, question.doc_id, question.config).is_first(question.config)
+            if DocumentQuestion(engine, question.query, question.doc_id, question.config).is_first(question.config)
             else None
         )
 
@@ -116,7 +116,7 @@ def with_field(text: str, field: str, value: str) -> str:
     return f"---\n{inner}---\n{text[head.end() :]}"
 
 
-def with_words(text: str, place: Place | str, added: list[str]) -> str | None:
+def with_words(text: str, place: WordPlace | str, added: list[str]) -> str | None:
     r"""Return the document with words added to its title, or as a paragraph that begins its text.
 
     None where it has no title to add to.

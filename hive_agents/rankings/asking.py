@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hive_agents.evaluation import Found, GoldenSet, percentile
+from hive_agents.evaluation import FoundList, GoldenSet, percentile
 from hive_agents.rankings.source import Source
 from hive_agents.settings import Gate
 
 ROUNDS = 3
 
 
-def ask_both(before: Source, after: Source, golden: GoldenSet, gate: Gate) -> tuple[list[Found], list[Found]]:
+def ask_both(before: Source, after: Source, golden: GoldenSet, gate: Gate) -> tuple[list[FoundList], list[FoundList]]:
     """Return what both found for each query, in order; no label is looked at.
 
     Times are kept where both sources are asked now, or both are recorded. Where the times would block, live sources
@@ -40,9 +40,9 @@ def ask_both(before: Source, after: Source, golden: GoldenSet, gate: Gate) -> tu
     return old, new
 
 
-def _in_turn(before: Source, after: Source, golden: GoldenSet) -> tuple[list[Found], list[Found]]:
-    old: list[Found] = []
-    new: list[Found] = []
+def _in_turn(before: Source, after: Source, golden: GoldenSet) -> tuple[list[FoundList], list[FoundList]]:
+    old: list[FoundList] = []
+    new: list[FoundList] = []
     for number, query in enumerate(golden):
         turn = [(old, before), (new, after)]
         for found, source in turn if number % 2 == 0 else reversed(turn):
@@ -50,6 +50,6 @@ def _in_turn(before: Source, after: Source, golden: GoldenSet) -> tuple[list[Fou
     return old, new
 
 
-def _too_slow(old: list[Found], new: list[Found], gate: Gate) -> bool:
+def _too_slow(old: list[FoundList], new: list[FoundList], gate: Gate) -> bool:
     was, slow = (percentile(sorted((one.seconds or 0) * 1000 for one in found), 0.95) or 0.0 for found in (old, new))
     return slow > gate.latency_floor_ms and slow > gate.latency_ratio * was

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from hive_agents.evaluation import Found, GoldenQuery, Scopes
+from hive_agents.evaluation import FoundList, GoldenQuery, Scopes
 from hive_agents.retrieval import RetrievalConfig, SearchEngine
 from hive_agents.verification import named_config, require_sound
 from hive_agents.workspace import Workspace
@@ -21,14 +21,14 @@ class ConfigSource:
         self._config = config
         self._scopes = Scopes(workspace)
 
-    def rank(self, query: GoldenQuery, k: int) -> Found:
+    def rank(self, query: GoldenQuery, k: int) -> FoundList:
         config = self._config
         index = self._engine.index(config.collection)
         scope = self._scopes.of(index, query.principal)
         started = time.perf_counter()
         (search,) = self._engine.run_on(scope, [query.query], config)
         seconds = time.perf_counter() - started
-        return Found(tuple(scope.documents_of(search.returned[:k])), seconds)
+        return FoundList(tuple(scope.documents_of(search.returned[:k])), seconds)
 
 
 def open_config(workspace: Workspace, reference: str) -> ConfigSource:

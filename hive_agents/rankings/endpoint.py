@@ -12,7 +12,7 @@ from urllib.parse import quote, urldefrag, urlsplit
 from pydantic import Field
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import Found, GoldenQuery
+from hive_agents.evaluation import FoundList, GoldenQuery
 from hive_agents.files import FileFormat
 from hive_agents.rankings.recorded import doc_id_of
 from hive_agents.rankings.source import source_failed
@@ -35,7 +35,7 @@ class EndpointFile(FileFormat):
     timeout_seconds: Annotated[float, Field(gt=0)] = 10.0
 
 
-class Endpoint:
+class EndpointSource:
     """A live source. Raises: HIVE-421 where a header's secret isn't there, HIVE-105 for a path that can't be read."""
 
     live = True
@@ -52,7 +52,7 @@ class Endpoint:
         self._client = httpx.Client(headers=headers, timeout=file.timeout_seconds)
         self._failures = (httpx.HTTPError, httpx.InvalidURL, ValueError)
 
-    def rank(self, query: GoldenQuery, k: int) -> Found:
+    def rank(self, query: GoldenQuery, k: int) -> FoundList:
         values = {"query": query.query, "k": k, "id": query.id}
         url = self._file.url
         for name, value in values.items():
@@ -72,16 +72,16 @@ class Endpoint:
         if None in documents:
             why = f"what stands at {self._file.documents} {where} is no doc_id, and no object that has one"
             raise source_failed(self.name, why, "let `documents` lead to the doc_ids, such as $.hits.hits[*]._id")
-        return Found(tuple(doc_id for doc_id in documents if doc_id is not None), seconds)
+        return FoundList(tuple(doc_id for doc_id in documents if doc_id is not None), seconds)
 
 
-def from_url(url: str) -> Endpoint:
+def from_url(url: str) -> EndpointSource:
     """Return the endpoint of a URL template; what stands behind # is the path to the doc_ids."""
     address, path = urldefrag(url)
     if "{query}" not in address:
         fix = "write http://host/search?q={query}&size={k}#$.hits[*].id"
         raise HiveError.of("HIVE-409", "the URL has no {query} in it", fix=fix)
-    return Endpoint(urlsplit(address).netloc, EndpointFile(url=address, documents=path or "$[*]"))
+    return EndpointSource(urlsplit(address).netloc, EndpointFile(url=address, documents=path or "$[*]"))
 
 
 def filled(template: Any, values: Mapping[str, Any]) -> Any:

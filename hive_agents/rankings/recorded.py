@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hive_agents.evaluation import Found, GoldenQuery, line_fault
+from hive_agents.evaluation import FoundList, GoldenQuery, line_fault
 
 QUERY_KEYS = ("id", "query_id", "qid", "_id")
 LIST_KEYS = ("documents", "ranking", "results", "hits", "doc_ids", "docs")
@@ -20,12 +20,12 @@ class Recorded:
 
     live = False
 
-    def __init__(self, name: str, rankings: Mapping[str, Found]) -> None:
+    def __init__(self, name: str, rankings: Mapping[str, FoundList]) -> None:
         self.name = name
         self._rankings = rankings
 
-    def rank(self, query: GoldenQuery, k: int) -> Found:
-        return self._rankings.get(query.id, Found(()))
+    def rank(self, query: GoldenQuery, k: int) -> FoundList:
+        return self._rankings.get(query.id, FoundList(()))
 
 
 def read_trec(path: Path, text: str) -> Recorded:
@@ -45,7 +45,7 @@ def read_trec(path: Path, text: str) -> Recorded:
         except ValueError:
             message = "expected: query-id Q0 doc-id rank score tag, and a finite number as score"
             raise line_fault(path, number, "HIVE-104", message) from None
-    return Recorded(path.name, {query_id: Found(_ordered(hits)) for query_id, hits in scored.items()})
+    return Recorded(path.name, {query_id: FoundList(_ordered(hits)) for query_id, hits in scored.items()})
 
 
 def read_json(path: Path, value: Mapping[str, Any]) -> Recorded:
@@ -56,9 +56,9 @@ def read_json(path: Path, value: Mapping[str, Any]) -> Recorded:
     found = {}
     for query_id, hits in value.items():
         if isinstance(hits, list):
-            found[query_id] = Found(_listed(path, 1, hits))
+            found[query_id] = FoundList(_listed(path, 1, hits))
         elif isinstance(hits, dict) and all(isinstance(score, int | float) for score in hits.values()):
-            found[query_id] = Found(_ordered([(float(score), doc_id) for doc_id, score in hits.items()]))
+            found[query_id] = FoundList(_ordered([(float(score), doc_id) for doc_id, score in hits.items()]))
         else:
             raise line_fault(path, 1, "HIVE-104", f'"{query_id}" has neither a list of doc_ids nor scores by doc_id')
     return Recorded(path.name, found)
@@ -69,7 +69,7 @@ def read_json_lines(path: Path, text: str) -> Recorded:
 
     A query's line may give `milliseconds`. Raises: HIVE-101, HIVE-104, HIVE-111 for a query that stands there twice.
     """
-    whole: dict[str, Found] = {}
+    whole: dict[str, FoundList] = {}
     scored: dict[str, list[tuple[float, str]]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -87,13 +87,13 @@ def read_json_lines(path: Path, text: str) -> Recorded:
                 raise line_fault(path, number, "HIVE-111", f'the query "{query_id}" stands there twice')
             milliseconds = value.get("milliseconds")
             seconds = milliseconds / 1000 if isinstance(milliseconds, int | float) else None
-            whole[str(query_id)] = Found(_listed(path, number, hits), seconds)
+            whole[str(query_id)] = FoundList(_listed(path, number, hits), seconds)
             continue
         doc_id, score = _first(value, ("doc_id", "docid", "docno", "document_id")), value.get("score")
         if doc_id is None or not isinstance(score, int | float):
             raise line_fault(path, number, "HIVE-104", f"expected {SHAPES}")
         scored.setdefault(str(query_id), []).append((float(score), str(doc_id)))
-    return Recorded(path.name, whole | {query_id: Found(_ordered(hits)) for query_id, hits in scored.items()})
+    return Recorded(path.name, whole | {query_id: FoundList(_ordered(hits)) for query_id, hits in scored.items()})
 
 
 def doc_id_of(hit: Any) -> str | None:

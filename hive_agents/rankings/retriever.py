@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from hive_agents.evaluation import Found, GoldenQuery
+from hive_agents.evaluation import FoundList, GoldenQuery
 from hive_agents.rankings.recorded import DOCUMENT_KEYS, doc_id_of
 from hive_agents.rankings.source import source_failed
 
@@ -27,7 +27,7 @@ class Retriever:
         self._retrieve = retrieve
         self._key = key
 
-    def rank(self, query: GoldenQuery, k: int) -> Found:
+    def rank(self, query: GoldenQuery, k: int) -> FoundList:
         started = time.perf_counter()
         try:
             hits = list(self._retrieve(query.query))
@@ -39,7 +39,7 @@ class Retriever:
         if None in documents:
             why = f'a document for query "{query.id}" has no doc_id in its metadata ({", ".join(METADATA_KEYS)})'
             raise source_failed(self.name, why, "name the key: module:attribute#key")
-        return Found(tuple(doc_id for doc_id in documents if doc_id is not None), seconds)
+        return FoundList(tuple(doc_id for doc_id in documents if doc_id is not None), seconds)
 
 
 def load_retriever(reference: str) -> Retriever:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import Found, GoldenQuery
+from hive_agents.evaluation import FoundList, GoldenQuery
 
 
 class Source(Protocol):
@@ -14,7 +14,7 @@ class Source(Protocol):
     name: str
     live: bool
 
-    def rank(self, query: GoldenQuery, k: int) -> Found:
+    def rank(self, query: GoldenQuery, k: int) -> FoundList:
         """Return at least the first `k` documents where there are as many. Raises: HIVE-428 where it fails."""
         ...
 

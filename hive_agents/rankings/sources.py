@@ -46,13 +46,13 @@ def _from_file(path: Path, workspace: Callable[[], Workspace]) -> Source:
     if "retrieval" in value:
         return _config(str(path), workspace)
     if "url" in value:
-        from hive_agents.rankings.endpoint import Endpoint, EndpointFile
+        from hive_agents.rankings.endpoint import EndpointFile, EndpointSource
 
         try:
             file = load_value(EndpointFile, jsontext.parse(text, path.name), path.name, text)
         except HiveError as error:
             raise HiveError(error.diagnostics, exit_code=2) from None
-        return Endpoint(path.name, file)
+        return EndpointSource(path.name, file)
     lines = [line for line in text.splitlines() if line.strip()]
     # A file of one line is JSON lines too, where that line is about one query.
     return (

@@ -8,6 +8,6 @@ from .kinds import (
     verify_receipt as verify_receipt,
 )
 from .statement import (
-    Check as Check,
     Receipt as Receipt,
+    Rederived as Rederived,
 )

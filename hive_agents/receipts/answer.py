@@ -20,7 +20,7 @@ from hive_agents.copilot import (
     rows_of,
 )
 from hive_agents.errors import HiveError
-from hive_agents.receipts.statement import Check, Receipt, compared
+from hive_agents.receipts.statement import Receipt, Rederived, compared
 from hive_agents.retrieval import ScopedIndex, StaleIndex, StoredConfig, versions
 from hive_agents.runs import RunStore
 from hive_agents.runtime import Chat
@@ -59,7 +59,7 @@ def receipt_of(chat: Chat, run_id: str) -> Receipt:
     return Receipt("answer", {"question": sha256(turn.text)} | answer | passages, facts)
 
 
-async def checks_of(chat: Chat, receipt: Receipt) -> AsyncIterator[Check]:
+async def checks_of(chat: Chat, receipt: Receipt) -> AsyncIterator[Rederived]:
     """Yield what can be derived again of an answer: its record, its place in the log, and the search itself."""
     run_id = str(receipt.facts.get("run_id"))
     again = receipt_of(chat, run_id)
@@ -68,32 +68,34 @@ async def checks_of(chat: Chat, receipt: Receipt) -> AsyncIterator[Check]:
     basis = again.facts["basis"]
     yield _logged(chat, run_id, basis)
     if again.facts["answer_source"] == "model":
-        yield Check("answer", "unknown", "a model wrote it, and would write something else: only its hash is compared")
+        yield Rederived(
+            "answer", "unknown", "a model wrote it, and would write something else: only its hash is compared"
+        )
     yield await _searched(chat, run_id, basis)
 
 
-def _logged(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> Check:
+def _logged(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> Rederived:
     verdict = audit.verify(chat.workspace)
     if not verdict.ok:
-        return Check("audit log: position", "differs", verdict.reason)
+        return Rederived("audit log: position", "differs", verdict.reason)
     heads = ("", *(entry["digest"] for entry in audit.entries(chat.workspace)))
     known = any(log_mark(run_id, head) == basis["log"] for head in heads)
-    return Check.of("audit log: position", known, "no line of the audit log was its last at that time")
+    return Rederived.of("audit log: position", known, "no line of the audit log was its last at that time")
 
 
-async def _searched(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> Check:
+async def _searched(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> Rederived:
     """Search again by the recorded plan: with the same config over the same documents, the results are the same."""
     name, turn = "search", chat.threads.turn(run_id)
     if _scope(chat).index_hash != basis["scope"]:
-        return Check(name, "unknown", "the documents in scope, or their index, changed since")
+        return Rederived(name, "unknown", "the documents in scope, or their index, changed since")
     stored = _stored(chat, basis["config"])
     if stored is None:
-        return Check(name, "unknown", "the config is in no deployment's record any more")
+        return Rederived(name, "unknown", "the config is in no deployment's record any more")
     session = TurnSession(chat.workspace, chat.reader, run_id, _request(chat, run_id), engine=chat.engine)
     session.config = stored.config
     before = _stored(chat, basis["canary"]["previous"]) if "canary" in basis else None
     if "canary" in basis and before is None:
-        return Check(name, "unknown", "the config that it was drafted with is in no deployment's record any more")
+        return Rederived(name, "unknown", "the config that it was drafted with is in no deployment's record any more")
     try:
         results = await _results(session, turn.outcome)
         if before is not None:
@@ -101,11 +103,11 @@ async def _searched(chat: Chat, run_id: str, basis: Mapping[str, Any]) -> Check:
             seed = draft_seed(basis["canary"]["version"], run_id)
             results = interleaved(results, drafted_with, seed)[0]
     except StaleIndex:
-        return Check(name, "unknown", "the index changes just now")
+        return Rederived(name, "unknown", "the index changes just now")
     if session.outage:
-        return Check(name, "unknown", "a model of the search can't be asked at the moment")
+        return Rederived(name, "unknown", "a model of the search can't be asked at the moment")
     same = results == turn.outcome.results
-    return Check.of(name, same, "the same plan finds other results now")
+    return Rederived.of(name, same, "the same plan finds other results now")
 
 
 async def _results(session: TurnSession, outcome: TurnOutcome) -> list[Result]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.errors import HiveError
-from hive_agents.receipts.statement import Check, Receipt, compared
+from hive_agents.receipts.statement import Receipt, Rederived, compared
 from hive_agents.store import audit
 from hive_agents.workspace import Workspace
 
@@ -36,14 +36,14 @@ def receipt_of(workspace: Workspace, request_id: str) -> Receipt:
     return Receipt("decision", {f"approval {request.id}": request.content_hash}, facts)
 
 
-def checks_of(workspace: Workspace, receipt: Receipt) -> Iterator[Check]:
+def checks_of(workspace: Workspace, receipt: Receipt) -> Iterator[Rederived]:
     """Yield what can be derived again of a decision: its record, the hash of its content, and the log's chain."""
     request_id = str(receipt.facts.get("approval"))
     yield from compared(receipt, receipt_of(workspace, request_id))
     request = ApprovalStore(workspace).get(request_id)
-    yield Check.of("content", request.hash == request.content_hash, "what was decided on was altered since")
+    yield Rederived.of("content", request.hash == request.content_hash, "what was decided on was altered since")
     verdict = audit.verify(workspace)
-    yield Check.of("audit log: chain", verdict.ok, verdict.reason)
+    yield Rederived.of("audit log: chain", verdict.ok, verdict.reason)
 
 
 def _lines(workspace: Workspace, request: ApprovalRequest) -> list[dict[str, object]]:

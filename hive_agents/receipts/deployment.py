@@ -7,7 +7,7 @@ from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import FILE, GoldenSet, evaluate_interleaved, load_golden
-from hive_agents.receipts.statement import Check, Receipt, compared
+from hive_agents.receipts.statement import Receipt, Rederived, compared
 from hive_agents.retrieval import SearchEngine, Version, versions
 from hive_agents.store import audit
 from hive_agents.text import sha256
@@ -40,7 +40,7 @@ def receipt_of(workspace: Workspace, number: int | None = None) -> Receipt:
     return Receipt("deployment", {version.file: sha256(version.text)}, facts)
 
 
-def checks_of(workspace: Workspace, receipt: Receipt) -> Iterator[Check]:
+def checks_of(workspace: Workspace, receipt: Receipt) -> Iterator[Rederived]:
     """Yield what can be derived again of a deployment: its record, the log's chain, and the measurement itself.
 
     Measuring again what was decided spends no look at a holdout: nothing is printed but whether the figures are those
@@ -49,30 +49,30 @@ def checks_of(workspace: Workspace, receipt: Receipt) -> Iterator[Check]:
     number = receipt.facts.get("version")
     yield from compared(receipt, receipt_of(workspace, number if isinstance(number, int) else -1))
     verdict = log_verdict(workspace)
-    yield Check.of("audit log: chain", verdict.ok, verdict.reason)
+    yield Rederived.of("audit log: chain", verdict.ok, verdict.reason)
     version, _ = _version(workspace, number)
     yield _measured(workspace, version)
 
 
-def _measured(workspace: Workspace, version: Version) -> Check:
+def _measured(workspace: Workspace, version: Version) -> Rederived:
     name, record = "measurement", version.evaluation
     if record is None or "certificate" not in record:
-        return Check(name, "unknown", "nothing was measured: it was active before the first deployment")
+        return Rederived(name, "unknown", "nothing was measured: it was active before the first deployment")
     known = {other.config_hash: other for other in versions(workspace)}
     active = record["certificate"]["active_hash"]
     if active is not None and active not in known:
-        return Check(name, "unknown", "the config that served before is in no deployment's record")
+        return Rederived(name, "unknown", "the config that served before is in no deployment's record")
     changed = changed_since(workspace, version.stored, active, record)
     if changed:
-        return Check(name, "unknown", f"{changed} since it was measured")
+        return Rederived(name, "unknown", f"{changed} since it was measured")
     golden = _measured_part(workspace, record)
     if golden is None:
-        return Check(name, "unknown", "the golden set can't be read")
+        return Rederived(name, "unknown", "the golden set can't be read")
     configs = [version.stored.config, *([known[active].stored.config] if active is not None else [])]
     evaluations = evaluate_interleaved(SearchEngine(workspace), configs, golden)
     sides = zip(("candidate", "active"), evaluations, strict=False)
     same = all(_agree(record[side], evaluation.metrics) for side, evaluation in sides)
-    return Check.of(name, same, "measured again on the same golden set and index, the figures are others")
+    return Rederived.of(name, same, "measured again on the same golden set and index, the figures are others")
 
 
 def _measured_part(workspace: Workspace, record: Mapping[str, Any]) -> GoldenSet | None:

@@ -11,7 +11,7 @@ from hive_agents.errors import HiveError
 from hive_agents.evaluation import Evaluation, GoldenSet, evaluate_found, load_measured, paired_difference
 from hive_agents.files import read_bytes
 from hive_agents.rankings import Source, open_source
-from hive_agents.receipts.statement import Check, Receipt
+from hive_agents.receipts.statement import Receipt, Rederived
 from hive_agents.verification import RankingsFinding, distinct
 from hive_agents.workspace import Workspace
 
@@ -41,7 +41,7 @@ def gate_receipt(finding: RankingsFinding, given: Mapping[str, str], k: int | No
     return Receipt("gate", {name: _digest(path) for name, path in files.items()}, facts)
 
 
-def checks_of(receipt: Receipt) -> Iterator[Check]:
+def checks_of(receipt: Receipt) -> Iterator[Rederived]:
     """Yield what can be derived again: the hash of each file, and the figures where all of them are the same.
 
     Files are looked for where the receipt names them, from the present folder. No look at a holdout is spent: nothing
@@ -50,25 +50,25 @@ def checks_of(receipt: Receipt) -> Iterator[Check]:
     whole = True
     for name, digest in sorted(receipt.subjects.items()):
         if not Path(name).is_file():
-            yield Check(f"file {name}", "unknown", "it isn't here")
+            yield Rederived(f"file {name}", "unknown", "it isn't here")
             whole = False
             continue
-        check = Check.of(f"file {name}", _digest(Path(name)) == digest, "it was changed since")
+        check = Rederived.of(f"file {name}", _digest(Path(name)) == digest, "it was changed since")
         whole = whole and check.outcome == "same"
         yield check
     given = receipt.facts.get("given")
     evaluation = receipt.facts.get("evaluation")
     if not isinstance(given, dict) or not isinstance(evaluation, dict):
-        yield Check("measurement", "differs", "the receipt doesn't say what was compared")
+        yield Rederived("measurement", "differs", "the receipt doesn't say what was compared")
     elif not whole:
-        yield Check("measurement", "unknown", "it can be measured on the same files alone")
+        yield Rederived("measurement", "unknown", "it can be measured on the same files alone")
     elif any(given.get(side) not in receipt.subjects for side in _SIDES):
-        yield Check("measurement", "unknown", "a side is no file: what it returned then can't be asked again")
+        yield Rederived("measurement", "unknown", "a side is no file: what it returned then can't be asked again")
     else:
         yield _measured(receipt, given, evaluation)
 
 
-def _measured(receipt: Receipt, given: Mapping[str, Any], told: Mapping[str, Any]) -> Check:
+def _measured(receipt: Receipt, given: Mapping[str, Any], told: Mapping[str, Any]) -> Rederived:
     name, facts = "measurement", receipt.facts
     files = {option: Path(str(given[option])) for option in ("queries", "holdout") if given.get(option)}
     try:
@@ -76,15 +76,15 @@ def _measured(receipt: Receipt, given: Mapping[str, Any], told: Mapping[str, Any
         qrels, k, relevant_from = Path(str(given["qrels"])), facts["k"], facts["relevant_from"]
         _, labels, _ = load_measured(qrels, k=k, relevant_from=relevant_from, **files)
     except (HiveError, KeyError) as error:
-        return Check(name, "unknown", f"the files can't be read as runs and labels: {error}")
+        return Rederived(name, "unknown", f"the files can't be read as runs and labels: {error}")
     if any(source.live for source in sources):
-        return Check(name, "unknown", "a side is asked anew each time: what it returned then can't be asked again")
+        return Rederived(name, "unknown", "a side is asked anew each time: what it returned then can't be asked again")
     golden, _ = distinct(labels)
     old, new = (_evaluated(source, golden) for source in sources)
     difference = paired_difference(old.scores(), new.scores(), alpha=float(told.get("alpha", 0.05))).to_json()
     same = _agree(told.get("active"), old) and _agree(told.get("candidate"), new)
     same = same and told.get("difference") == difference
-    return Check.of(name, same, "measured again on the same files, the figures are others")
+    return Rederived.of(name, same, "measured again on the same files, the figures are others")
 
 
 def _evaluated(source: Source, golden: GoldenSet) -> Evaluation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hive_agents.receipts import answer, decision, deployment, gate
-from hive_agents.receipts.statement import Check, Receipt
+from hive_agents.receipts.statement import Receipt, Rederived
 from hive_agents.runtime import Chat
 from hive_agents.workspace import Workspace
 
@@ -14,7 +14,9 @@ decision_receipt = decision.receipt_of
 deployment_receipt = deployment.receipt_of
 
 
-async def verify_receipt(workspace: Callable[[], Workspace], receipt: Receipt, chat: Callable[[], Chat]) -> list[Check]:
+async def verify_receipt(
+    workspace: Callable[[], Workspace], receipt: Receipt, chat: Callable[[], Chat]
+) -> list[Rederived]:
     """Return what became of each thing that a receipt says; `chat` opens its reader's conversation for an answer.
 
     `workspace` is called for all kinds but a comparison by `hive gate`, which needs none.

@@ -23,7 +23,7 @@ PredicateType = Literal[
     "urn:hive-agents:receipt:gate:1",
 ]
 _KINDS: Mapping[PredicateType, ReceiptKind] = dict(zip(get_args(PredicateType), get_args(ReceiptKind), strict=True))
-Outcome = Literal["same", "differs", "unknown"]
+Agreement = Literal["same", "differs", "unknown"]
 
 
 class _Subject(Format):
@@ -78,29 +78,29 @@ class Receipt:
 
 
 @dataclass(frozen=True)
-class Check:
+class Rederived:
     """One thing that was derived again: `same`, `differs`, or `unknown` where it can't be derived any more.
 
     `told` says why, in words, wherever it isn't the same.
     """
 
     name: str
-    outcome: Outcome
+    outcome: Agreement
     told: str = ""
 
     @classmethod
-    def of(cls, name: str, same: bool, otherwise: str) -> Check:
+    def of(cls, name: str, same: bool, otherwise: str) -> Rederived:
         return cls(name, "same") if same else cls(name, "differs", otherwise)
 
     def to_json(self) -> dict[str, str]:
         return {"name": self.name, "outcome": self.outcome, "told": self.told}
 
 
-def compared(receipt: Receipt, again: Receipt) -> Iterator[Check]:
+def compared(receipt: Receipt, again: Receipt) -> Iterator[Rederived]:
     """Yield a check for each subject and fact: what the receipt says against what the records say now."""
     for name in sorted({*receipt.subjects, *again.subjects}):
         same = receipt.subjects.get(name) == again.subjects.get(name)
-        yield Check.of(f"subject {name}", same, "the records say another hash")
+        yield Rederived.of(f"subject {name}", same, "the records say another hash")
     for name in sorted({*receipt.facts, *again.facts}):
         same = receipt.facts.get(name) == again.facts.get(name)
-        yield Check.of(f"record: {name}", same, "the records say something else")
+        yield Rederived.of(f"record: {name}", same, "the records say something else")

@@ -87,7 +87,7 @@ class Abstain(Format):
     min_cosine: Annotated[float, Field(ge=-1, le=1)] | None = None
 
 
-class Boilerplate(Format):
+class BoilerplateSettings(Format):
     """`weight` is what a chunk counts that is nothing but lines which a fifth of the documents have; 1 is no matter."""
 
     weight: Annotated[float, Field(ge=0, le=1)] = 1.0
@@ -102,7 +102,7 @@ class RetrievalConfig(FileFormat):
     dynamic_k: DynamicK = DynamicK()
     filters: dict[str, ConditionValue] = {}
     boosts: dict[str, Boost] = {}
-    boilerplate: Boilerplate = Boilerplate()
+    boilerplate: BoilerplateSettings = BoilerplateSettings()
     distraction_detection: DistractionDetection = DistractionDetection()
     abstain: Abstain = Abstain()
     bm25: BM25Settings = BM25Settings()

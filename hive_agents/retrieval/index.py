@@ -83,7 +83,7 @@ class SqliteIndex:
         lengths, chunk_documents = self._one(
             "SELECT lengths, chunk_documents FROM corpus_stats WHERE generation = ?", (found.number,)
         ) or (b"", b"")
-        self.postings = _Postings(self, np.frombuffer(lengths, np.int32))
+        self.postings = _GenerationPostings(self, np.frombuffer(lengths, np.int32))
         self.board = Board(len(self.postings.lengths))
         self.chunk_documents: NDArray[np.int32] = np.frombuffer(chunk_documents, np.int32)
         self._fields = FieldValues(self.collection, self.chunk_documents, self.n_documents, self.field_rows)
@@ -509,7 +509,7 @@ class ScopedIndex:
         return whole
 
 
-class _Postings:
+class _GenerationPostings:
     """The `PostingSource` of one generation."""
 
     def __init__(self, index: SqliteIndex, lengths: NDArray[np.int32]) -> None:

@@ -28,7 +28,7 @@ _IR_VERSION = 8
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Attribute = int | float | list[int]
-Shape = Sequence[int | str]
+Dimensions = Sequence[int | str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ def write_model(
     nodes: Iterable[tuple[str, Sequence[str], Sequence[str], str, Mapping[str, Attribute]]],
     constants: Mapping[str, NDArray[Any]],
     *,
-    inputs: Mapping[str, tuple[int, Shape]],
-    outputs: Mapping[str, tuple[int, Shape]],
+    inputs: Mapping[str, tuple[int, Dimensions]],
+    outputs: Mapping[str, tuple[int, Dimensions]],
     opsets: Mapping[str, int],
 ) -> bytes:
     """A model file; a node is (operator, inputs, outputs, domain, attributes)."""
@@ -202,7 +202,7 @@ def _write_tensor(name: str, array: NDArray[Any]) -> bytes:
     )
 
 
-def _write_value(name: str, element: int, shape: Shape) -> bytes:
+def _write_value(name: str, element: int, shape: Dimensions) -> bytes:
     sizes = (_integer(1, size) if isinstance(size, int) else _block(2, size.encode()) for size in shape)
     tensor = _integer(1, element) + _block(2, b"".join(_block(1, size) for size in sizes))
     return _block(1, name.encode()) + _block(2, _block(1, tensor))

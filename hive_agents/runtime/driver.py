@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError, Outage, RightsWithdrawn, WorkerFault
-from hive_agents.events import Event, EventBus, EventLog, EventType, Source, derived_id
+from hive_agents.events import Event, EventBus, EventLog, EventSource, EventType, derived_id
 from hive_agents.llm import tracing, waited
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
 from hive_agents.runtime.checkpoints import async_checkpointer
@@ -75,7 +75,7 @@ class Run(ABC):
     """
 
     GRAPH: ClassVar[str]
-    SOURCE: ClassVar[Source]
+    SOURCE: ClassVar[EventSource]
     """The namespace of its events' ids."""
     CUT: ClassVar[bool] = True
     """Whether a step is cut off `GRACE` seconds after somebody asked to stop; else it always ends first."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.agents import Recording, Step, Tool, ToolContext, ToolRegistry, workspace_tools
+from hive_agents.agents import RecordedStep, Recording, Tool, ToolContext, ToolRegistry, workspace_tools
 from hive_agents.agents.evolution import changed, inlined
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.errors import HiveError
@@ -236,7 +236,7 @@ def _compared(
     )
 
 
-def _comparable(steps: Sequence[Step] | Any, *, words: bool) -> dict[str, dict[str, Any]]:
+def _comparable(steps: Sequence[RecordedStep] | Any, *, words: bool) -> dict[str, dict[str, Any]]:
     """What each step says, by its key; without `words` two answers in words are equal."""
     told = {step.key: step.told for step in steps if step.told}
     return told if words else {key: {"says": ""} if "says" in one else one for key, one in told.items()}

@@ -11,15 +11,15 @@ from hive_agents.expressions import ExpressionError, parse
 from hive_agents.goals import CALL_NAMES, EvalCase, ExpectedCall, ToolStub
 from hive_agents.memory import ToolResult
 
-Call = tuple[str, dict[str, Any]]
+StubCall = tuple[str, dict[str, Any]]
 
 
 @dataclass
 class Heard:
     """What was called, in order, what a person was asked about, and what was refused."""
 
-    calls: list[Call] = field(default_factory=list)
-    asked: list[Call] = field(default_factory=list)
+    calls: list[StubCall] = field(default_factory=list)
+    asked: list[StubCall] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
 
 
@@ -63,7 +63,7 @@ def unexpected(case: EvalCase, heard: Heard, row: Mapping[str, Any]) -> str:
     return ""
 
 
-def _is(expected: ExpectedCall, call: Call) -> bool:
+def _is(expected: ExpectedCall, call: StubCall) -> bool:
     return expected.tool == call[0] and _holds(expected.when, call[1])
 
 

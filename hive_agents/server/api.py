@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Sent = TypeVar("Sent", bound=Format)
 Asked = TypeVar("Asked", bound=BaseModel)
 Run = TypeVar("Run", bound=Callable[..., Any])
-Method = Literal["GET", "POST", "PATCH", "DELETE"]
+HttpMethod = Literal["GET", "POST", "PATCH", "DELETE"]
 MOST = 2**53
 """The largest whole number that may be sent: up to it every reader of JSON has them all, and the database, too."""
 PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -52,7 +52,7 @@ class Value(BaseModel):
 
 
 @dataclass(frozen=True)
-class Answer:
+class ApiAnswer:
     """A value with another status than the operation's, or with headers."""
 
     value: BaseModel
@@ -64,7 +64,7 @@ class Answer:
 class Operation:
     """One method of one path. `tagged` answers carry an ETag: nothing in them depends on who reads."""
 
-    method: Method
+    method: HttpMethod
     path: str
     run: Callable[..., Any]
     roles: frozenset[str]
@@ -118,8 +118,8 @@ class Operation:
         call.require(self.roles)
         return call
 
-    def _answered(self, request: Request, found: BaseModel | Answer) -> Response:
-        answer = found if isinstance(found, Answer) else Answer(found)
+    def _answered(self, request: Request, found: BaseModel | ApiAnswer) -> Response:
+        answer = found if isinstance(found, ApiAnswer) else ApiAnswer(found)
         text = answer.value.model_dump_json(by_alias=True).encode()
         headers = PRIVATE | dict(answer.headers)
         if self.tagged:
@@ -149,7 +149,7 @@ class Api:
     def delete(self, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         return self._route("DELETE", path, roles, **how)
 
-    def _route(self, method: Method, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
+    def _route(self, method: HttpMethod, path: str, roles: frozenset[str], **how: Any) -> Callable[[Run], Run]:
         def register(run: Run) -> Run:
             self.operations.append(Operation(method, path, run, roles, tag=self.tag, **how))
             return run

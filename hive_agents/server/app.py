@@ -17,7 +17,7 @@ from hive_agents.server.feed import Feed
 from hive_agents.server.freshness import Freshness
 from hive_agents.server.limits import BodyLimit
 from hive_agents.server.meta import OPERATIONS
-from hive_agents.server.metrics import Measured, Metrics
+from hive_agents.server.metrics import MeasuredRequests, Metrics
 from hive_agents.server.problems import Faults, of_hive, of_http
 from hive_agents.server.protocols.mcp import McpEndpoint
 from hive_agents.server.rates import Rates
@@ -33,7 +33,7 @@ def create_app(host: Host) -> Starlette:
         routes=[*ROUTES, Route("/mcp", mcp, methods=["POST"])],
         middleware=[
             Middleware(AccessLog),
-            Middleware(Measured, metrics=metrics),
+            Middleware(MeasuredRequests, metrics=metrics),
             Middleware(Faults),
             Middleware(BodyLimit, limits=limits),
         ],

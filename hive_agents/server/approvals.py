@@ -11,9 +11,9 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore, RequestReader,
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.runtime import decide, decision_json
 from hive_agents.server.api import MOST, Api, Body, Value
-from hive_agents.server.auth import APPROVER, REVIEWER, Caller
+from hive_agents.server.auth import APPROVER, REVIEWER, CallContext
 from hive_agents.server.problems import status_of
-from hive_agents.server.shapes import Page, Problem, paged
+from hive_agents.server.shapes import PageQuery, Problem, paged
 from hive_agents.store import audit
 
 api = Api("approvals")
@@ -35,7 +35,7 @@ class RequestRow(Value):
     run_id: str | None
 
 
-class RequestsPage(Page):
+class RequestsPage(PageQuery):
     """`due` puts what is due first before the rest, and of what is due alike the greatest risk."""
 
     status: Status | None = None
@@ -69,7 +69,7 @@ class Decide(Body):
     for_run: bool = False
 
 
-class Decided(Value):
+class DecidedRequest(Value):
     id: str
     status: Status
     decision: Verb
@@ -91,7 +91,7 @@ class DecideBatch(Body):
 class BatchItem(Value):
     """One request of a batch: what came of it, or why nothing did."""
 
-    decided: Decided | None
+    decided: DecidedRequest | None
     problem: Problem | None
 
 
@@ -125,13 +125,13 @@ class AuditTrail(Value):
 
 
 @api.get("/api/approvals", REVIEWER)
-def list_requests(call: Caller, query: RequestsPage) -> RequestList:
+def list_requests(call: CallContext, query: RequestsPage) -> RequestList:
     """The requests that the caller may read."""
     shown, cursor = read_page(call, query)
     return RequestList(items=[_row(one) for one in shown], next_cursor=cursor)
 
 
-def read_page(call: Caller, query: RequestsPage) -> tuple[list[ApprovalRequest], str | None]:
+def read_page(call: CallContext, query: RequestsPage) -> tuple[list[ApprovalRequest], str | None]:
     """Return a page of the requests that the caller may read, each whole, and where to go on."""
     reader = RequestReader(call.workspace, call.asker)
     every = [one for one in ApprovalStore(call.workspace).list(query.status) if reader.may_read(one)]
@@ -142,13 +142,13 @@ def read_page(call: Caller, query: RequestsPage) -> tuple[list[ApprovalRequest],
 
 
 @api.get("/api/approvals/{request_id}", REVIEWER)
-def show_request(call: Caller, request_id: str) -> RequestShown:
+def show_request(call: CallContext, request_id: str) -> RequestShown:
     """One request, whole."""
     return RequestShown(request=_readable(call, request_id).to_json())
 
 
 @api.get("/api/approvals/{request_id}/audit", REVIEWER)
-def audit_trail(call: Caller, request_id: str) -> AuditTrail:
+def audit_trail(call: CallContext, request_id: str) -> AuditTrail:
     """What the audit log says of a request, and whether the log can be relied on."""
     _readable(call, request_id)
     entries, verdict = audit.intact(call.workspace, "approval")
@@ -158,14 +158,14 @@ def audit_trail(call: Caller, request_id: str) -> AuditTrail:
 
 
 @api.post("/api/approvals/{request_id}/decide", APPROVER)
-def decide_request(call: Caller, request_id: str, body: Decide) -> Decided:
+def decide_request(call: CallContext, request_id: str, body: Decide) -> DecidedRequest:
     """Answer a request: what it asks for is carried out. 409 tells who was quicker, or that the content changed."""
     _readable(call, request_id)
     return _decided(call, request_id, body)
 
 
 @api.post("/api/approvals/batch", APPROVER)
-def decide_batch(call: Caller, body: DecideBatch) -> BatchDecided:
+def decide_batch(call: CallContext, body: DecideBatch) -> BatchDecided:
     """Answer all calls of a run that were read together, each for itself."""
     run_id = body.batch.partition(":")[0]
     pending = ApprovalStore(call.workspace).batch(run_id)
@@ -178,7 +178,7 @@ def decide_batch(call: Caller, body: DecideBatch) -> BatchDecided:
 
 
 @api.post("/api/approvals/{request_id}/delegate", APPROVER)
-def delegate(call: Caller, request_id: str, body: Delegate) -> RequestShown:
+def delegate(call: CallContext, request_id: str, body: Delegate) -> RequestShown:
     """Hand a request to another person."""
     _readable(call, request_id)
     who = call.asker.decider()
@@ -194,7 +194,7 @@ def _row(request: ApprovalRequest) -> RequestRow:
     return RequestRow(**request.summary(), content_hash=request.content_hash, run_id=request.run_id)
 
 
-def _readable(call: Caller, request_id: str) -> ApprovalRequest:
+def _readable(call: CallContext, request_id: str) -> ApprovalRequest:
     """Raises: HIVE-409 (404) for a request that the caller may not read, as for one that doesn't exist."""
     reader, found = RequestReader(call.workspace, call.asker), None
     with suppress(NotFound):
@@ -204,15 +204,15 @@ def _readable(call: Caller, request_id: str) -> ApprovalRequest:
     return reader.shown(found)
 
 
-def _decided(call: Caller, request_id: str, answer: Decide) -> Decided:
+def _decided(call: CallContext, request_id: str, answer: Decide) -> DecidedRequest:
     given = {"reason": answer.reason, "message": answer.message, "patch": answer.patch, "for_run": answer.for_run}
     given |= {"version": answer.version, "content_hash": answer.content_hash, **call.asker.decider().named()}
     request, run = decide(call.workspace, request_id, answer.verb, **given)
     call.wake()
-    return Decided(**decision_json(request, answer.verb, given["by"], run))
+    return DecidedRequest(**decision_json(request, answer.verb, given["by"], run))
 
 
-def _each(call: Caller, request: ApprovalRequest, body: DecideBatch) -> BatchItem:
+def _each(call: CallContext, request: ApprovalRequest, body: DecideBatch) -> BatchItem:
     answer = Decide(verb=body.verb, reason=body.reason, content_hash=request.content_hash)
     try:
         return BatchItem(decided=_decided(call, request.id, answer), problem=None)

@@ -31,7 +31,7 @@ OPERATOR = frozenset({"operator", "admin"})
 ADMIN = frozenset({"admin"})
 
 
-class Caller:
+class CallContext:
     """Who calls, in which workspace: what an operation needs of them, whichever way they came."""
 
     def __init__(self, workspace: Workspace, asker: Asker, *, engine: SearchEngine, freshness: Freshness) -> None:
@@ -63,7 +63,7 @@ class Caller:
         """Let the runs that wait for this go on; without a host here another process hears of it."""
 
 
-class Call(Caller):
+class Call(CallContext):
     """One request: by whom, and to which host.
 
     Nothing but a verified token or session says who calls: no header that a proxy or a client adds ever does.

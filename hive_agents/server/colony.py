@@ -21,7 +21,7 @@ from hive_agents.runtime import Queen
 from hive_agents.server import streams
 from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call
-from hive_agents.server.shapes import Finding
+from hive_agents.server.shapes import DiagnosticShape
 from hive_agents.triggers import TriggerStore, all_triggers, key_of, sound_trigger, trigger_row
 
 api = Api("colony")
@@ -42,7 +42,7 @@ class Events(Value):
     next_after: int | None
 
 
-class Message(Body):
+class SteeringMessage(Body):
     text: Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
@@ -76,7 +76,7 @@ class TriggerList(Value):
     """`diagnostics` say what is wrong with triggers that aren't sound."""
 
     triggers: list[TriggerRow]
-    diagnostics: list[Finding]
+    diagnostics: list[DiagnosticShape]
 
 
 class AgentRow(Value):
@@ -86,14 +86,14 @@ class AgentRow(Value):
     version: int | None
     goal: str | None
     inputs: list[str]
-    diagnostics: list[Finding]
+    diagnostics: list[DiagnosticShape]
 
 
 class AgentList(Value):
     agents: list[AgentRow]
 
 
-class Fire(Body):
+class FireTrigger(Body):
     """`input` goes over the trigger's constant inputs."""
 
     input: dict[str, Any] = {}
@@ -169,7 +169,7 @@ def overview(call: Call) -> Overview:
 
 
 @api.post("/api/queen/messages", OPERATOR)
-async def ask_queen(call: Call, body: Message) -> QueenReply:
+async def ask_queen(call: Call, body: SteeringMessage) -> QueenReply:
     """Ask the queen what runs, why it is stuck, or to stop it; she does no more than the caller may."""
     return QueenReply(**await Queen(call.workspace, call.host.bus).ask(body.text, call.principal))
 
@@ -185,7 +185,7 @@ def _agent(call: Call, id: str) -> AgentRow:
         spec, _ = serving_agent(call.workspace, id)
         inputs = spec.node(spec.entry).input_keys
     except HiveError as error:
-        found = [Finding(**one.to_json()) for one in error.diagnostics]
+        found = [DiagnosticShape(**one.to_json()) for one in error.diagnostics]
         return AgentRow(id=id, version=None, goal=None, inputs=[], diagnostics=found)
     except KeyError:  # an entry that is none of its nodes: starting it tells
         inputs = []
@@ -196,12 +196,12 @@ def _agent(call: Call, id: str) -> AgentRow:
 def list_triggers(call: Call) -> TriggerList:
     """The triggers of the workspace, and when each of them is due."""
     sound, faulty = all_triggers(call.workspace)
-    found = [Finding(**one.to_json()) for error in faulty.values() for one in error.diagnostics]
+    found = [DiagnosticShape(**one.to_json()) for error in faulty.values() for one in error.diagnostics]
     return TriggerList(triggers=[TriggerRow(**trigger_row(call.workspace, one)) for one in sound], diagnostics=found)
 
 
 @api.post("/api/triggers/{trigger_id}/fire", OPERATOR, status=202, keyed=True)
-async def fire(call: Call, trigger_id: str, body: Fire) -> Fired:
+async def fire(call: Call, trigger_id: str, body: FireTrigger) -> Fired:
     """Start a trigger's run now, enabled or not; its schedule goes on as before."""
     spec = await run_in_threadpool(sound_trigger, call.workspace, trigger_id)
     now = dt.datetime.now(dt.UTC)

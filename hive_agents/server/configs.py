@@ -15,8 +15,8 @@ from hive_agents.files import NAME_PATTERN
 from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
 from hive_agents.runtime import ask_for_override
 from hive_agents.server.api import MOST, Api, Body, Query, Value
-from hive_agents.server.auth import OPERATOR, Caller
-from hive_agents.server.shapes import ConfigRef, Finding, Page, paged
+from hive_agents.server.auth import OPERATOR, CallContext
+from hive_agents.server.shapes import ConfigRef, DiagnosticShape, PageQuery, paged
 from hive_agents.verification import (
     accept,
     check_config,
@@ -57,15 +57,15 @@ class ConfigShown(Value):
 
 class Checked(Value):
     ok: bool
-    diagnostics: list[Finding]
+    diagnostics: list[DiagnosticShape]
 
 
-class Measure(Body):
+class MeasureConfig(Body):
     config: ConfigRef = "active"
     split: Split | None = None
 
 
-class Measured(Value):
+class MeasuredConfig(Value):
     """As `hive evaluate --json`: the holdout's queries are never listed, nor hits that the caller may not view."""
 
     config: str
@@ -150,7 +150,7 @@ class RolledBack(Value):
     previous: str
 
 
-class VersionRow(Value):
+class ConfigVersionRow(Value):
     id: int
     config: str
     config_hash: str
@@ -164,8 +164,8 @@ class VersionRow(Value):
     active: bool
 
 
-class History(Value):
-    versions: list[VersionRow]
+class VersionHistory(Value):
+    versions: list[ConfigVersionRow]
     next_cursor: str | None
 
 
@@ -179,7 +179,7 @@ class Golden(Value):
     queries: list[dict[str, Any]]
 
 
-class Label(Body):
+class LabelQuery(Body):
     """`irrelevant` makes the query a fully judged one."""
 
     query: Annotated[str, Field(min_length=1)]
@@ -198,7 +198,7 @@ class Labelled(Value):
 
 
 @api.get("/api/configs", OPERATOR, tagged=True)
-def list_configs(call: Caller) -> ConfigList:
+def list_configs(call: CallContext) -> ConfigList:
     """Every config of the workspace, and which one serves."""
     active = find_active(call.workspace)
     name = active.stored.name if active else None
@@ -206,7 +206,7 @@ def list_configs(call: Caller) -> ConfigList:
 
 
 @api.get("/api/configs/{name}", OPERATOR, tagged=True)
-def show_config(call: Caller, name: str) -> ConfigShown:
+def show_config(call: CallContext, name: str) -> ConfigShown:
     """A config as its file has it; `active` is the one that serves."""
     stored = _config(call, name)
     active = find_active(call.workspace)
@@ -220,7 +220,7 @@ def show_config(call: Caller, name: str) -> ConfigShown:
 
 
 @api.post("/api/configs/{name}/validate", OPERATOR)
-def validate(call: Caller, name: str) -> Checked:
+def validate(call: CallContext, name: str) -> Checked:
     """Check a config: syntax and sense."""
     try:
         findings = check_config(call.workspace, _config(call, name))
@@ -230,11 +230,11 @@ def validate(call: Caller, name: str) -> Checked:
         if error.exit_code != 1:
             raise
         findings = error.diagnostics
-    return Checked(ok=not has_errors(findings), diagnostics=[Finding(**one.to_json()) for one in findings])
+    return Checked(ok=not has_errors(findings), diagnostics=[DiagnosticShape(**one.to_json()) for one in findings])
 
 
 @api.post("/api/evaluate", OPERATOR)
-def measure(call: Caller, body: Measure) -> Measured:
+def measure(call: CallContext, body: MeasureConfig) -> MeasuredConfig:
     """Measure a config against the golden set. The split `holdout` spends a use of it."""
     call.freshness.refresh(now=True)
     stored = _config(call, body.config)
@@ -247,11 +247,11 @@ def measure(call: Caller, body: Measure) -> Measured:
     may = gate.allowed([hit["doc_id"] for query in value["queries"] for hit in query["hits"]])
     for query in value["queries"]:
         query["hits"] = [hit for hit in query["hits"] if hit["doc_id"] in may]
-    return Measured(**value)
+    return MeasuredConfig(**value)
 
 
 @api.post("/api/compare", OPERATOR)
-def compare_configs(call: Caller, body: Compare) -> Compared:
+def compare_configs(call: CallContext, body: Compare) -> Compared:
     """Measure two configs side by side."""
     call.freshness.refresh(now=True)
     first, second = _config(call, body.a), _config(call, body.b)
@@ -275,13 +275,13 @@ def compare_configs(call: Caller, body: Compare) -> Compared:
 
 
 @api.get("/api/configs/{name}/changes", OPERATOR, tagged=True)
-def config_changes(call: Caller, name: str, query: Since) -> Changes:
+def config_changes(call: CallContext, name: str, query: Since) -> Changes:
     """What a config has other than another one, by JSON path."""
     return Changes(changes=changed(_config(call, query.since).config, _config(call, name).config))
 
 
 @api.post("/api/deploy", OPERATOR)
-def deploy_config(call: Caller, body: Deploy) -> Deployed:
+def deploy_config(call: CallContext, body: Deploy) -> Deployed:
     """Put a config through the gate, and let it serve if it passes. Each time it may spend a use of the holdout."""
     if body.override and not (body.reason and body.reason.strip()):
         raise HiveError.of("HIVE-409", "an override needs a reason", fix='add "reason"', exit_code=2)
@@ -308,7 +308,7 @@ def deploy_config(call: Caller, body: Deploy) -> Deployed:
     return Deployed(**value)
 
 
-def _require_as_seen(call: Caller, stored: StoredConfig, body: Deploy) -> None:
+def _require_as_seen(call: CallContext, stored: StoredConfig, body: Deploy) -> None:
     """Raises: HIVE-307 where the config, or what serves, isn't what was looked at."""
     fix = "look at both again, then deploy"
     if body.hash is not None and body.hash != stored.hash:
@@ -320,17 +320,17 @@ def _require_as_seen(call: Caller, stored: StoredConfig, body: Deploy) -> None:
 
 
 @api.post("/api/rollback", OPERATOR)
-def roll_back(call: Caller, body: Rollback) -> RolledBack:
+def roll_back(call: CallContext, body: Rollback) -> RolledBack:
     """Serve the config that was active before; again, to go further back."""
     version, before = rollback(call.workspace, reason=body.reason, by=call.by, authn=call.asker.authn, of=body.of)
     return RolledBack(deployed=version.name, previous=before)
 
 
 @api.get("/api/history", OPERATOR)
-def history(call: Caller, query: Page) -> History:
+def history(call: CallContext, query: PageQuery) -> VersionHistory:
     """Every deployment, newest first, with what was measured."""
     every = [
-        VersionRow(
+        ConfigVersionRow(
             id=one.id,
             config=one.name,
             config_hash=one.config_hash,
@@ -346,11 +346,11 @@ def history(call: Caller, query: Page) -> History:
         for place, one in enumerate(versions(call.workspace))
     ]
     shown, cursor = paged(every, query, lambda one: str(one.id))
-    return History(versions=shown, next_cursor=cursor)
+    return VersionHistory(versions=shown, next_cursor=cursor)
 
 
 @api.get("/api/golden", OPERATOR, tagged=True)
-def golden(call: Caller) -> Golden:
+def golden(call: CallContext) -> Golden:
     """The labelled questions; those of the holdout stay unread."""
     found = load_golden(call.workspace)
     listed = [query.model_dump(mode="json") for query in found if query.split != "holdout"]
@@ -364,7 +364,7 @@ def golden(call: Caller) -> Golden:
 
 
 @api.post("/api/golden/labels", OPERATOR)
-def label(call: Caller, body: Label) -> Labelled:
+def label(call: CallContext, body: LabelQuery) -> Labelled:
     """Label a question, for training unless another split is named."""
     active = find_active(call.workspace)
     collection = load_collection(call.workspace, active.stored.config.collection if active else None)
@@ -385,21 +385,21 @@ def label(call: Caller, body: Label) -> Labelled:
     return Labelled(query_id=entry["id"], **labels)
 
 
-def _is_trusted(call: Caller) -> bool:
+def _is_trusted(call: CallContext) -> bool:
     try:
         return is_accepted(call.workspace, load_golden(call.workspace))
     except NotFound:
         return True  # this label is its first
 
 
-def _config(call: Caller, name: str) -> StoredConfig:
+def _config(call: CallContext, name: str) -> StoredConfig:
     """By name alone: nobody reaches another file by a path. Raises: HIVE-107 (404) for an unknown one."""
     if re.fullmatch(NAME_PATTERN, name) is None or name.endswith(".json"):
         raise NotFound.of("HIVE-107", f"there is no config {name[:80]!a}", fix="GET /api/configs lists them")
     return named_config(call.workspace, name)
 
 
-def _row(call: Caller, path: Path, active: str | None) -> ConfigRow:
+def _row(call: CallContext, path: Path, active: str | None) -> ConfigRow:
     file = call.workspace.relative(path)
     try:
         config = read_config(call.workspace, path).config

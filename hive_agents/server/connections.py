@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hive_agents.settings import Server
+    from hive_agents.settings import ServerSettings
 
 HEAD_BYTES = 16_384
 SWEEP = 1.0
@@ -37,7 +37,7 @@ Wait: TypeAlias = Literal["head", "body", "read"]
 class Connections:
     """All connections of one server, in the order in which they came."""
 
-    def __init__(self, limits: Server) -> None:
+    def __init__(self, limits: ServerSettings) -> None:
         self._most = min(limits.connections, _open_files() // 2)
         self._most_of_one = min(limits.connections_per_address, self._most)
         # An answer to a late body is the application's, which is told first.

@@ -13,16 +13,16 @@ from hive_agents.copilot import DocumentFilter, Request, search
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunRow, Scope
 from hive_agents.server.api import MOST, PRIVATE, Api, Body, Query, Value
-from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, Caller
+from hive_agents.server.auth import ANYBODY, OPERATOR, READER, REVIEWER, Call, CallContext
 from hive_agents.server.protocols.agui_events import spoken
-from hive_agents.server.shapes import Done, Page, RunSummary, paged
+from hive_agents.server.shapes import Acknowledged, PageQuery, RunSummary, paged
 
 api = Api("copilot")
 Verdict = Literal["relevant", "distractor", "outdated", "wrong_document"]
 MOST_RUNS = 1_000
 
 
-class Search(Body):
+class SearchRequest(Body):
     """`filters` as the command line writes them, `pinned` as a reply has them."""
 
     query: str
@@ -30,7 +30,7 @@ class Search(Body):
     pinned: list[DocumentFilter] = []
 
 
-class Result(Value):
+class ResultShape(Value):
     """One result, as a reply of the copilot has it."""
 
     rank: int
@@ -47,7 +47,7 @@ class Result(Value):
 
 class Results(Value):
     query: str
-    results: list[Result]
+    results: list[ResultShape]
 
 
 class ThreadRow(Value):
@@ -58,7 +58,7 @@ class ThreadRow(Value):
     updated_at: str
 
 
-class ThreadsPage(Page):
+class ThreadsPage(PageQuery):
     """`search` finds words in titles and questions."""
 
     search: str | None = None
@@ -92,7 +92,7 @@ class Renamed(Body):
     title: Annotated[str, Field(min_length=1, max_length=1000)]
 
 
-class Document(Value):
+class OpenedDocument(Value):
     doc_id: str
     title: str
     metadata: dict[str, Any]
@@ -113,7 +113,7 @@ class Explanation(Value):
     explanation: dict[str, Any]
 
 
-class Opinion(Body):
+class ResultOpinion(Body):
     """On a result of one of the caller's turns, by its rank or by its document."""
 
     run_id: str
@@ -137,7 +137,7 @@ class FeedbackRow(Value):
     reviewed_by: str | None
 
 
-class FeedbackPage(Page):
+class FeedbackPage(PageQuery):
     status: Literal["pending", "accepted", "rejected"] | None = None
 
 
@@ -151,14 +151,14 @@ class Review(Body):
 
 
 @api.post("/api/query", READER)
-async def query(call: Caller, body: Search) -> Results:
+async def query(call: CallContext, body: SearchRequest) -> Results:
     """Search once with the active config, without a conversation."""
     await call.freshness.current()
     pinned = list(body.pinned)
     if body.filters:
         pinned = [*await run_in_threadpool(call.chat().filters, body.filters), *pinned]
     found = await search(call.workspace, call.principal, body.query, pinned, engine=call.engine)
-    return Results(query=body.query, results=[Result(**one) for one in found])
+    return Results(query=body.query, results=[ResultShape(**one) for one in found])
 
 
 @api.get("/api/fields", READER)
@@ -168,9 +168,9 @@ def fields(call: Call) -> Fields:
 
 
 @api.get("/api/documents/{doc_id:path}", READER)
-def document(call: Caller, doc_id: str) -> Document:
+def document(call: CallContext, doc_id: str) -> OpenedDocument:
     """A document that the caller may view; a hidden one is an unknown one."""
-    return Document(**call.chat().document(doc_id))
+    return OpenedDocument(**call.chat().document(doc_id))
 
 
 @api.get("/api/threads", READER)
@@ -216,17 +216,17 @@ def export(call: Call, thread_id: str) -> Response:
 
 
 @api.patch("/api/threads/{thread_id}", READER)
-def rename(call: Call, thread_id: str, body: Renamed) -> Done:
+def rename(call: Call, thread_id: str, body: Renamed) -> Acknowledged:
     """Give a conversation another title."""
     call.chat(thread_id).threads.rename(thread_id, body.title)
-    return Done()
+    return Acknowledged()
 
 
 @api.delete("/api/threads/{thread_id}", READER)
-def forget(call: Call, thread_id: str) -> Done:
+def forget(call: Call, thread_id: str) -> Acknowledged:
     """Delete a conversation with all that was said in it."""
     call.chat(thread_id).threads.delete(thread_id)
-    return Done()
+    return Acknowledged()
 
 
 @api.get("/api/runs/{run_id}/why", READER)
@@ -242,7 +242,7 @@ def trace(call: Call, run_id: str) -> Explanation:
 
 
 @api.post("/api/feedback", READER, status=201)
-def give_feedback(call: Call, body: Opinion) -> FeedbackRow:
+def give_feedback(call: Call, body: ResultOpinion) -> FeedbackRow:
     """Say something of a result of one's own turn; said again, it replaces."""
     item = call.chat().feedback().add(
         body.run_id, body.result, body.verdict, doc_id=body.doc_id, comment=body.comment

@@ -12,7 +12,7 @@ from hive_agents.server.problems import problem
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from hive_agents.settings import Server
+    from hive_agents.settings import ServerSettings
 
 DISCARDED = 4
 """So many times the limit is read, and thrown away, before the connection is closed."""
@@ -24,7 +24,7 @@ class BodyLimit:
     A body that finds no room beside those of other requests, `bodies_bytes` in all, is refused with 503.
     """
 
-    def __init__(self, app: ASGIApp, limits: Server) -> None:
+    def __init__(self, app: ASGIApp, limits: ServerSettings) -> None:
         self._app, self._most, self._limits = app, limits.body_bytes, limits
         self._held = 0
 

@@ -18,16 +18,16 @@ from hive_agents.server.protocols import agui, openai
 api = Api("meta")
 
 
-class Document(Value):
+class OpenApiDocument(Value):
     """An OpenAPI 3.1 document."""
 
     model_config = {"extra": "allow", "frozen": True}
 
 
 @api.get("/api/openapi.json", ANYBODY, tagged=True)
-def openapi(_: Call) -> Document:
+def openapi(_: Call) -> OpenApiDocument:
     """This document."""
-    return Document(**described())
+    return OpenApiDocument(**described())
 
 
 @api.get("/metrics", OPERATOR, media=MEDIA)

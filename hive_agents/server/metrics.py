@@ -54,7 +54,7 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class Measured:
+class MeasuredRequests:
     """Counts each request under the path of its route: paths that lead nowhere are one."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:

@@ -13,7 +13,7 @@ from hive_agents.runs import RunStore
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
-    from hive_agents.settings import Server
+    from hive_agents.settings import ServerSettings
     from hive_agents.workspace import Workspace
 
 MOST_KNOWN = 10_000
@@ -24,7 +24,7 @@ AT_WORK = ("queued", "running")
 class Rates:
     """A bucket for each principal: `per_minute` requests at once, and as many again in the course of a minute."""
 
-    def __init__(self, limits: Server, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: ServerSettings, now: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._now = limits, now
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
         self._lock = threading.Lock()

@@ -9,7 +9,7 @@ from ag_ui.core import EventType
 from starlette.concurrency import run_in_threadpool
 
 from hive_agents.events import DURABLE, EventLog
-from hive_agents.server.protocols.agui_events import Group, Projection
+from hive_agents.server.protocols.agui_events import EventGroup, Projection
 from hive_agents.server.streams import BEAT, frame, live
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BATCH = 100
 """Logged events that are read at once."""
-Told: TypeAlias = "tuple[int | None, Group]"
+Told: TypeAlias = "tuple[int | None, EventGroup]"
 
 
 class RunStream:
@@ -66,7 +66,7 @@ class RunStream:
                 last = place == len(group.events) and number is not None
                 yield frame(text_of(event), f"{number}-{group.messages}" if last else None)
 
-    async def groups(self) -> AsyncIterator[tuple[int | None, Group] | None]:
+    async def groups(self) -> AsyncIterator[tuple[int | None, EventGroup] | None]:
         """(number of the event, group), without a number for what is not logged; None for each heartbeat."""
         async with self._feed.watch(self._row.run_id) as watch:
             with self._call.host.dispatcher.precedence.first():

@@ -21,15 +21,15 @@ from hive_agents.files import load_value
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, OPTIMIZER_GRAPH, RunRow, Scope
 from hive_agents.runtime import AgentRun, OptimizeRun, QuestionRun, delete_run, retry
 from hive_agents.server import streams
-from hive_agents.server.api import MOST, Answer, Api, Body, Query, Value
+from hive_agents.server.api import MOST, Api, ApiAnswer, Body, Query, Value
 from hive_agents.server.auth import ANYBODY, APPROVER, OPERATOR, READER, Call
 from hive_agents.server.protocols.agui_events import shown_result
 from hive_agents.server.run_stream import RunStream
-from hive_agents.server.shapes import Done, Page, RunSummary
+from hive_agents.server.shapes import Acknowledged, PageQuery, RunSummary
 
 api = Api("runs")
 Graph = Literal["worker", "event_loop", "optimizer"]
-Status = Literal["queued", "running", "waiting", "paused", "done", "failed", "stopped"]
+RunStatus = Literal["queued", "running", "waiting", "paused", "done", "failed", "stopped"]
 
 
 class StartRun(Body):
@@ -41,7 +41,7 @@ class StartRun(Body):
     thread_id: str | None = None
 
 
-class Question(Body):
+class QuestionInput(Body):
     """The input of `worker`; `filters` as the command line writes them, `pinned` as a reply has them; of the fields in
     `dropped` no filter is read out of the text."""
 
@@ -53,7 +53,7 @@ class Question(Body):
     cursor: str | None = None
 
 
-class Search(Body):
+class OptimizeInput(Body):
     """The input of `optimizer`: budgets, and whether what is proved is deployed."""
 
     deploy: bool = True
@@ -75,8 +75,8 @@ class RunStarted(Value):
     events: str
 
 
-class RunsPage(Page):
-    status: Status | None = None
+class RunsPage(PageQuery):
+    status: RunStatus | None = None
     graph: Graph | None = None
 
 
@@ -137,7 +137,7 @@ class Trials(Value):
     result: dict[str, Any] | None
 
 
-class Timeline(Value):
+class RunTimeline(Value):
     events: list[dict[str, Any]]
 
 
@@ -162,13 +162,13 @@ class Retried(Body):
 
 
 @api.post("/api/runs", ANYBODY, status=202, keyed=True)
-async def start_run(call: Call, body: StartRun) -> RunStarted | Answer:
+async def start_run(call: Call, body: StartRun) -> RunStarted | ApiAnswer:
     """Start a run. Questions are a reader's; agents and the optimizer an operator's."""
     row = await started(call, body, call.request.headers.get("idempotency-key"))
     value = RunStarted(
         run_id=row.run_id, thread_id=row.thread_id, status=row.status, events=f"/api/runs/{row.run_id}/events"
     )
-    return Answer(value, headers={"Location": f"/api/runs/{row.run_id}"})
+    return ApiAnswer(value, headers={"Location": f"/api/runs/{row.run_id}"})
 
 
 async def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRow:
@@ -191,17 +191,17 @@ def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
     if wanted.agent is not None and wanted.graph != AGENT_GRAPH:
         raise HiveError.of("HIVE-409", "only event_loop runs an agent", fix='leave "agent" out', exit_code=2)
     if wanted.graph == CHAT_GRAPH:
-        return ask(call, load_value(Question, wanted.input, "input"), wanted.thread_id, key)
+        return ask(call, load_value(QuestionInput, wanted.input, "input"), wanted.thread_id, key)
     if wanted.thread_id is not None:
         raise HiveError.of("HIVE-409", "only questions have threads", fix='leave "thread_id" out', exit_code=2)
     if wanted.graph == AGENT_GRAPH:
         return AgentRun.start(
             call.workspace, wanted.agent or "", wanted.input, principal=call.principal, key=key, hold=False
         ).row
-    return _search(call, load_value(Search, wanted.input, "input"), key)
+    return _search(call, load_value(OptimizeInput, wanted.input, "input"), key)
 
 
-def ask(call: Call, question: Question, thread_id: str | None, key: str | None = None) -> RunRow:
+def ask(call: Call, question: QuestionInput, thread_id: str | None, key: str | None = None) -> RunRow:
     """Leave a question for a host."""
     pinned = [*call.chat().filters(question.filters), *question.pinned] if question.filters else question.pinned
     request = Request(
@@ -210,7 +210,7 @@ def ask(call: Call, question: Question, thread_id: str | None, key: str | None =
     return QuestionRun.queue(call.workspace, call.principal, request, thread_id, key=key)[0]
 
 
-def _search(call: Call, search: Search, key: str | None) -> RunRow:
+def _search(call: Call, search: OptimizeInput, key: str | None) -> RunRow:
     budgets = search.model_dump(exclude={"deploy"}, exclude_none=True)
     call.freshness.refresh(now=True)
     return OptimizeRun.start(
@@ -283,12 +283,12 @@ def show_trials(call: Call, run_id: str, query: TrialsPage) -> Trials:
 
 
 @api.get("/api/runs/{run_id}/timeline", ANYBODY)
-def run_timeline(call: Call, run_id: str) -> Timeline:
+def run_timeline(call: Call, run_id: str) -> RunTimeline:
     """The logged events of a run, in order."""
     row, reader = _run(call, run_id), call.reaches()
     view = RunView(call.workspace, run_id, row.tenant, reader)
     found = EventLog(call.workspace).replay(run_id=run_id)
-    return Timeline(events=[replace(event, payload=view.payload(event.payload)).to_json() for event in found])
+    return RunTimeline(events=[replace(event, payload=view.payload(event.payload)).to_json() for event in found])
 
 
 @api.get("/api/runs/{run_id}/messages", ANYBODY)
@@ -334,18 +334,18 @@ def retry_run(call: Call, run_id: str, body: Retried) -> RunSummary:
 
 
 @api.post("/api/runs/{run_id}/messages", ANYBODY)
-def say(call: Call, run_id: str, body: Said) -> Done:
+def say(call: Call, run_id: str, body: Said) -> Acknowledged:
     """Tell a run's agent something, which it reads before its next turn."""
     key = call.request.headers.get("idempotency-key")
     control.say(call.workspace, _run(call, run_id).run_id, body.text, key=key)
-    return Done()
+    return Acknowledged()
 
 
 @api.delete("/api/runs/{run_id}", ANYBODY)
-def forget_run(call: Call, run_id: str) -> Done:
+def forget_run(call: Call, run_id: str) -> Acknowledged:
     """Forget a run that doesn't go on."""
     delete_run(call.workspace, _run(call, run_id).run_id)
-    return Done()
+    return Acknowledged()
 
 
 def _run(call: Call, run_id: str) -> RunRow:

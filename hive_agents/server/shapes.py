@@ -19,14 +19,14 @@ Limit = Annotated[int, Field(ge=1, le=500)]
 ConfigRef = Annotated[str, Field(pattern=NAME_PATTERN, description="The name of a config, or `active`.")]
 
 
-class Page(Query):
+class PageQuery(Query):
     """`cursor` is the `next_cursor` of the page before."""
 
     limit: Limit = 50
     cursor: str | None = None
 
 
-class Finding(Value):
+class DiagnosticShape(Value):
     """A diagnostic: what is wrong, where, and how to mend it."""
 
     code: str
@@ -47,7 +47,7 @@ class Problem(Value):
     status: int
     detail: str | None
     code: str | None
-    diagnostics: list[Finding]
+    diagnostics: list[DiagnosticShape]
 
     @classmethod
     def of(cls, status: int, diagnostics: Sequence[Diagnostic] = (), detail: str | None = None) -> Problem:
@@ -59,7 +59,7 @@ class Problem(Value):
             status=status,
             detail=detail or (first.message if first else HTTPStatus(status).description),
             code=first.code if first else None,
-            diagnostics=[Finding(**one.to_json()) for one in diagnostics],
+            diagnostics=[DiagnosticShape(**one.to_json()) for one in diagnostics],
         )
 
 
@@ -89,13 +89,13 @@ class RunSummary(Value):
         return cls(agent=row.agent, max_usd=limits.get("usd"), **row.summary)
 
 
-class Done(Value):
+class Acknowledged(Value):
     """It was done."""
 
     ok: bool = True
 
 
-def paged(items: Sequence[Item], page: Page, name: Callable[[Item], str]) -> tuple[list[Item], str | None]:
+def paged(items: Sequence[Item], page: PageQuery, name: Callable[[Item], str]) -> tuple[list[Item], str | None]:
     """Return the items behind the cursor, and the cursor of the page after; both name an item.
 
     Raises: HIVE-409 for a cursor of no item.

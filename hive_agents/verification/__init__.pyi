@@ -16,10 +16,10 @@ from .approved import (
 )
 from .canary import (
     Canary as Canary,
+    CanarySignal as CanarySignal,
     CanaryStatus as CanaryStatus,
     Impression as Impression,
     ImpressionKind as ImpressionKind,
-    Signal as Signal,
     Tally as Tally,
     canary_for as canary_for,
     canary_status as canary_status,

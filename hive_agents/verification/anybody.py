@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.evaluation import Found, GoldenSet, PoweredDifference, evaluate_found, powered_difference
+from hive_agents.evaluation import FoundList, GoldenSet, PoweredDifference, evaluate_found, powered_difference
 from hive_agents.settings import Gate
 from hive_agents.store import audit
 from hive_agents.text import sha256
@@ -20,7 +20,7 @@ from hive_agents.workspace import Workspace
 UNEVEN = 0.05
 """Shares of unjudged documents that differ by more than this may decide a comparison."""
 
-Side = tuple[str, Sequence[Found]]
+Side = tuple[str, Sequence[FoundList]]
 """(name, what was found for each query of the labels, in their order)."""
 
 
@@ -29,8 +29,8 @@ class CheapLabels:
     """Labels by a model or by clicks, and what the two searches returned for each of their queries."""
 
     labels: GoldenSet
-    before: Sequence[Found]
-    after: Sequence[Found]
+    before: Sequence[FoundList]
+    after: Sequence[FoundList]
 
     def differences(self) -> dict[str, float]:
         """Return after - before by query id, in nUDCG by these labels."""
@@ -149,7 +149,7 @@ def record_acceptance(ledger: audit.Place, finding: GateFinding, by: str, reason
         audit.append(ledger, "tags_accepted", tags=tags, by=by, reason=reason)
 
 
-def _require_answers(name: str, found: Sequence[Found], labels: GoldenSet) -> None:
+def _require_answers(name: str, found: Sequence[FoundList], labels: GoldenSet) -> None:
     if not any(one.documents for one in found):
         message = f"{name} returns nothing for any of the {len(labels)} queries of {labels.file}"
         fix = "check that both name their queries alike, and that a source of documents gives doc_ids"
@@ -181,7 +181,9 @@ def _cheap_shifts(cheap: CheapLabels, measured: GoldenSet, known: Collection[str
     return [found[query.id] for query in measured], others
 
 
-def _identity(old: Sequence[Found], new: Sequence[Found], measured: GoldenSet, cheap: CheapLabels | None) -> str:
+def _identity(
+    old: Sequence[FoundList], new: Sequence[FoundList], measured: GoldenSet, cheap: CheapLabels | None
+) -> str:
     """What makes a comparison the same one: its rankings, its labels, cheap ones too, and their depth."""
     ids = [query.id for query in measured]
     sides = (old, new) if cheap is None else (old, new, cheap.before, cheap.after)

@@ -24,12 +24,12 @@ from hive_agents.verification.interleaving import ALARM, NEW, PREVIOUS, e_value,
 from hive_agents.workspace import Workspace
 
 ImpressionKind = Literal["drafted", "alike", "one_sided"]
-Signal = Literal["open", "relevant", "distractor", "outdated", "wrong_document"]
-Outcome = Literal["worse", "better"]
-State = Literal["off", "none", "running", "confirmed", "rolled_back"]
+CanarySignal = Literal["open", "relevant", "distractor", "outdated", "wrong_document"]
+CanaryOutcome = Literal["worse", "better"]
+CanaryState = Literal["off", "none", "running", "confirmed", "rolled_back"]
 
 # What somebody says of a document outweighs that they opened it: a page is opened before it is found to be outdated.
-CREDIT: dict[Signal, int] = {"open": 1, "relevant": 2, "distractor": -2, "outdated": -2, "wrong_document": -2}
+CREDIT: dict[CanarySignal, int] = {"open": 1, "relevant": 2, "distractor": -2, "outdated": -2, "wrong_document": -2}
 BY = "canary"
 CONFIRMED = "canary.confirmed"
 _log = logging.getLogger("hive_agents.verification")
@@ -89,7 +89,7 @@ class Tally:
 class CanaryStatus:
     """`none` where nothing serves that could have a canary; with it and with `off` the rest is empty."""
 
-    state: State
+    state: CanaryState
     share: float
     version: int | None = None
     config: str | None = None
@@ -188,7 +188,7 @@ def open_impressions(workspace: Workspace, reader: Principal, *, now: str | None
     return [run_id for (run_id,) in rows]
 
 
-def credit(workspace: Workspace, run_id: str, rank: int, signal: Signal, *, now: str | None = None) -> None:
+def credit(workspace: Workspace, run_id: str, rank: int, signal: CanarySignal, *, now: str | None = None) -> None:
     """Credit who placed the document at `rank`, where the run is an impression that hasn't settled.
 
     A document is opened once; of what is said of it the last counts.
@@ -213,7 +213,7 @@ def _try_to_decide(workspace: Workspace, at: str) -> None:
         _log.warning("the canary can't be decided: %s", error)
 
 
-def decide_canary(workspace: Workspace, *, now: str | None = None) -> Outcome | None:
+def decide_canary(workspace: Workspace, *, now: str | None = None) -> CanaryOutcome | None:
     """Roll the config back where the settled impressions show it worse, confirm it where they show it better."""
     canary = running_canary(workspace)
     if canary is None:
@@ -255,7 +255,7 @@ def canary_status(workspace: Workspace, *, now: str | None = None) -> CanaryStat
     """Return how the canary of the config that serves stands or ended, or how it was that was rolled back."""
     share, history = workspace.settings.canary.share, versions(workspace)
     canary, at = _canary_of(history), now or audit.now()
-    state: State = "running"
+    state: CanaryState = "running"
     if canary is not None:
         version, previous = canary.version, canary.previous.name
         confirmed = _confirmed(workspace)

@@ -39,6 +39,6 @@ def test_each_open_question_comes_once() -> None:
 
 def test_suggested_questions_are_spread_over_the_documents(topics: Workspace) -> None:
     made = suggest(indexed_engine(topics), "kb", 5)
-    assert len({one.doc_id for one in made}) == len(made)
-    again = suggest(indexed_engine(topics), "kb", 50, [one.question for one in made])
-    assert not {one.question for one in made} & {one.question for one in again}
+    assert len({one.doc_id for one in made.found}) == len(made.found)
+    again = suggest(indexed_engine(topics), "kb", 50, [one.question for one in made.found])
+    assert not {one.question for one in made.found} & {one.question for one in again.found}

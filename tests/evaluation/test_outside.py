@@ -9,7 +9,7 @@ import pytrec_eval
 
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import evaluate_found, load_asked, load_holdout, load_labels
-from hive_agents.evaluation.outside import Asked, Found
+from hive_agents.evaluation.outside import FoundList, OutsideQuery
 
 
 def written(folder: Path, text: str, name: str = "qrels.txt") -> Path:
@@ -73,10 +73,10 @@ def test_golden_set_stands_by_itself_and_no_document_is_looked_up(tmp_path: Path
 
 def test_texts_and_tags_come_from_tsv_or_json_lines(tmp_path: Path) -> None:
     lines = '1\tHow do I?\n{"_id": 2, "text": "Why?", "tags": ["old"]}\n'
-    assert load_asked(written(tmp_path, lines)) == {"1": Asked("How do I?"), "2": Asked("Why?", ("old",))}
+    assert load_asked(written(tmp_path, lines)) == {"1": OutsideQuery("How do I?"), "2": OutsideQuery("Why?", ("old",))}
     with pytest.raises(HiveError, match="a tab"):
         load_asked(written(tmp_path, "1 How do I?\n"))
-    golden = load_labels(written(tmp_path, "2 0 a 1\n"), asked={"2": Asked("Why?", ("old",))})
+    golden = load_labels(written(tmp_path, "2 0 a 1\n"), asked={"2": OutsideQuery("Why?", ("old",))})
     assert (golden.queries[0].query, golden.queries[0].tags) == ("Why?", ["old"])
 
 
@@ -90,7 +90,7 @@ def test_holdout_is_a_list_of_ids_or_labels_of_its_own(tmp_path: Path) -> None:
 
 def test_what_was_found_is_measured_as_trec_eval_does(tmp_path: Path) -> None:
     golden = load_labels(written(tmp_path, "1 0 a 1\n1 0 b 1\n1 0 c 0\n2 0 d 1\n2 0 e 0\n"))
-    found = [Found(("c", "a", "x", "b")), Found(("e", "x"), seconds=0.25)]
+    found = [FoundList(("c", "a", "x", "b")), FoundList(("e", "x"), seconds=0.25)]
     measured = evaluate_found("run", golden, found)
     run = {q.id: {d: 1.0 / rank for rank, d in enumerate(f.documents, 1)} for q, f in zip(golden, found, strict=True)}
     qrels = {query.id: query.qrels for query in golden}

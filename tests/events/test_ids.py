@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hive_agents.events.types import Source, derived_id
+from hive_agents.events.types import EventSource, derived_id
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from hive_agents.events.types import Source, derived_id
         ("trigger", ("acme", "trigger/nightly/2026"), "a9ec30da-8c3d-559a-8f99-72ae2527152c"),
     ],
 )
-def test_ids_of_earlier_releases_stay_the_same(source: Source, parts: tuple[object, ...], id: str) -> None:
+def test_ids_of_earlier_releases_stay_the_same(source: EventSource, parts: tuple[object, ...], id: str) -> None:
     assert derived_id(source, *parts) == id
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.importing import Finding, examine_documents, import_documents
+from hive_agents.importing import DocumentFinding, examine_documents, import_documents
 from hive_agents.workspace import Workspace
 
 
@@ -27,7 +27,7 @@ def prose(seed: int, words: int = 300) -> str:
     return " ".join(f"word{chance.randrange(5000)}" for _ in range(words))
 
 
-def found(place: Workspace) -> dict[str, Finding]:
+def found(place: Workspace) -> dict[str, DocumentFinding]:
     return {finding.name: finding for finding in examine_documents(place)}
 
 

@@ -12,7 +12,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import evaluate, load_golden
-from hive_agents.optimizer import Costs, Question, Way, config_ways, document_ways
+from hive_agents.optimizer import Costs, DocumentQuestion, Way, config_ways, document_ways
 from hive_agents.optimizer.space import apply, parsed
 from hive_agents.optimizer.why_document import with_words
 from hive_agents.retrieval import RetrievalConfig, SearchEngine
@@ -33,8 +33,10 @@ def config(**blocks: Any) -> RetrievalConfig:
     return parsed(config_json("c", "keyword", **blocks))
 
 
-def asked(workspace: Workspace, doc_id: str = GUIDE, text: str = "autoclave", **blocks: Any) -> tuple[Question, Costs]:
-    question = Question(indexed_engine(workspace), text, doc_id, config(**blocks))
+def asked(
+    workspace: Workspace, doc_id: str = GUIDE, text: str = "autoclave", **blocks: Any
+) -> tuple[DocumentQuestion, Costs]:
+    question = DocumentQuestion(indexed_engine(workspace), text, doc_id, config(**blocks))
     return question, Costs(load_golden(workspace), question.engine, question.config, beside=question.query)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import Found, GoldenQuery
+from hive_agents.evaluation import FoundList, GoldenQuery
 from hive_agents.rankings import ask_both, open_source
 from hive_agents.settings import Gate
 from tests.conftest import make_workspace
@@ -196,9 +196,9 @@ class Timed:
     def __init__(self, name: str, *seconds: float) -> None:
         self.name, self.seconds, self.calls = name, seconds, 0
 
-    def rank(self, query: GoldenQuery, k: int) -> Found:
+    def rank(self, query: GoldenQuery, k: int) -> FoundList:
         self.calls += 1
-        return Found((query.id,), self.seconds[min(self.calls, len(self.seconds)) - 1])
+        return FoundList((query.id,), self.seconds[min(self.calls, len(self.seconds)) - 1])
 
 
 def test_sources_that_are_slow_once_are_asked_again(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytrec_eval
 from hypothesis import given, strategies as st
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import Found, GoldenQuery
+from hive_agents.evaluation import FoundList, GoldenQuery
 from hive_agents.rankings import Source, open_source
 from hive_agents.workspace import Workspace
 
@@ -63,7 +63,7 @@ def test_json_forms_say_the_same(tmp_path: Path, text: str) -> None:
 
 def test_a_line_may_say_how_long_the_search_took(tmp_path: Path) -> None:
     source = opened(tmp_path, json.dumps({"id": "1", "documents": ["a"], "milliseconds": 12.5}))
-    assert source.rank(GoldenQuery(id="1", query="1"), 10) == Found(("a",), 0.0125)
+    assert source.rank(GoldenQuery(id="1", query="1"), 10) == FoundList(("a",), 0.0125)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import Found, GoldenSet
+from hive_agents.evaluation import FoundList, GoldenSet
 from hive_agents.evaluation.outside import PooledQuery, UnaskedQuery
 from hive_agents.settings import Gate
 from hive_agents.store import audit
@@ -36,10 +36,12 @@ def labels(n: int = 8, *, texts: bool = True, tag: str = "", ids: str = "q", dig
     return GoldenSet("", 10, queries, "qrels.txt", digest)
 
 
-GOOD, LATE, TRAP = Found(("good",)), Found(("x", "good")), Found(("trap", "good"))
+GOOD, LATE, TRAP = FoundList(("good",)), FoundList(("x", "good")), FoundList(("trap", "good"))
 
 
-def judge(folder: Path, before: list[Found], after: list[Found], of: GoldenSet, **options: Any) -> RankingsFinding:
+def judge(
+    folder: Path, before: list[FoundList], after: list[FoundList], of: GoldenSet, **options: Any
+) -> RankingsFinding:
     options = {"held_out": True, "ledger": ledger_beside(folder / "qrels.txt")} | options
     return gate_rankings(("a", before), ("b", after), of, Gate(), **options)
 
@@ -117,13 +119,13 @@ def test_without_a_holdout_nothing_is_recorded_and_it_says_so(tmp_path: Path) ->
 
 
 def test_distractors_block_although_the_right_answer_stays_first(tmp_path: Path) -> None:
-    found = judge(tmp_path, [GOOD] * 8, [Found(("good", "trap"))] * 8, labels())
+    found = judge(tmp_path, [GOOD] * 8, [FoundList(("good", "trap"))] * 8, labels())
     assert (found.decision, {reason.code for reason in found.reasons}) == ("blocked", {"HIVE-301", "HIVE-302"})
 
 
 def test_shown_loss_of_a_tag_blocks_until_a_person_accepts_it(tmp_path: Path) -> None:
     tagged = labels(20, tag="older")
-    before, after = [GOOD] * 6 + [Found(())] * 14, [LATE] * 6 + [GOOD] * 14
+    before, after = [GOOD] * 6 + [FoundList(())] * 14, [LATE] * 6 + [GOOD] * 14
     found = judge(tmp_path, before, after, tagged)
     assert (found.decision, [change.tag for change in found.lost_tags]) == ("blocked", ["older"])
     accepted = judge(tmp_path, before, after, tagged, accept_tags=["older"])
@@ -131,14 +133,14 @@ def test_shown_loss_of_a_tag_blocks_until_a_person_accepts_it(tmp_path: Path) ->
 
 
 def test_pool_that_knows_one_side_better_is_told(tmp_path: Path) -> None:
-    strangers = Found(("good", "new1", "new2"))
+    strangers = FoundList(("good", "new1", "new2"))
     found = judge(tmp_path, [LATE] * 8, [strangers] * 8, labels(), held_out=False)
     (warning,) = found.warnings
     assert (warning.code, "50% of what a returns and 67% of what b returns" in warning.message) == ("HIVE-305", True)
 
 
 def test_side_that_is_silent_more_often_is_told(tmp_path: Path) -> None:
-    found = judge(tmp_path, [LATE] * 5 + [Found(())] * 3, [GOOD] * 8, labels(), held_out=False)
+    found = judge(tmp_path, [LATE] * 5 + [FoundList(())] * 3, [GOOD] * 8, labels(), held_out=False)
     (warning,) = (one for one in found.warnings if one.code == "HIVE-107")
     assert warning.message == "a returns nothing for 3 of 8 queries, the other for 0"
     assert warning.severity == "warning"
@@ -146,7 +148,7 @@ def test_side_that_is_silent_more_often_is_told(tmp_path: Path) -> None:
 
 def test_side_that_answers_no_query_is_wrong_usage(tmp_path: Path) -> None:
     with pytest.raises(HiveError) as caught:
-        judge(tmp_path, [Found(())] * 8, [GOOD] * 8, labels())
+        judge(tmp_path, [FoundList(())] * 8, [GOOD] * 8, labels())
     assert (caught.value.diagnostics[0].code, caught.value.exit_code) == ("HIVE-107", 2)
 
 
@@ -157,7 +159,7 @@ def test_configs_get_the_decision_that_a_deployment_would_get(tmp_path: Path) ->
     theirs = run_gate(place, engine, stored(place, "careful"), stored(place, "naive"), golden)
     holdout = golden.split("holdout")
     lists = [
-        [Found(tuple(hit.doc_id for hit in engine.search(one.query, name).hits)) for one in holdout]
+        [FoundList(tuple(hit.doc_id for hit in engine.search(one.query, name).hits)) for one in holdout]
         for name in ("naive", "careful")
     ]
     ours = gate_rankings(
@@ -185,7 +187,7 @@ def test_golden_set_of_a_workspace_is_counted_there(tmp_path: Path) -> None:
 def test_p_values_agree_with_exact_arithmetic_over_all_signs(tmp_path: Path, seed: int) -> None:
     draw = np.random.default_rng(seed)
     before, after = (
-        [Found(tuple(draw.permutation(["good", "trap", "x", "y", "z"])[: draw.integers(1, 6)])) for _ in range(13)]
+        [FoundList(tuple(draw.permutation(["good", "trap", "x", "y", "z"])[: draw.integers(1, 6)])) for _ in range(13)]
         for _ in range(2)
     )
     found = judge(tmp_path, before, after, labels(13), held_out=False)
@@ -195,13 +197,13 @@ def test_p_values_agree_with_exact_arithmetic_over_all_signs(tmp_path: Path, see
     assert found.difference.p_value == pytest.approx(expected, abs=1e-6)
 
 
-def null_pair(draw: np.random.Generator, n: int) -> tuple[list[Found], list[Found]]:
+def null_pair(draw: np.random.Generator, n: int) -> tuple[list[FoundList], list[FoundList]]:
     """Two searches of one quality: the right document's rank is drawn alike for both."""
     fillers = [f"x{number}" for number in range(10)]
     sides = []
     for _ in range(2):
         ranks = draw.integers(0, 12, size=n)
-        sides.append([Found((*fillers[:rank], "good")) for rank in ranks])
+        sides.append([FoundList((*fillers[:rank], "good")) for rank in ranks])
     return sides[0], sides[1]
 
 

@@ -11,7 +11,7 @@ from hive_agents.server import configs, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, Call
 from hive_agents.server.pages.view import Pages
-from hive_agents.server.shapes import Page
+from hive_agents.server.shapes import PageQuery
 
 pages = Pages()
 TRIALS = 50
@@ -27,7 +27,7 @@ def overview(call: Call) -> dict[str, Any]:
         "configs": configs.list_configs(call),
         "budgets": BUDGETS,
         "found": runs.list_runs(call, runs.RunsPage(graph="optimizer", limit=20, cursor=asked.get("cursor"))),
-        "history": configs.history(call, Page(limit=20, cursor=asked.get("before"))),
+        "history": configs.history(call, PageQuery(limit=20, cursor=asked.get("before"))),
     }
 
 
@@ -83,6 +83,6 @@ def config(call: Call, name: str) -> dict[str, Any]:
 def _seen(call: Call, name: str) -> dict[str, Any]:
     """What whoever deploys the config looked at: its content, and what serves."""
     with suppress(NotFound):
-        newest = configs.history(call, Page(limit=1)).versions
+        newest = configs.history(call, PageQuery(limit=1)).versions
         return {"hash": configs.show_config(call, name).hash, "of": newest[0].id if newest else 0}
     return {"hash": "", "of": 0}

@@ -17,7 +17,7 @@ NEAR = 250
 
 
 @dataclass(frozen=True)
-class Part:
+class TextPart:
     """A piece of a text: plain (""), `match`, or `passage`."""
 
     text: str
@@ -25,7 +25,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Claim:
+class ShownClaim:
     """What an answer says, by its place in it from 0, and the ranks of the results that it rests on."""
 
     n: int
@@ -33,17 +33,17 @@ class Claim:
     cites: list[int]
 
 
-def marked(excerpt: str) -> list[Part]:
+def marked(excerpt: str) -> list[TextPart]:
     """Return an excerpt's parts; of what stands in it only its pairs of marks are markup.
 
     >>> [(part.text, part.kind) for part in marked("a <mark>key</mark> <b>")]
     [('a ', ''), ('key', 'match'), (' <b>', '')]
     """
     pieces = _MARK.split(excerpt)
-    return [Part(text, "match" if n % 2 else "") for n, text in enumerate(pieces) if text]
+    return [TextPart(text, "match" if n % 2 else "") for n, text in enumerate(pieces) if text]
 
 
-def claims(answer: str, cited: Collection[int]) -> list[list[Claim]]:
+def claims(answer: str, cited: Collection[int]) -> list[list[ShownClaim]]:
     """Return an answer's lines, each as what is said and the results in `cited` that it rests on.
 
     >>> [(one.n, one.text, one.cites) for one in claims("Keys expire [1]. Ask QA [2][9].", {1, 2})[0]]
@@ -55,13 +55,13 @@ def claims(answer: str, cited: Collection[int]) -> list[list[Claim]]:
         for text, cites, stop in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
             if text.strip() or cites:
                 numbers = [int(each) for each in re.findall(r"\d+", cites)]
-                found.append(Claim(n, text.strip() + stop, [number for number in numbers if number in cited]))
+                found.append(ShownClaim(n, text.strip() + stop, [number for number in numbers if number in cited]))
                 n += 1
         lines.append(found)
     return lines
 
 
-def located(text: str, passages: Sequence[str]) -> list[Part]:
+def located(text: str, passages: Sequence[str]) -> list[TextPart]:
     """Return a document's text in parts, with what stands in a passage as `passage`.
 
     Words are compared in a row, so that a document's markup, which a passage is without, doesn't matter.
@@ -90,7 +90,7 @@ def located(text: str, passages: Sequence[str]) -> list[Part]:
         else:
             ends.append((first, last))
     cuts = [0, *(cut for span in ends for cut in span), len(text)]
-    parts = [Part(text[a:b], "passage" if n % 2 else "") for n, (a, b) in enumerate(pairwise(cuts))]
+    parts = [TextPart(text[a:b], "passage" if n % 2 else "") for n, (a, b) in enumerate(pairwise(cuts))]
     return [part for part in parts if part.text]
 
 

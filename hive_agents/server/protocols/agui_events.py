@@ -59,7 +59,7 @@ _BEGINS = frozenset({EventType.RUN_QUEUED, EventType.RUN_STARTED, EventType.RUN_
 
 
 @dataclass(frozen=True)
-class Group:
+class EventGroup:
     """`messages` counts those of the run that were told by the end of the group."""
 
     events: list[BaseEvent]
@@ -80,11 +80,11 @@ class Projection:
         self.over = self.waits = False
         """Whether the run is over; whether it waits for people."""
 
-    def groups(self, event: Event) -> list[Group]:
+    def groups(self, event: Event) -> list[EventGroup]:
         """What an event comes to; what agents said before it comes first."""
         said = list(self._said()) if self._row.graph == AGENT_GRAPH and self._open else []
         found = list(self._told(event))
-        return [*said, Group(found, self._messages)] if found else said
+        return [*said, EventGroup(found, self._messages)] if found else said
 
     def missing(self) -> list[Event]:
         """What would tell how the run stands where the log doesn't: of a run that nobody told of, or that is long over.
@@ -182,12 +182,12 @@ class Projection:
         row = self._row
         return not RunView(self._call.workspace, row.run_id, row.tenant, self._call.reaches()).hidden
 
-    def _said(self) -> Iterator[Group]:
+    def _said(self) -> Iterator[EventGroup]:
         for message in self._log.new():
             self._messages += 1
             found = list(self._message(message))
             if found:
-                yield Group(found, self._messages)
+                yield EventGroup(found, self._messages)
 
     def _message(self, message: dict[str, Any]) -> Iterator[BaseEvent]:
         conversation = message["conversation_id"]

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
-from hive_agents.server.auth import ANYBODY, Call, Caller
+from hive_agents.server.auth import ANYBODY, Call, CallContext
 from hive_agents.server.freshness import Freshness
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
 
-def mcp_server(workspace: Workspace, caller: Callable[[Any], Caller]) -> MCPServer[Any]:
+def mcp_server(workspace: Workspace, caller: Callable[[Any], CallContext]) -> MCPServer[Any]:
     """Return the MCP server of a workspace. Raises: HIVE-411 without the SDK."""
     try:
         from hive_agents.server.protocols.mcp_tools import server
@@ -81,7 +81,7 @@ class McpEndpoint:
             self._begun.set()
 
 
-def _caller_of(context: Context[Any, Any]) -> Caller:
+def _caller_of(context: Context[Any, Any]) -> CallContext:
     """Who sent this request: it was checked when it came, and what they may do is looked up again."""
     sent: Any = context.request_context.request
     call: Call = sent.scope["state"]["call"]
@@ -89,7 +89,7 @@ def _caller_of(context: Context[Any, Any]) -> Caller:
     return call
 
 
-def local_caller(workspace: Workspace, asker: Asker) -> Callable[[Any], Caller]:
+def local_caller(workspace: Workspace, asker: Asker) -> Callable[[Any], CallContext]:
     """Return who calls over stdio: the one who started the process, looked up again for each request."""
     engine, freshness = SearchEngine(workspace), Freshness(workspace)
-    return lambda _: Caller(workspace, asker, engine=engine, freshness=freshness)
+    return lambda _: CallContext(workspace, asker, engine=engine, freshness=freshness)

@@ -23,7 +23,7 @@ from hive_agents.evaluation import OpenSplit
 from hive_agents.retrieval import load_collection
 from hive_agents.schemas import json_schema
 from hive_agents.server import approvals, configs, copilot
-from hive_agents.server.auth import APPROVER, OPERATOR, READER, REVIEWER, Caller
+from hive_agents.server.auth import APPROVER, OPERATOR, READER, REVIEWER, CallContext
 from hive_agents.server.shapes import ConfigRef
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ INSTRUCTIONS = (
 Done = TypeVar("Done")
 
 
-def server(workspace: Workspace, caller: Callable[[Context[Any, Any]], Caller]) -> MCPServer[Any]:
+def server(workspace: Workspace, caller: Callable[[Context[Any, Any]], CallContext]) -> MCPServer[Any]:
     """Return the server of a workspace; `caller` says who calls, anew for each request."""
     made: MCPServer[Any] = MCPServer("hive", title="Hive Agents", instructions=INSTRUCTIONS, log_level="ERROR")
     _Tools(caller).register(made)
@@ -52,7 +52,7 @@ def server(workspace: Workspace, caller: Callable[[Context[Any, Any]], Caller]) 
 class _Tools:
     """The tools; a failure is a tool error with its diagnostics as JSON."""
 
-    def __init__(self, caller: Callable[[Context[Any, Any]], Caller]) -> None:
+    def __init__(self, caller: Callable[[Context[Any, Any]], CallContext]) -> None:
         self._caller = caller
 
     def register(self, made: MCPServer[Any]) -> None:
@@ -78,11 +78,11 @@ class _Tools:
         """Search the documents that the caller may view, with the active config."""
         call = await self._may(ctx, READER)
         try:
-            return await copilot.query(call, copilot.Search(query=query, filters=filters))
+            return await copilot.query(call, copilot.SearchRequest(query=query, filters=filters))
         except HiveError as error:
             raise _told(error) from None
 
-    async def open_document(self, doc_id: str, ctx: Context[Any, Any]) -> copilot.Document:
+    async def open_document(self, doc_id: str, ctx: Context[Any, Any]) -> copilot.OpenedDocument:
         """A document that the search found, whole."""
         return await self._done(ctx, READER, lambda call: copilot.document(call, doc_id))
 
@@ -92,9 +92,9 @@ class _Tools:
 
     async def evaluate(
         self, ctx: Context[Any, Any], config: ConfigRef = "active", split: OpenSplit = "validation"
-    ) -> configs.Measured:
+    ) -> configs.MeasuredConfig:
         """Measure a config against the golden set: look for ideas in train, check them on validation."""
-        measure = configs.Measure(config=config, split=split)
+        measure = configs.MeasureConfig(config=config, split=split)
         return await self._done(ctx, OPERATOR, lambda call: configs.measure(call, measure))
 
     async def compare(
@@ -114,7 +114,7 @@ class _Tools:
     ) -> dict[str, Any]:
         """Write a new config: a copy of its parent with some changes. It serves nobody until it is deployed."""
 
-        def proposed(call: Caller) -> dict[str, Any]:
+        def proposed(call: CallContext) -> dict[str, Any]:
             context = ToolContext(call.workspace, principal=call.principal)
             found: dict[str, Any] = json.loads(propose(name, changes, reason, context, parent).content)
             return found
@@ -139,12 +139,12 @@ class _Tools:
         version: Annotated[int, Field(ge=1, description="the version that was read")],
         reason: str,
         ctx: Context[Any, Any],
-    ) -> approvals.Decided:
+    ) -> approvals.DecidedRequest:
         """Decide a request, as the person whose token this is. Ask that person before you call this."""
         body = approvals.Decide(verb=verb, version=version, reason=reason)
         return await self._done(ctx, APPROVER, lambda call: approvals.decide_request(call, request_id, body))
 
-    async def _may(self, ctx: Context[Any, Any], roles: frozenset[str]) -> Caller:
+    async def _may(self, ctx: Context[Any, Any], roles: frozenset[str]) -> CallContext:
         try:
             call = await run_in_threadpool(self._caller, ctx)
             call.require(roles)
@@ -152,7 +152,7 @@ class _Tools:
             raise _told(error) from None
         return call
 
-    async def _done(self, ctx: Context[Any, Any], roles: frozenset[str], act: Callable[[Caller], Done]) -> Done:
+    async def _done(self, ctx: Context[Any, Any], roles: frozenset[str], act: Callable[[CallContext], Done]) -> Done:
         call = await self._may(ctx, roles)
         try:
             return await run_in_threadpool(act, call)
@@ -160,7 +160,7 @@ class _Tools:
             raise _told(error) from None
 
 
-def _resources(made: MCPServer[Any], workspace: Workspace, caller: Callable[[Context[Any, Any]], Caller]) -> None:
+def _resources(made: MCPServer[Any], workspace: Workspace, caller: Callable[[Context[Any, Any]], CallContext]) -> None:
     async def config(name: str, ctx: Context[Any, Any]) -> str:
         """A retrieval config as its file has it."""
 

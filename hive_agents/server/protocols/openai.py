@@ -22,7 +22,7 @@ from hive_agents.server import streams
 from hive_agents.server.api import Api, Value, json_of
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
 from hive_agents.server.protocols.agui import agent_input, last_words, words_of
-from hive_agents.server.protocols.agui_events import Group, shown_result
+from hive_agents.server.protocols.agui_events import EventGroup, shown_result
 from hive_agents.server.run_stream import RunStream
 from hive_agents.server.runs import StartRun, started
 
@@ -31,7 +31,7 @@ COPILOT = "copilot"
 AGENT = "agent/"
 
 
-class Said(BaseModel):
+class ChatMessage(BaseModel):
     """One message of the conversation so far; what isn't known here is left aside."""
 
     model_config = ConfigDict(extra="ignore")
@@ -49,7 +49,7 @@ class Completion(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
     model: str = COPILOT
-    messages: list[Said] = Field(min_length=1)
+    messages: list[ChatMessage] = Field(min_length=1)
     stream: bool = False
     stream_options: StreamOptions | None = None
     metadata: dict[str, str] | None = None
@@ -95,7 +95,7 @@ async def complete(call: Call) -> ChatCompletion | Response:
     except ValueError as error:
         raise HiveError(diagnostics_of(error, Completion, value, "body")) from None  # type: ignore[arg-type]
     row = await started(call, *await run_in_threadpool(_wanted, call, wanted))
-    turn = _Turn(call, wanted, row)
+    turn = _Answering(call, wanted, row)
     if wanted.stream:
         return streams.response(turn.chunks())
     text = "".join([piece async for piece in turn.words() if piece is not None])
@@ -128,7 +128,7 @@ def _object(text: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-class _Turn:
+class _Answering:
     """One answer on its way."""
 
     def __init__(self, call: Call, wanted: Completion, row: RunRow) -> None:
@@ -154,7 +154,7 @@ class _Turn:
         if sources := sources_of(self._result):
             yield "\n\n" + sources
 
-    def _pieces(self, group: Group) -> list[str]:
+    def _pieces(self, group: EventGroup) -> list[str]:
         found = []
         for event in group.events:
             value = event.model_dump(by_alias=True)

@@ -90,7 +90,7 @@ class SteerRun(ShowRun):
     words: str
 
 
-class StartRun(Format):
+class StartAgent(Format):
     """Start an agent with its inputs."""
 
     agent: str
@@ -125,7 +125,7 @@ _VERBS: dict[str, type[Format]] = {
     "resume_run": ResumeRun,
     "stop_run": StopRun,
     "steer_run": SteerRun,
-    "start_run": StartRun,
+    "start_run": StartAgent,
     "forward_ticket": ForwardTicket,
     "propose_version": ProposeVersion,
 }
@@ -196,7 +196,7 @@ class Hands:
     def _steer_run(self, asked: SteerRun) -> Any:
         return self._did("steer", self.colony.steer(self._mine("steer", asked.run_id).run_id, asked.words))
 
-    async def _start_run(self, asked: StartRun) -> Any:
+    async def _start_run(self, asked: StartAgent) -> Any:
         await asyncio.to_thread(self._require, "start")
         return self._did("start", await self.colony.start(asked.agent, asked.input))
 
