@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hive_agents.server import copilot, runs
@@ -16,6 +17,7 @@ STEPS = ("rewrite", "route", "retrieve", "rerank", "permission_gate", "finalize"
 VERDICTS = ("relevant", "distractor", "outdated", "wrong_document")
 SIGNS = {"eq": "=", "in": "=", "not_in": "≠", "gte": "≥", "gt": ">", "lte": "≤", "lt": "<"}
 THREADS = 30
+_GAP = re.compile(r"\n\s*\n\s*\n")
 
 
 @pages.get("/chat", READER, "chat.html")
@@ -37,9 +39,10 @@ def document(call: Call, doc_id: str) -> dict[str, Any]:
     found = copilot.document(call, doc_id)
     given = call.request.query_params
     quoted = _quoted(call, given.get("run"), doc_id, given.get("claim")) if given.get("run") else []
-    parts = located(found.text, quoted)
+    text = _GAP.sub("\n\n", found.text.strip())
+    parts = located(text, quoted)
     if quoted and len(parts) < 2:  # the claim is put in other words than the document's
-        parts = located(found.text, _quoted(call, given.get("run"), doc_id, None))
+        parts = located(text, _quoted(call, given.get("run"), doc_id, None))
     first = next((n for n, part in enumerate(parts) if part.kind), None)
     return {"document": found, "parts": parts, "first": first, "cited": given.get("n"), "searched": bool(quoted)}
 
