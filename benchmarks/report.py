@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,16 +88,17 @@ def table() -> tuple[dict[str, Measure], list[Promise]]:
 def figure_at(value: Any, steps: Sequence[Step]) -> float | None:
     """Return the number that the steps lead to, None where there is none; of a list of numbers the median.
 
-    A step `name=value` takes the rows of a list that have it, `*` all of them; what follows is taken of each, and the
-    median of that.
+    A step `name=value` takes the rows of a list that have it, `name=value&name=value` those that have both, `*` all of
+    them; what follows is taken of each, and the median of that.
 
-    >>> figure_at({"rows": [{"n": 1, "s": 4.0}, {"n": 2, "s": 8.0}]}, ["rows", "n=2", "s"])
-    8.0
+    >>> found = {"rows": [{"n": 1, "by": "us", "s": 4.0}, {"n": 1, "by": "them", "s": 8.0}]}
+    >>> figure_at(found, ["rows", "n=1", "s"]), figure_at(found, ["rows", "n=1&by=us", "s"])
+    (6.0, 4.0)
     """
     for number, step in enumerate(steps):
         if isinstance(value, list) and isinstance(step, str):
-            key, _, wanted = step.partition("=")
-            rows = [row for row in value if step == "*" or (isinstance(row, dict) and str(row.get(key)) == wanted)]
+            wanted = [] if step == "*" else [tuple(part.split("=", 1)) for part in step.split("&")]
+            rows = [row for row in value if not wanted or (isinstance(row, dict) and _has(row, wanted))]
             each = [figure_at(row, steps[number + 1 :]) for row in rows]
             numbers = [one for one in each if one is not None]
             return statistics.median(numbers) if numbers else None
@@ -108,6 +109,10 @@ def figure_at(value: Any, steps: Sequence[Step]) -> float | None:
     if isinstance(value, list) and value and all(isinstance(one, (int, float)) for one in value):
         return statistics.median(value)
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _has(row: Mapping[str, Any], wanted: Iterable[tuple[str, ...]]) -> bool:
+    return all(str(row.get(key)) == value for key, value in wanted)
 
 
 def measured(promise: Promise, folder: Path) -> tuple[float | None, str]:

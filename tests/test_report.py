@@ -48,6 +48,12 @@ def test_a_figure_can_be_the_median_of_a_list_and_the_ratio_of_two(tmp_path: Pat
     assert figure_at({"rows": [{"n": "a", "failed": 0}, {"n": "b", "failed": 3}]}, ["rows", "n=b", "failed"]) == 3
 
 
+def test_the_optimizers_figures_are_those_of_the_optimizer_and_of_no_method_beside_it() -> None:
+    for one in table()[1]:
+        if one.measure == "optimizer" and one.field[0] == "outcomes":
+            assert "method=hive optimize" in str(one.field[1])
+
+
 def test_what_a_command_prints_last_is_its_figure(tmp_path: Path) -> None:
     Measure("gate", "python -c print('noise');print('{{\"seconds\":4}}')").run(tmp_path)
     assert measured(promise(), tmp_path)[0] == 4.0
