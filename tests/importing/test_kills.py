@@ -13,20 +13,23 @@ from hive_agents.workspace import Workspace
 
 KILLED = 99
 PROGRAM = f"""
-import os, sys
+import os, sys, threading
 from hive_agents.importing import import_documents
 from hive_agents.workspace import Workspace
 
 root, left, after = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "after"
+one_by_one = threading.Lock()  # documents are written by several threads
 
 def counted(call):
     def wrapper(*arguments, **options):
         global left
-        left -= 1
-        if left == 0 and not after:
+        with one_by_one:
+            left -= 1
+            last = left == 0
+        if last and not after:
             os._exit({KILLED})
         result = call(*arguments, **options)
-        if left == 0:
+        if last:
             os._exit({KILLED})
         return result
     return wrapper
