@@ -13,7 +13,7 @@ import pytest
 
 from hive_agents import AgentRun, HiveError, Workspace
 from hive_agents.agents.guards import Limits
-from hive_agents.llm import breaker_of
+from hive_agents.llm import forget_breakers
 from hive_agents.runs import RunStore
 from tests.agents.conftest import agent_json, node, write_json
 from tests.copilot.chats import ask, copied_knowledge_base
@@ -90,7 +90,7 @@ def structured(text: str) -> Any:
 
 @pytest.fixture(params=["openai", "ollama", "bedrock"])
 def lab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
-    breaker_of.cache_clear()
+    forget_breakers()
     if request.param == "bedrock":
         name = "bedrock:anthropic.claude-3-haiku-20240307-v1:0"
 

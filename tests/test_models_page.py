@@ -13,7 +13,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.credentials import CredentialStore
-from hive_agents.llm import ModelError, breaker_of, is_outage, model_names, open_chain, price_of
+from hive_agents.llm import ModelError, forget_breakers, is_outage, model_names, open_chain, price_of
 from hive_agents.llm.model import OUTAGES, PASSING
 from hive_agents.probing import configured_chat, probed, tried_embedding, tried_reranker
 from hive_agents.settings import Settings
@@ -29,7 +29,7 @@ WITH_MODELS = [snippet for snippet in SNIPPETS if "[models]" in snippet]
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    breaker_of.cache_clear()
+    forget_breakers()
     with model_server() as server:
         server.structured = {"colour": "blue"}
         yield server

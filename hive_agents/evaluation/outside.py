@@ -130,11 +130,11 @@ def load_asked(path: Path) -> dict[str, OutsideQuery]:
 
 
 def evaluate_found(name: str, golden: GoldenSet, found: Sequence[FoundList]) -> Evaluation:
-    """Measure what a search returned, one `Found` for each query of `golden`.
+    """Measure what a search returned, one `FoundList` for each query of `golden`.
 
     >>> from hive_agents.evaluation.golden import GoldenQuery
     >>> golden = GoldenSet("", 10, (GoldenQuery(id="1", query="keys", relevant=["a"]),), "qrels", "")
-    >>> evaluate_found("run", golden, [Found(("b", "a"))]).scores()
+    >>> evaluate_found("run", golden, [FoundList(("b", "a"))]).scores()
     [0.6309297535714575]
     """
     queries = tuple(

@@ -310,8 +310,13 @@ class Sync:
         if not batch:
             return
         self._records.change(self._source, put=[pending for pending, _, _ in batch])
-        # Writing is waiting for the disk, twice a document: several wait at a time.
-        with ThreadPoolExecutor(WRITERS) as writers:
+        # Writing is waiting for the disk, twice a document: several wait at a time. Where one would be another's
+        # folder, the document comes first.
+        names = {pending.doc_id for pending, _, _ in batch}
+        nested = any(str(folder) in names for name in names for folder in PurePosixPath(name or "").parents)
+        if nested:
+            batch.sort(key=lambda one: (one[0].doc_id or "").count("/"))
+        with ThreadPoolExecutor(1 if nested else WRITERS) as writers:
             failures = list(writers.map(self._failure_to_put, batch))
         written = []
         for (pending, _, done), failure in zip(batch, failures, strict=True):

@@ -11,6 +11,7 @@ from .bedrock import (
 )
 from .breaker import (
     breaker_of as breaker_of,
+    forget_breakers as forget_breakers,
     resting as resting,
 )
 from .chain import (

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from weakref import WeakSet
 
 from hive_agents.llm.model import ModelError
 
@@ -73,17 +71,19 @@ class Breaker:
         self._closed_until = self._clock() + min(pause, LONGEST_PAUSE)
 
 
-_known: WeakSet[Breaker] = WeakSet()
+_breakers: dict[tuple[str, str], Breaker] = {}
 
 
-@cache
-def breaker_of(server: str, model: str) -> Breaker:  # noqa: ARG001 - the key of the cache
+def breaker_of(server: str, model: str) -> Breaker:
     """The one of this process for a model of a server, which all chains share."""
-    breaker = Breaker()
-    _known.add(breaker)
-    return breaker
+    return _breakers.setdefault((server, model), Breaker())
+
+
+def forget_breakers() -> None:
+    """Let what failed before count no more: models that are opened from now on are asked."""
+    _breakers.clear()
 
 
 def resting() -> int:
     """Return how many models of this process failed again and again, and aren't asked now."""
-    return sum(breaker.open for breaker in list(_known))
+    return sum(breaker.open for breaker in list(_breakers.values()))

@@ -19,7 +19,7 @@ from hive_agents.cli.surface import Surface
 from hive_agents.copilot import DocumentFilter, Request, ThreadStore
 from hive_agents.events import EventLog
 from hive_agents.judging.decision_log import DecisionLog
-from hive_agents.llm import breaker_of
+from hive_agents.llm import forget_breakers
 from hive_agents.retrieval import SearchEngine, build_index
 from hive_agents.runs import RunStore
 from hive_agents.runtime.chat import Chat
@@ -407,7 +407,7 @@ def test_a_planner_that_is_out_is_replaced_and_nothing_else_changes(place: Works
 
 
 def test_a_dead_embedding_server_leaves_a_search_by_words(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    breaker_of.cache_clear()
+    forget_breakers()
     (place.configs / "active.json").unlink()
     (place.configs / "active.json").symlink_to("meaning.json")
     with model_server() as server:
@@ -417,7 +417,7 @@ def test_a_dead_embedding_server_leaves_a_search_by_words(place: Workspace, monk
     reply = ask(place, "dana", "how do I rotate a key?")
     assert (reply["status"], bool(reply["results"])) == ("unavailable", True)
     assert {result["relevance_source"] for result in reply["results"]} == {"none"}
-    breaker_of.cache_clear()
+    forget_breakers()
 
 
 def test_a_turn_that_a_host_has_given_up_is_done_when_it_ends(place: Workspace) -> None:

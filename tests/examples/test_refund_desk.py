@@ -17,7 +17,7 @@ import pytest
 from hive_agents import AgentRun, Workspace
 from hive_agents.agents.guards import Limits
 from hive_agents.approvals import ApprovalStore
-from hive_agents.llm import breaker_of
+from hive_agents.llm import forget_breakers
 from hive_agents.runs import RunStore
 from hive_agents.trust import trust
 from tests.examples.desk import WITHOUT_ASKING, Bookkeeper, Model, Ticket, letters, refunds, write_orders
@@ -41,7 +41,7 @@ lease_seconds = 3
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    breaker_of.cache_clear()
+    forget_breakers()
     with model_server() as server:
         yield server
 

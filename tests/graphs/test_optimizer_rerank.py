@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.llm import breaker_of
+from hive_agents.llm import forget_breakers
 from hive_agents.runs import RunStore
 from hive_agents.runtime.optimize import OptimizeRun
 from tests.graphs.optimizing import run, small
@@ -27,7 +27,7 @@ PATIENT = "[gate]\nlatency_floor_ms = 60000.0"
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    breaker_of.cache_clear()
+    forget_breakers()
     with model_server() as server:
         server.ranks = lambda query, text: float(query.endswith("guide") == text.startswith("To set"))
         yield server
@@ -118,7 +118,7 @@ def test_a_reranker_that_goes_out_before_the_certificate_uses_up_no_holdout(
     result = run(place)
     assert (result["status"], result["stopped_by"], result["certificate"]) == ("stopped", "unavailable", None)
     server.faulty = None
-    breaker_of.cache_clear()
+    forget_breakers()
     assert run(place)["certificate"]["j"] == 1
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from hive_agents.errors import HiveError
 from hive_agents.llm import Chain, ChatResult, Message, Meter, ModelError, Tool, open_chain, sending
-from hive_agents.llm.breaker import breaker_of
+from hive_agents.llm.breaker import forget_breakers
 from tests.llm.openai_server import KEY, Body, Dripping, ModelServer, Slow, Status, model_server
 from tests.llm.trusting import endpoint_settings, workspace_with
 
@@ -45,7 +45,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opening:
-    breaker_of.cache_clear()
+    forget_breakers()
 
     def opened(
         server: ModelServer, *, models: int = 1, deadline: float = 8.0, meter: Meter | None = None, **more: str
@@ -317,7 +317,7 @@ async def test_a_model_that_is_not_there_is_a_diagnostic(serve: Any, opened: Ope
 async def test_a_dead_server_is_waited_for_twice_and_then_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    breaker_of.cache_clear()
+    forget_breakers()
     with model_server() as server:
         port = int(server.url.rsplit(":", 1)[1].split("/")[0])
     settings = endpoint_settings(f"http://127.0.0.1:{port}/v1", models="deadline_seconds = 2.0")
@@ -329,7 +329,7 @@ async def test_a_dead_server_is_waited_for_twice_and_then_not_asked(
         kinds.append(caught.value.kind)
         assert caught.value.outage
     assert kinds == ["server", "server", "unavailable"]
-    breaker_of.cache_clear()
+    forget_breakers()
 
 
 async def test_slow_answers_open_the_breaker_too(serve: Any, opened: Opening) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.llm import breaker_of
+from hive_agents.llm import forget_breakers
 from hive_agents.retrieval import build_index, open_embedder
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.providers import open_reranker
@@ -23,7 +23,7 @@ RERANKER = 'reranker = "lab:rerank-small"'
 
 @pytest.fixture
 def server() -> Iterator[ModelServer]:
-    breaker_of.cache_clear()
+    forget_breakers()
     with model_server() as server:
         yield server
 

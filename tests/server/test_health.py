@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.llm import ModelError, breaker_of
+from hive_agents.llm import ModelError, breaker_of, forget_breakers
 from hive_agents.store import connect
 from tests.cli.test_serve import serve
 from tests.server.serving import bearer, sample, served
@@ -41,7 +41,7 @@ async def test_a_database_that_another_process_writes_is_alive_and_not_ready(tmp
 
 async def test_a_model_that_is_dead_is_told_and_makes_nobody_unready(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
-    breaker_of.cache_clear()
+    forget_breakers()
     async with served(place, roles=("http",)) as client:
         assert (await client.get("/readyz")).json()["models"] == "ok"
         for _ in range(2):
@@ -52,7 +52,7 @@ async def test_a_model_that_is_dead_is_told_and_makes_nobody_unready(tmp_path: P
         numbers = await client.get("/metrics", headers=bearer(place, "root"))
         assert "hive_models_resting 1.0" in numbers.text
         assert (await client.post("/api/query", json={"query": "token"}, headers=bearer(place))).status_code == 200
-    breaker_of.cache_clear()
+    forget_breakers()
 
 
 @asynccontextmanager
