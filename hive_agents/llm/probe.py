@@ -16,7 +16,8 @@ _COLOUR: dict[str, Any] = {
     "title": "colour",
     "description": "The colour of the sky.",
     "type": "object",
-    "properties": {"colour": {"type": "string"}},
+    # An enumeration, so that what is found out is the endpoint's way and not how soon a model comes to an end.
+    "properties": {"colour": {"type": "string", "enum": ["blue", "green", "grey", "red"]}},
     "required": ["colour"],
 }
 _LOOK = Tool(

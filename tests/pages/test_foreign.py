@@ -156,6 +156,7 @@ async def test_another_site_neither_frames_a_page_nor_sends_for_who_is_signed_in
                 for frame in page.frames[1:]:
                     assert frame.url.startswith("chrome-error:") or await frame.locator("main").count() == 0
             for form in forms:
+                page = await mine.context.new_page()  # the answer to the one before may still be loading
                 with another_site(f"<!doctype html>{form}") as evil:
                     await page.goto(evil)
                     async with page.expect_response(lambda answer: answer.request.method == "POST") as sent:
