@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -46,12 +47,22 @@ def _http_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def _postgres_url(url: str) -> str:
+    if url and not re.fullmatch(r"postgres(ql)?://[^\s#]*", url):
+        raise ValueError("write postgresql://user@host:5432/database?schema=hive")
+    schema = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)).get("schema", "hive")
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+        raise ValueError(f'"{schema}" names no schema: use lower-case letters, digits and _')
+    return url
+
+
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
 ServerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
 EndpointName = Annotated[ServerName, AfterValidator(_not_built_in)]
 Url = Annotated[str, AfterValidator(_http_url)]
+PostgresUrl = Annotated[str, AfterValidator(_postgres_url)]
 
 
 class Price(Format):
@@ -121,6 +132,12 @@ class Telemetry(Format):
 
     langsmith: bool = False
     otlp_endpoint: Url = ""
+
+
+class Storage(Format):
+    """`url`: the PostgreSQL database of the records, `?schema=` names its schema; without one they are in `.hive`."""
+
+    url: PostgresUrl = ""
 
 
 class Index(Format):
@@ -269,6 +286,7 @@ class Settings(FileFormat):
     tools: ToolsSettings = ToolsSettings()
     mcp: Mcp = Mcp()
     telemetry: Telemetry = Telemetry()
+    storage: Storage = Storage()
     index: Index = Index()
     copilot: Copilot = Copilot()
     access: Access = Access()

@@ -6,9 +6,11 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from hive_agents import machine
 from hive_agents.errors import HiveError
@@ -16,6 +18,31 @@ from hive_agents.files import disk_errors, guard, locked, make_folder, unlinked
 
 if TYPE_CHECKING:
     from hive_agents.settings import Settings
+
+
+@dataclass(frozen=True)
+class RemoteDatabase:
+    """A schema of a PostgreSQL database; `url` may hold a password, `name` tells which it is without one."""
+
+    url: str
+    schema: str
+
+    @classmethod
+    def of(cls, url: str) -> RemoteDatabase:
+        """Read the URL of the settings, which have checked it."""
+        parts = urlsplit(url)
+        options = parse_qsl(parts.query, keep_blank_values=True)
+        rest = urlencode([option for option in options if option[0] != "schema"])
+        return cls(urlunsplit(parts._replace(query=rest)), dict(options).get("schema", "hive"))
+
+    @property
+    def name(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}?schema={self.schema}"
+
+    def exists(self) -> bool:
+        """True: its tables are made by whoever comes first."""
+        return True
 
 
 class Workspace:
@@ -65,6 +92,12 @@ class Workspace:
     @cached_property
     def database(self) -> Path:
         return self.state / "hive.db"
+
+    @cached_property
+    def records(self) -> Path | RemoteDatabase:
+        """Where runs, approvals, events and all other records are: with the index, or on a server that hosts share."""
+        url = self.settings.storage.url
+        return RemoteDatabase.of(url) if url else self.database
 
     @cached_property
     def state(self) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from hive_agents.approvals import log
 from hive_agents.approvals.request import ApprovalRequest
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.store import Connection
 from hive_agents.workspace import Workspace
 
 Row = tuple[Any, ...]
@@ -22,18 +22,18 @@ _COLUMNS = (
 _SELECT = f"SELECT {', '.join(_COLUMNS)}, request, decisions FROM approvals"
 
 
-def insert(connection: sqlite3.Connection, request: ApprovalRequest, key: str | None) -> None:
+def insert(connection: Connection, request: ApprovalRequest, key: str | None) -> None:
     names = [*_COLUMNS, "request", "decisions", "idempotency_key"]
     marks = ", ".join("?" * len(names))
     connection.execute(f"INSERT INTO approvals ({', '.join(names)}) VALUES ({marks})", (*_values(request), key))
 
 
-def update(connection: sqlite3.Connection, request: ApprovalRequest) -> None:
+def update(connection: Connection, request: ApprovalRequest) -> None:
     names = ", ".join(f"{name} = ?" for name in [*_COLUMNS, "request", "decisions"])
     connection.execute(f"UPDATE approvals SET {names} WHERE id = ?", (*_values(request), request.id))
 
 
-def select(connection: sqlite3.Connection, where: str = "1", values: Iterable[Any] = ()) -> list[Row]:
+def select(connection: Connection, where: str = "TRUE", values: Iterable[Any] = ()) -> list[Row]:
     """Newest first."""
     connection.text_factory = _text
     found = connection.execute(f"{_SELECT} WHERE {where} ORDER BY created_at DESC, rowid DESC", tuple(values))

@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from sqlite3 import Row
 from typing import Any
 
 from hive_agents.access import same_person
+from hive_agents.store import Row
 
 SECURITY = "security"
 UNTYPED = "untyped"

@@ -1,9 +1,10 @@
 """The audit log: append-only, one JSON object a line, chained so that a changed line shows.
 
-`audit/log.jsonl` is authoritative for deployments, uses of a holdout and decisions. With a key in
-`HIVE_AUDIT_KEY` the chain is an HMAC that only a holder of the key can continue; without one it is a
-plain hash, which detects accidents and not attackers. `.hive/audit.head` remembers how far the log went, so that
-a cut shows; it is written after the line, and lags where a process dies in between.
+It is the file `audit/log.jsonl`, or lines of a table where hosts share their records. It is authoritative for
+deployments, uses of a holdout and decisions. With a key in `HIVE_AUDIT_KEY` the chain is an HMAC that only a holder of
+the key can continue; without one it is a plain hash, which detects accidents and not attackers. `.hive/audit.head`
+remembers how far the log went when this host wrote to it last, so that a cut shows; it is written after the line, and
+lags where a process dies in between.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hmac
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +23,8 @@ from typing import Any
 
 from hive_agents.errors import AuditFault, HiveError
 from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
-from hive_agents.workspace import Workspace
+from hive_agents.store.database import connected, transaction
+from hive_agents.workspace import RemoteDatabase, Workspace
 
 FILE = "audit/log.jsonl"
 HEAD = ".hive/audit.head"
@@ -71,8 +74,8 @@ def extend(
     place: Place, kind: str, fields_of: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any] | None]
 ) -> dict[str, Any] | None:
     """As `append`, with fields made from the entries so far; nobody else writes meanwhile. None adds nothing."""
-    with locked(_lock(place), "writing the audit log"):
-        _mend_last_line(place)
+    medium = _medium(place)
+    with medium.writing() as write:
         before = tuple(entries(place))
         fields = fields_of(before)
         if fields is None:
@@ -87,7 +90,7 @@ def extend(
         }
         entry["digest"] = _digest(entry, _key())
         heads = None if isinstance(place, LogFile) else _heads(place)
-        append_line(_path(place), json.dumps(entry, ensure_ascii=False, sort_keys=True))
+        write(entry["seq"], json.dumps(entry, ensure_ascii=False, sort_keys=True))
         if heads is not None and not isinstance(place, LogFile):
             lost = heads[:1] if len(heads) > 1 or not all(_has(before, head) for head in heads) else []
             heads = [*lost, (len(before) + 1, entry["digest"])]
@@ -100,7 +103,7 @@ def entries(place: Place, kind: str | None = None) -> Iterator[dict[str, Any]]:
 
     Raises: HIVE-101 for a damaged line that is not the last.
     """
-    return (entry for entry in _lines(_path(place)) if kind is None or entry["kind"] == kind)
+    return (entry for entry in _entries(_medium(place)) if kind is None or entry["kind"] == kind)
 
 
 def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
@@ -110,7 +113,7 @@ def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
     """
     log = _read(workspace)
     if log.damaged is not None:
-        raise _damage(log.damaged, workspace.root / FILE)
+        raise _damage(log.damaged, _medium(workspace).told)
     return [entry for entry in log.entries if entry["kind"] == kind]
 
 
@@ -192,31 +195,93 @@ def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
     return log, log.verdict
 
 
-def _path(place: Place) -> Path:
-    return place.path if isinstance(place, LogFile) else place.root / FILE
+_Write = Callable[[int, str], object]
+"""Writes the line of a number."""
 
 
-def _lock(place: Place) -> Path:
-    return (
-        place.path.with_name(f".{place.path.name}.lock") if isinstance(place, LogFile) else place.state / "audit.lock"
-    )
+@dataclass(frozen=True)
+class _File:
+    """A log in a file; `told` is its name in diagnostics."""
+
+    path: Path
+    lock: Path
+    told: str
+
+    @contextmanager
+    def writing(self) -> Iterator[_Write]:
+        with locked(self.lock, "writing the audit log"):
+            _mend_last_line(self.path)
+            yield lambda _, line: append_line(self.path, line)
+
+    def lines(self) -> list[bytes]:
+        try:
+            return read_bytes(self.path).split(b"\n")
+        except FileNotFoundError:
+            return []
+
+    def stamp(self) -> tuple[int, ...] | None:
+        """What changes with the log; None where there is none."""
+        try:
+            status = unlinked(self.path).stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A log that hosts share, in their database."""
+
+    place: RemoteDatabase
+
+    @property
+    def told(self) -> str:
+        return self.place.name
+
+    @contextmanager
+    def writing(self) -> Iterator[_Write]:
+        insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
+        # A turn of its own: the line is written while the row that follows it waits to be committed.
+        with connected(self.place) as connection, transaction(connection, "audit"):
+            yield lambda number, line: connection.execute(insert, (number, line))
+
+    def lines(self) -> list[bytes]:
+        with connected(self.place) as connection:
+            found = connection.execute("SELECT line FROM audit_lines ORDER BY seq").fetchall()
+        return [line.encode() for (line,) in found]
+
+    def stamp(self) -> tuple[int, ...] | None:
+        query = "SELECT count(*), max(seq), max(CAST(CAST(xmin AS text) AS bigint)) FROM audit_lines"
+        with connected(self.place) as connection:
+            found = connection.execute(query).fetchone()
+        return None if not found[0] else tuple(found)
+
+
+_Medium = _File | _Table
+
+
+def _medium(place: Place) -> _Medium:
+    if isinstance(place, LogFile):
+        return _File(place.path, place.path.with_name(f".{place.path.name}.lock"), place.path.name)
+    if isinstance(place.records, RemoteDatabase):
+        return _Table(place.records)
+    return _File(place.root / FILE, place.state / "audit.lock", FILE)
 
 
 def _read(place: Place) -> _Log:
-    path = unlinked(_path(place))
-    try:
-        status = path.stat()
-    except OSError:
+    medium = _medium(place)
+    stamp = medium.stamp()
+    if stamp is None:
         return _Log((), AuditVerdict(True, 0, None, _key() is not None, ""))
-    return _walked(path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns), _key())
+    return _walked(medium, stamp, _key())
 
 
 @lru_cache(maxsize=4)
-def _walked(path: Path, stamp: tuple[int, ...], key: bytes | None) -> _Log:  # noqa: ARG001
+def _walked(medium: _Medium, stamp: tuple[int, ...], key: bytes | None) -> _Log:  # noqa: ARG001
     found: list[dict[str, Any]] = []
     verdict, previous, damaged = None, "", None
     try:
-        for number, entry in enumerate(_lines(path), start=1):
+        for number, entry in enumerate(_entries(medium), start=1):
             found.append(entry)
             if verdict is None and (why := _fault(entry, number, previous, key)):
                 verdict = AuditVerdict(False, number, number, key is not None, previous, why)
@@ -261,11 +326,8 @@ def _heads(workspace: Workspace) -> list[Head]:
         raise HiveError.of("HIVE-413", f"{HEAD} is damaged", file=HEAD, path="$", fix=fix, exit_code=1) from None
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        lines = read_bytes(path).split(b"\n")
-    except FileNotFoundError:
-        return
+def _entries(medium: _Medium) -> Iterator[dict[str, Any]]:
+    lines = medium.lines()
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -275,11 +337,10 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
         elif number == len(lines):
             return
         else:
-            raise _damage(number, path)
+            raise _damage(number, medium.told)
 
 
-def _damage(line: int, path: Path) -> HiveError:
-    file = FILE if path.as_posix().endswith(f"/{FILE}") else path.name
+def _damage(line: int, file: str) -> HiveError:
     fix = f"restore {file} from version control or a backup"
     return HiveError.of("HIVE-101", "a line of the audit log is damaged", file=file, path="$", line=line, fix=fix)
 
@@ -319,9 +380,9 @@ def _key() -> bytes | None:
     return value.encode() or None
 
 
-def _mend_last_line(place: Place) -> None:
+def _mend_last_line(path: Path) -> None:
     """Drop what a crash left of an entry; a whole entry that only lacks its end is kept, as readers saw it."""
-    path = unlinked(_path(place))
+    path = unlinked(path)
     if not path.exists():
         return
     data = read_bytes(path)

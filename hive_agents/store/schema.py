@@ -1,5 +1,20 @@
 """The schema of the workspace's database, as the scripts that lead to it."""
 
+INDEX_TABLES = frozenset(
+    {
+        "corpus_stats",
+        "documents",
+        "chunks",
+        "terms",
+        "postings",
+        "term_stats",
+        "field_values",
+        "import_sources",
+        "imports",
+    }
+)
+"""What each host makes from the documents for itself; all other tables hold records, which hosts may share."""
+
 # Forward only: a release appends a script, and never edits one that has shipped.
 MIGRATIONS = (
     """

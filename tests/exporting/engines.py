@@ -66,6 +66,10 @@ class Postgres:
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self._folder / "data", "-m", "immediate", "-w", "stop")
 
+    @property
+    def url(self) -> str:
+        return f"postgresql://hive@/postgres?host={self._folder}"
+
     def run(self, sql: str) -> str:
         connection = ("-h", self._folder, "-U", "hive", "-d", "postgres")
         return self._run("psql", *connection, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", text=sql)

@@ -43,7 +43,7 @@ def many_requests(place: Workspace, n: int) -> None:
 
 
 def _insert(place: Workspace, statement: str, rows: list[tuple[Any, ...]]) -> None:
-    with connected(place.database) as connection, transaction(connection):
+    with connected(place.records) as connection, transaction(connection):
         connection.executemany(statement, rows)
 
 
