@@ -117,7 +117,11 @@ class SqliteIndex:
         return KeywordBatch(self.postings, wanted) if self.words is None else LaneBatch(self.words.top, wanted)
 
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = self._scorer(params).scores(terms(query, self.language), chunks)
+        return self.term_scores(terms(query, self.language), chunks, params)
+
+    def term_scores(self, words: Sequence[str], chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
+        """`keyword_scores` for a query whose index terms are made already."""
+        scores: NDArray[np.float32] = self._scorer(params).scores(words, chunks)
         return scores
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
