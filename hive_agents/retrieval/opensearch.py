@@ -31,7 +31,7 @@ FORMAT = "1"
 """Changes whenever a copy would be made otherwise."""
 
 _BATCH, _BATCH_BYTES = 500, 4 << 20
-_TRIES, _FIRST_PAUSE, _LONGEST_PAUSE = 8, 0.5, 30.0
+_TRIES, _FIRST_PAUSE, _LONGEST_PAUSE = 8, 1, 30
 _SEARCHES = 64
 """Searches in one request."""
 
@@ -67,7 +67,9 @@ class OpenSearch:
         if known and known["complete"]:
             return
         self.connection.require_able()
-        told = {"collection": collection, "index_hash": index.index_hash, "owner": self._owner}
+        told: dict[str, Any] = {"collection": collection, "index_hash": index.index_hash, "owner": self._owner}
+        # Before release 3 Lucene's formula still had the constant factor k1 + 1.
+        told["factor"] = _NATIVE.k1 + 1 if self.connection.version.startswith("2.") else 1.0
         if known is None:
             with self.connection.asking("making an index") as client:
                 client.indices.create(index=copy, body=self._definition(copy, index, told | {"complete": False}))
@@ -87,8 +89,8 @@ class OpenSearch:
             client.indices.refresh(index=copy)
             found = client.count(index=copy)["count"]
             if found != index.n_chunks:
-                told_count = f"incomplete: it has {found} of {index.n_chunks} chunks"
-                raise self.connection.fault("indexing", told_count, "run `hive index` again")
+                why = f"incomplete: it has {found} of {index.n_chunks} chunks"
+                raise self.connection.fault("indexing", why, "run `hive index` again")
             client.indices.put_settings(index=copy, body={"index": {"refresh_interval": "-1"}})
             client.indices.put_mapping(index=copy, body={"_meta": told | {"complete": True}})
 
@@ -119,7 +121,7 @@ class OpenSearch:
             if not index.is_live():
                 raise StaleIndex
             raise self.connection.missing()
-        return _Words(self.connection, copy, index)
+        return _Words(self.connection, copy, known["factor"], index)
 
     def vectors(self, index: SqliteIndex) -> VectorLane | None:
         return None
@@ -222,8 +224,8 @@ def _writing(copy: str) -> str:
 class _Words:
     """A `WordLane` over one copy."""
 
-    def __init__(self, connection: Connection, copy: str, index: SqliteIndex) -> None:
-        self._connection, self._copy, self._index = connection, copy, index
+    def __init__(self, connection: Connection, copy: str, factor: float, index: SqliteIndex) -> None:
+        self._connection, self._copy, self._factor, self._index = connection, copy, factor, index
 
     def top(self, queries: Sequence[Sequence[str]], depth: int, params: BM25Params, mask: Mask | None) -> list[Lane]:
         if depth < 1 or (mask is not None and not mask.any()):
@@ -255,7 +257,9 @@ class _Words:
         try:
             with self._connection.asking("a search") as client:
                 if len(searches) == 1:
-                    found = client.search(index=self._copy, body=searches[0], params=_as_text(one) | {"filter_path": path})
+                    found = client.search(
+                        index=self._copy, body=searches[0], params=_as_text(one) | {"filter_path": path}
+                    )
                     answers = [found]
                 else:
                     lines = [line for search in searches for line in ({"index": self._copy} | one, search)]
@@ -277,7 +281,8 @@ class _Words:
 
     def _checked(self, answer: dict[str, Any], mask: Mask | None) -> Lane:
         """The lane, once no chunk stands in it that was not to be found, whatever the cluster does."""
-        lane = _lane([hit["sort"] for hit in answer.get("hits", {}).get("hits", [])])
+        found = [hit["sort"] for hit in answer.get("hits", {}).get("hits", [])]
+        lane = _lane([(score / self._factor, chunk) for score, chunk in found])
         inside = (lane.chunks >= 0) & (lane.chunks < self._index.n_chunks)
         if not inside.all() or (mask is not None and not mask[lane.chunks].all()):
             raise self._connection.fault("a search", "failed: it answered with chunks outside of the filter", _FIX)
@@ -304,4 +309,3 @@ def _bitmap(mask: Mask) -> dict[str, Any]:
 
 def _as_text(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: str(value).lower() for name, value in parameters.items()}
-

@@ -57,7 +57,7 @@ class Connection:
 
     @contextmanager
     def asking(self, what: str) -> Iterator[opensearchpy.OpenSearch]:
-        """Give the client for `what`, such as "a search". Raises: HIVE-434, a MissingCopy where an index isn't there."""
+        """Give the client for `what`, such as "a search". Raises: HIVE-434, MissingCopy where there is no index."""
         import opensearchpy
 
         try:
