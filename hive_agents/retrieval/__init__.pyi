@@ -101,7 +101,6 @@ from .indexing import (
     Progress as Progress,
     build_index as build_index,
     index_is_stale as index_is_stale,
-    pending_work as pending_work,
 )
 from .keyword_batch import (
     KeywordBatch as KeywordBatch,
