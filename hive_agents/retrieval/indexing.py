@@ -11,9 +11,9 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ from hive_agents.retrieval.documents import (
 )
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
+from hive_agents.retrieval.engines import Engine, Progress, open_engines, ship, switch
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
 from hive_agents.retrieval.minilm import WordPieces
 from hive_agents.retrieval.postings import TermVocabulary
@@ -47,8 +48,6 @@ from hive_agents.workspace import Workspace
 
 FORMAT = "index-1"
 _READ_PER_SECOND, _EMBEDDED_PER_SECOND = 500_000, 40_000  # bytes of Markdown, on one modest core
-Progress = Callable[[str, int, int], None]
-"""Called with (what is being done, how many are done, of how many)."""
 
 
 @dataclass
@@ -87,7 +86,9 @@ def build_index(
 
     Where a config was deployed, a change of fields, chunking, language or model builds a candidate aside, and what
     serves keeps its ways, unless `accept`.
-    Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403.
+    Engines of the settings get a copy first, so that a search finds all of the old documents or all of the new.
+    Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403, and 434 for
+    an engine that can't be used.
     """
     started = time.perf_counter()
     if not workspace.documents.is_dir():
@@ -104,11 +105,11 @@ def build_index(
             embedder = _embedder(workspace, report)
             with database_errors(workspace.database), disk_errors(workspace.database):
                 guarded = not accept and connection.execute("SELECT 1 FROM config_versions").fetchone() is not None
+                engines = open_engines(workspace)
+                indexer = _Indexer(workspace, connection, report, progress or (lambda *_: None), write_seed, engines)
                 for collection in collections:
-                    wanted = Recipe(collection, language, embedder)
-                    _Indexer(workspace, connection, report, progress or (lambda *_: None), write_seed).bring_up_to_date(
-                        wanted, guarded
-                    )
+                    indexer.bring_up_to_date(Recipe(collection, language, embedder), guarded)
+                    switch(connection, engines, collection.name)
                 if report.added or report.updated or report.deleted:
                     EventLog.record(connection, [Event(EventType.INDEX_COMPLETED, payload=report.counts)])
         finally:
@@ -240,6 +241,7 @@ class _Indexer:
     report: IndexReport
     progress: Progress
     write_seed: bool
+    engines: Sequence[Engine]
 
     def bring_up_to_date(self, wanted: Recipe, guarded: bool) -> None:
         name = wanted.schema.name
@@ -249,7 +251,7 @@ class _Indexer:
                 self._say_what_changed(live, wanted)
             self._build(wanted, "live", live)
             if store.find_generation(self.connection, name, "candidate"):
-                store.drop_candidate(self.workspace, self.connection, name)
+                store.drop(self.workspace, self.connection, name, "candidate")
             return
         self._say_what_changed(live, wanted)
         served = Recipe(live.schema, live.language, wanted.embedder)
@@ -258,7 +260,7 @@ class _Indexer:
         else:
             self.report.documents += live.n_documents
             self.report.chunks += live.n_chunks
-        aside = _Indexer(self.workspace, self.connection, IndexReport(), self.progress, self.write_seed)
+        aside = replace(self, report=IndexReport())
         aside._build(wanted, "candidate", store.find_generation(self.connection, name, "candidate"))
         self.report.embedded += aside.report.embedded
         self.report.skipped += [one for one in aside.report.skipped if one not in self.report.skipped]
@@ -280,10 +282,13 @@ class _Indexer:
         self.report.unchanged += len(kept)
         indexed = {doc_id: digest for doc_id, digest in hashes.items() if doc_id in kept or doc_id in fresh}
         new_hash = store.index_hash(recipe.digest, recipe.model_id, indexed)
-        up_to_date = old is not None and old.index_hash == new_hash and store.vectors_usable(self.workspace, old)
-        if up_to_date and not self.write_seed:
-            store.remove_leftovers(self.workspace, self.connection)
-        else:
+        name = recipe.schema.name
+        # Where engines need a copy first, the new generation stands aside until they have it.
+        written: State = "next" if state == "live" and self.engines else state
+        if self._holds(old, new_hash) and not self.write_seed:
+            written = state
+            store.drop(self.workspace, self.connection, name, "next")
+        elif written != "next" or not self._holds(store.find_generation(self.connection, name, "next"), new_hash):
             carried = store.load_documents(self.connection, old, kept) if old and kept else {}
             documents = [({**carried, **fresh})[doc_id] for doc_id in sorted(indexed)]
             order = store.chunk_order(documents)
@@ -293,17 +298,29 @@ class _Indexer:
                 self.workspace,
                 self.connection,
                 contents,
-                state=state,
+                state=written,
                 schema=recipe.schema,
                 language=recipe.language,
                 recipe=recipe.digest,
                 embedding_model=recipe.model_id,
                 index_hash=new_hash,
             )
-        now = store.find_generation(self.connection, recipe.schema.name, state)
+        ship(self.workspace, self.engines, recipe.schema, written, self.progress)
+        if written == "next":
+            store.drop(self.workspace, self.connection, name, "candidate")
+            store.promote(self.workspace, self.connection, name, "next")
+        now = store.find_generation(self.connection, name, state)
         assert now is not None
         self.report.documents += now.n_documents
         self.report.chunks += now.n_chunks
+
+    def _holds(self, generation: Generation | None, new_hash: str) -> bool:
+        """Whether that is the generation of these documents, with vectors that can be read."""
+        return (
+            generation is not None
+            and generation.index_hash == new_hash
+            and store.vectors_usable(self.workspace, generation)
+        )
 
     def _skip_links(self) -> None:
         for doc_id in linked_documents(self.workspace.documents):
