@@ -56,6 +56,10 @@ class VectorIndex:
         vector: NDArray[np.float32] = self._matrix[number]
         return vector
 
+    def rows(self, numbers: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return vectors, shape `(len(numbers), dim)`."""
+        return self._matrix[numbers]
+
     def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
         """The `k` best rows, fewer if fewer are allowed: cosine down, row number up. `mask` is True where allowed."""
         return self.top_many(self._checked(query, 1)[None], k, mask=mask)[0]
