@@ -105,7 +105,6 @@ from .indexing import (
     PendingWork as PendingWork,
     build_index as build_index,
     index_is_stale as index_is_stale,
-    pending_work as pending_work,
 )
 from .keyword_batch import (
     padded as padded,
