@@ -56,6 +56,11 @@ def open_engines(workspace: Workspace) -> list[Engine]:
     Raises: HIVE-431 without trust, HIVE-411 where an extra is missing, HIVE-421 for a secret that can't be had.
     """
     engines: list[Engine] = []
+    if workspace.settings.vectors.url:
+        from hive_agents.retrieval.pgvector import PgVector
+        from hive_agents.retrieval.postgres import open_database
+
+        engines.append(PgVector(open_database(workspace)))
     if workspace.settings.search.url:
         from hive_agents.retrieval.opensearch import OpenSearch
 

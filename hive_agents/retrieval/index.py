@@ -286,7 +286,7 @@ class SqliteIndex:
             )
             above = len(words) - len(terms(text, self.language))
             ancestors = ancestors_of(path, above, len(terms(" ".join(path), self.language)))
-            vector = None if self.embedding_model is None else self._vectors.row(number)
+            vector = None if self.embedding_model is None else self.local_vectors.row(number)
             yield StoredChunk(
                 number,
                 chunk_id,
@@ -304,7 +304,7 @@ class SqliteIndex:
     @property
     def dimensions(self) -> int:
         """Of the vectors. Raises: HIVE-401 where there are none."""
-        return self._vectors.dimensions
+        return self.local_vectors.dimensions
 
     def newest_day(self, field: str, half_life: float) -> float | None:
         """Return the day that ages of a date field are counted from, in days since 1970; None without any date."""
@@ -350,14 +350,14 @@ class SqliteIndex:
                 lane = engine.vectors(self)
                 if lane is not None:
                     return lane
-        return self._vectors
+        return self.local_vectors
 
     @cached_property
     def _engines(self) -> list[Engine]:
         return open_engines(self._workspace) if self.engines else []
 
     @cached_property
-    def _vectors(self) -> VectorIndex:
+    def local_vectors(self) -> VectorIndex:
         """The vectors as they stand here."""
         if self.embedding_model is None:
             raise no_model("the index was built without an embedding model")
