@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import (
@@ -46,12 +47,23 @@ def _http_url(url: str) -> str:
     return url.rstrip("/")
 
 
+def _postgres_url(url: str) -> str:
+    name = r"[^\s:/@?#]+"
+    if url and not re.fullmatch(rf"postgres(ql)?://({name}@)?[^\s/@?#]*(/[^\s/@?#]*)?(\?[^\s@#]*)?", url):
+        why = "write postgresql://user@host:5432/database; a password belongs in password_ref"
+        raise PydanticCustomError("may_hold_secret", why)
+    if re.search(r"[?&](ssl)?password=", url):
+        raise PydanticCustomError("may_hold_secret", "take the password out: it belongs in password_ref")
+    return url
+
+
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
 ServerName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$")]
 EndpointName = Annotated[ServerName, AfterValidator(_not_built_in)]
 Url = Annotated[str, AfterValidator(_http_url)]
+PostgresUrl = Annotated[str, AfterValidator(_postgres_url)]
 
 
 class Price(Format):
@@ -128,6 +140,21 @@ class Index(Format):
 
     language: str = "english"
     auto_refresh: bool = True
+
+
+class VectorSettings(Format):
+    """Where vectors are searched: "" is here, the URL of a PostgreSQL with pgvector there.
+
+    `namespace` is the schema of this workspace's tables. `search` "hnsw" is faster, and finds nearly the nearest.
+    `keep` states of the index before the current one stay, for hosts that haven't indexed yet.
+    """
+
+    url: PostgresUrl = ""
+    password_ref: str = ""
+    namespace: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "hive_vectors"
+    search: Annotated[Literal["exact", "hnsw"], AnyCase] = "exact"
+    keep: Annotated[int, Field(ge=0, le=100)] = 0
+    timeout_seconds: Seconds = 10.0
 
 
 class RelevanceFloor(Format):
@@ -272,6 +299,7 @@ class Settings(FileFormat):
     mcp: Mcp = Mcp()
     telemetry: Telemetry = Telemetry()
     index: Index = Index()
+    vectors: VectorSettings = VectorSettings()
     copilot: Copilot = Copilot()
     access: Access = Access()
     gate: Gate = Gate()
@@ -329,7 +357,7 @@ def _is_secret(key: str, value: Any) -> bool:
     """Keys of tokens, and what stands where a reference should; the environment of a server may hold secrets, too."""
     if key.startswith("mcp.servers.") and ".env." in key:
         return True
-    refers = key.endswith(".api_key_ref") or ".headers_ref." in key
+    refers = key.endswith((".api_key_ref", ".password_ref")) or ".headers_ref." in key
     return key == "access.keys" or (refers and ":" not in str(value))
 
 

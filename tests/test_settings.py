@@ -30,6 +30,13 @@ otlp_endpoint = ""
 [index]
 language = "english"
 auto_refresh = true
+[vectors]
+url = ""
+password_ref = ""
+namespace = "hive_vectors"
+search = "exact"
+keep = 0
+timeout_seconds = 10.0
 [copilot]
 hybrid_threshold = 1000
 relevance_floor.reranker = 0.0
@@ -210,6 +217,30 @@ def test_fault_in_the_environment_names_the_variable(tmp_path: Path, name: str, 
     (found,) = faults(tmp_path, **{name: value})
     assert (found.code, found.file, found.path) == (code, "environment", name)
     assert found.message.startswith(name)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://hive:hunter2@db/hive",
+        "postgresql://db/hive?password=hunter2",
+        "postgresql://db/hive?sslmode=require&password=hunter2",
+        "mysql://db/hunter2",
+        "postgresql://hive@db/hive#hunter2",
+    ],
+)
+def test_a_password_in_the_url_of_the_vectors_is_refused_and_not_repeated(tmp_path: Path, url: str) -> None:
+    (found,) = faults(tmp_path, f'[vectors]\nurl = "{url}"\n')
+    assert (found.code, found.path, found.line) == ("HIVE-105", "vectors.url", 2)
+    assert "hunter2" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["postgresql://db/hive", "postgres://hive@[::1]:5433/hive?sslmode=require", "postgresql:///hive?host=/run/pg"],
+)
+def test_the_url_of_the_vectors_may_name_a_host_a_user_or_a_socket(tmp_path: Path, url: str) -> None:
+    assert settings(tmp_path, f'[vectors]\nurl = "{url}"\n').vectors.url == url
 
 
 def test_misspelt_key_gets_a_proposal(tmp_path: Path) -> None:

@@ -422,4 +422,11 @@ MIGRATIONS = (
     DROP INDEX runs_by_status;
     CREATE INDEX runs_by_status ON runs (status, started_at);
     """,
+    """
+    CREATE TABLE file_stamps (
+        doc_id TEXT PRIMARY KEY,
+        stamp TEXT NOT NULL,
+        content_hash TEXT NOT NULL
+    ) WITHOUT ROWID;
+    """,
 )

@@ -1,4 +1,4 @@
-"""Real engines for the tests of exports: found on this machine, started for a while, or a reason why not."""
+"""Real engines for the tests: found on this machine, started for a while, or a reason why not."""
 
 from __future__ import annotations
 
