@@ -25,10 +25,10 @@ from hive_agents.server.runs import StartRun, started
 if TYPE_CHECKING:
     from hive_agents.server.auth import CallContext
 
-Tell = Callable[[str], Coroutine[Any, Any, None]]
+TellStep = Callable[[str], Coroutine[Any, Any, None]]
 
 
-class Answer(Value):
+class CitedAnswer(Value):
     """`text` is the answer with its sources; `results` are what it cites, by their `citation`."""
 
     run_id: str
@@ -38,7 +38,7 @@ class Answer(Value):
     results: list[dict[str, Any]] = Field(description="passages, each with doc_id, title, excerpt, citation")
 
 
-async def answer(call: CallContext, question: str, thread_id: str | None, tell: Tell) -> Answer:
+async def answer(call: CallContext, question: str, thread_id: str | None, tell: TellStep) -> CitedAnswer:
     """Ask, and tell of each step. Who goes away before the answer is there cancels the question.
 
     Raises: as `runs.started`, or `Chat.ask`; HIVE-409 where there is no answer.
@@ -49,10 +49,10 @@ async def answer(call: CallContext, question: str, thread_id: str | None, tell: 
         reply = await _here(call, question, thread_id, tell)
     text = "\n\n".join(part for part in (spoken(reply), sources_of(reply)) if part)
     parts = {name: reply[name] for name in ("run_id", "thread_id", "status", "results")}
-    return Answer(text=text, **parts)
+    return CitedAnswer(text=text, **parts)
 
 
-async def _by_host(call: Call, question: str, thread_id: str | None, tell: Tell) -> dict[str, Any]:
+async def _by_host(call: Call, question: str, thread_id: str | None, tell: TellStep) -> dict[str, Any]:
     row = await started(call, StartRun(input={"text": question}, thread_id=thread_id))
     stream = RunStream(call, call.request.app.state.feed, row, until_rest=True)
     whole = False
@@ -83,7 +83,7 @@ def _stop(call: Call, run_id: str) -> None:
         control.stop(call.workspace, run_id, call.by)
 
 
-async def _here(call: CallContext, question: str, thread_id: str | None, tell: Tell) -> dict[str, Any]:
+async def _here(call: CallContext, question: str, thread_id: str | None, tell: TellStep) -> dict[str, Any]:
     await call.freshness.current()
     chat = await run_in_threadpool(call.chat, thread_id)
     telling: list[asyncio.Future[None]] = []

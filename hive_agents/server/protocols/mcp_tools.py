@@ -128,7 +128,7 @@ class _Tools:
         question: Annotated[str, Field(description="in one's own words")],
         ctx: Context[Any, Any],
         thread_id: Annotated[str | None, Field(description="a conversation to go on with")] = None,
-    ) -> mcp_ask.Answer:
+    ) -> mcp_ask.CitedAnswer:
         """Ask the copilot: an answer that cites the documents that the caller may view."""
         call = await self._calls.may(ctx, READER)
         steps = count(1)
