@@ -41,6 +41,7 @@ _MOST_TERMS = 1000
 _CANDIDATES, _CANDIDATE_FACTOR = 1000, 10
 _WINDOW = 10_000
 _NATIVE = BM25Params()
+_TOLD = {"collection", "index_hash", "owner", "factor", "complete"}
 
 
 class OpenSearch:
@@ -138,7 +139,7 @@ class OpenSearch:
         copies = {}
         for name, one in found.items():
             told = one.get("mappings", {}).get("_meta", {})
-            if told.get("collection") == collection:
+            if _TOLD <= told.keys() and told["collection"] == collection:
                 copies[name] = told | {"created": int(one["settings"]["index"]["creation_date"])}
         return copies
 
