@@ -297,9 +297,11 @@ class Runs(Format):
 
 class ServerSettings(Format):
     """`header_seconds`, `body_seconds` and `read_seconds` are what a client has to send the head and the body of a
-    request and to read an answer; `bodies_bytes` bounds all bodies that are being received."""
+    request and to read an answer; `bodies_bytes` bounds all bodies that are being received. `hosts` are the names under
+    which it is asked for, such as that of a proxy; with none, any."""
 
     host: str = "127.0.0.1"
+    hosts: list[str] = []
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     body_bytes: Positive = 1_000_000
     bodies_bytes: Positive = 128_000_000

@@ -108,6 +108,7 @@ lease_seconds = 30
 retention_days = 90
 [server]
 host = "127.0.0.1"
+hosts = []
 port = 8787
 body_bytes = 1000000
 bodies_bytes = 128000000
