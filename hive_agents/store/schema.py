@@ -423,6 +423,13 @@ MIGRATIONS = (
     CREATE INDEX runs_by_status ON runs (status, started_at);
     """,
     """
+    CREATE TABLE file_stamps (
+        doc_id TEXT PRIMARY KEY,
+        stamp TEXT NOT NULL,
+        content_hash TEXT NOT NULL
+    ) WITHOUT ROWID;
+    """,
+    """
     CREATE INDEX approvals_by_start ON approvals (created_at);
     CREATE INDEX approvals_by_deadline ON approvals (status, due_at);
     CREATE INDEX approvals_by_reminder ON approvals (status, remind_at);
