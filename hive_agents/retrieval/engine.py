@@ -30,12 +30,23 @@ ConfigLike = str | Mapping[str, Any] | RetrievalConfig | None
 
 
 class SearchEngine:
-    """Searches a workspace's index; cheap to open, safe to share between threads."""
+    """Searches a workspace's index; cheap to open, safe to share between threads.
 
-    def __init__(self, workspace: Workspace, reranker: Reranker | None = None, *, state: State = "live") -> None:
+    Without `engines` all is searched here, whatever the settings name.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        reranker: Reranker | None = None,
+        *,
+        state: State = "live",
+        engines: bool = True,
+    ) -> None:
         self.workspace = workspace
         self.reranker = reranker
         self._state = state
+        self._engines = engines
         self._indexes: dict[str, SqliteIndex] = {}
         self._lock = threading.Lock()
 
@@ -70,7 +81,8 @@ class SearchEngine:
         with self._lock:
             index = self._indexes.get(collection)
             if index is None or not index.is_live():
-                index = SqliteIndex(self.workspace, load_collection(self.workspace, collection), self._state)
+                schema = load_collection(self.workspace, collection)
+                index = SqliteIndex(self.workspace, schema, self._state, engines=self._engines)
                 self._indexes[collection] = index
             return index
 

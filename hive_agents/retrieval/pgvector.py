@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.pgvector_copies import Copies, CopyOfState, find_copy
@@ -66,6 +67,11 @@ class PgVector:
 
     def vectors(self, index: SqliteIndex) -> VectorLane:
         return PgLane(self._database, lambda: find_copy(self._database, index.collection.name, index.index_hash))
+
+    def reasons(self, config: RetrievalConfig) -> dict[str, str]:
+        if self._database.settings.search == "hnsw":
+            return {"vector": "an index of neighbours finds nearly the nearest"}
+        return {}
 
 
 @dataclass(frozen=True)
