@@ -24,7 +24,7 @@ from hive_agents.evaluation import load_golden
 from hive_agents.exporting import ENGINES, export, values_for
 from hive_agents.retrieval import RetrievalConfig
 from hive_agents.sample import init_workspace
-from tests.exporting.engines import has_postgres, postgres
+from tests.engines import has_postgres, postgres
 
 
 def measured(place: Workspace, who: str, rounds: int) -> dict[str, Any]:

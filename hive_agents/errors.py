@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 Severity = Literal["error", "warning", "info"]
 
-_ENVIRONMENT = {"HIVE-401", "HIVE-402", "HIVE-403", "HIVE-407", "HIVE-411", "HIVE-430", "HIVE-431", "HIVE-432"}
+_ENVIRONMENT = {
+    *("HIVE-401", "HIVE-402", "HIVE-403", "HIVE-407", "HIVE-411", "HIVE-430", "HIVE-431", "HIVE-432", "HIVE-434"),
+}
 _USAGE = {"HIVE-408", "HIVE-409", "HIVE-410"}
 
 
@@ -168,6 +170,10 @@ class TooMany(HiveError, code="HIVE-433"):
     """More than one caller may ask for; the same may work after `retry_after` seconds."""
 
     retry_after: int = 1
+
+
+class EngineFault(HiveError, code="HIVE-434"):
+    """A search engine that the settings name can't be used: it is away, lacks a part, or has another state."""
 
 
 class Outage(HiveError):

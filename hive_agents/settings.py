@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import (
@@ -48,11 +48,20 @@ def _http_url(url: str) -> str:
 
 
 def _postgres_url(url: str) -> str:
-    if url and not re.fullmatch(r"postgres(ql)?://[^\s#]*", url):
-        raise ValueError("write postgresql://user@host:5432/database?schema=hive")
-    schema = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)).get("schema", "hive")
-    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
-        raise ValueError(f'"{schema}" names no schema: use lower-case letters, digits and _')
+    name = r"[^\s:/@?#]+"
+    if url and not re.fullmatch(rf"postgres(ql)?://({name}@)?[^\s/@?#]*(/[^\s/@?#]*)?(\?[^\s@#]*)?", url):
+        why = "write postgresql://user@host:5432/database; a password belongs in password_ref"
+        raise PydanticCustomError("may_hold_secret", why)
+    if re.search(r"[?&](ssl)?password=", url):
+        raise PydanticCustomError("may_hold_secret", "take the password out: it belongs in password_ref")
+    return url
+
+
+def _opensearch_url(url: str) -> str:
+    host = r"(\[[0-9A-Fa-f:.]+\]|[^\s:/@?#\[\]]+)(:\d{1,5})?"
+    if url and not re.fullmatch(rf"opensearchs?://{host}/[a-z0-9][a-z0-9_-]{{0,63}}", url):
+        told = "write opensearch://host:9200/prefix, with TLS opensearchs://…; a password belongs in login_ref"
+        raise PydanticCustomError("may_hold_secret", told)
     return url
 
 
@@ -134,10 +143,15 @@ class Telemetry(Format):
     otlp_endpoint: Url = ""
 
 
-class Storage(Format):
-    """`url`: the PostgreSQL database of the records, `?schema=` names its schema; without one they are in `.hive`."""
+class StorageSettings(Format):
+    """Where the records are: "" is with the index in `.hive`, `postgresql://user@host:5432/database` there.
+
+    `namespace` is the schema of that database, `password_ref` a reference to its user's password.
+    """
 
     url: PostgresUrl = ""
+    password_ref: str = ""
+    namespace: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "hive"
 
 
 class Index(Format):
@@ -145,6 +159,36 @@ class Index(Format):
 
     language: str = "english"
     auto_refresh: bool = True
+
+
+class VectorSettings(Format):
+    """Where vectors are searched: "" is here, the URL of a PostgreSQL with pgvector there.
+
+    `namespace` is the schema of this workspace's tables. `search` "hnsw" is faster, and finds nearly the nearest.
+    `keep` states of the index before the current one stay, for hosts that haven't indexed yet.
+    """
+
+    url: PostgresUrl = ""
+    password_ref: str = ""
+    namespace: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "hive_vectors"
+    search: Annotated[Literal["exact", "hnsw"], AnyCase] = "exact"
+    keep: Annotated[int, Field(ge=0, le=100)] = 0
+    timeout_seconds: Seconds = 10.0
+
+
+class SearchSettings(Format):
+    """Where words are searched: "" is here, `opensearch://host:9200/prefix` (with TLS `opensearchs://`) there.
+
+    `prefix` begins the names of this workspace's indexes. `login_ref` is a reference to "user:password". `keep` states
+    of a collection before the current one stay, for hosts that haven't indexed yet.
+    """
+
+    url: Annotated[str, AfterValidator(_opensearch_url)] = ""
+    login_ref: str = ""
+    shards: Annotated[int, Field(ge=1, le=1024)] = 1
+    replicas: Annotated[int, Field(ge=0, le=100)] = 0
+    keep: Annotated[int, Field(ge=0, le=100)] = 0
+    timeout_seconds: Seconds = 10.0
 
 
 class RelevanceFloor(Format):
@@ -264,9 +308,11 @@ class Runs(Format):
 
 class ServerSettings(Format):
     """`header_seconds`, `body_seconds` and `read_seconds` are what a client has to send the head and the body of a
-    request and to read an answer; `bodies_bytes` bounds all bodies that are being received."""
+    request and to read an answer; `bodies_bytes` bounds all bodies that are being received. `hosts` are the names under
+    which it is asked for, such as that of a proxy; with none, any."""
 
     host: str = "127.0.0.1"
+    hosts: list[str] = []
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     body_bytes: Positive = 1_000_000
     bodies_bytes: Positive = 128_000_000
@@ -286,8 +332,10 @@ class Settings(FileFormat):
     tools: ToolsSettings = ToolsSettings()
     mcp: Mcp = Mcp()
     telemetry: Telemetry = Telemetry()
-    storage: Storage = Storage()
+    storage: StorageSettings = StorageSettings()
     index: Index = Index()
+    search: SearchSettings = SearchSettings()
+    vectors: VectorSettings = VectorSettings()
     copilot: Copilot = Copilot()
     access: Access = Access()
     gate: Gate = Gate()
@@ -345,7 +393,7 @@ def _is_secret(key: str, value: Any) -> bool:
     """Keys of tokens, and what stands where a reference should; the environment of a server may hold secrets, too."""
     if key.startswith("mcp.servers.") and ".env." in key:
         return True
-    refers = key.endswith(".api_key_ref") or ".headers_ref." in key
+    refers = key.endswith((".api_key_ref", ".login_ref", ".password_ref")) or ".headers_ref." in key
     return key == "access.keys" or (refers and ":" not in str(value))
 
 

@@ -6,11 +6,11 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from hive_agents import machine
 from hive_agents.errors import HiveError
@@ -22,23 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RemoteDatabase:
-    """A schema of a PostgreSQL database; `url` may hold a password, `name` tells which it is without one."""
+    """A schema of a PostgreSQL database, as the settings of a workspace name it."""
 
     url: str
     schema: str
-
-    @classmethod
-    def of(cls, url: str) -> RemoteDatabase:
-        """Read the URL of the settings, which have checked it."""
-        parts = urlsplit(url)
-        options = parse_qsl(parts.query, keep_blank_values=True)
-        rest = urlencode([option for option in options if option[0] != "schema"])
-        return cls(urlunsplit(parts._replace(query=rest)), dict(options).get("schema", "hive"))
+    root: Path = field(compare=False)
+    """The workspace's folder: its credentials and what is trusted there say whether and how to connect."""
 
     @property
     def name(self) -> str:
+        """What diagnostics call it."""
         parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}?schema={self.schema}"
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path} ({self.schema})"
 
     def exists(self) -> bool:
         """True: its tables are made by whoever comes first."""
@@ -96,8 +91,8 @@ class Workspace:
     @cached_property
     def records(self) -> Path | RemoteDatabase:
         """Where runs, approvals, events and all other records are: with the index, or on a server that hosts share."""
-        url = self.settings.storage.url
-        return RemoteDatabase.of(url) if url else self.database
+        storage = self.settings.storage
+        return RemoteDatabase(storage.url, storage.namespace, self.root) if storage.url else self.database
 
     @cached_property
     def state(self) -> Path:

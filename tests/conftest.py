@@ -189,7 +189,7 @@ def _records_server(request: pytest.FixtureRequest) -> Iterator[str | None]:
     if request.config.getoption("--storage") == "sqlite":
         yield None
         return
-    from tests.exporting.engines import postgres
+    from tests.engines import postgres
 
     with postgres() as server:
         yield server.url
@@ -198,7 +198,8 @@ def _records_server(request: pytest.FixtureRequest) -> Iterator[str | None]:
 @pytest.fixture(autouse=True)
 def _records(_records_server: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     if _records_server is not None:
-        monkeypatch.setenv("HIVE_STORAGE__URL", f"{_records_server}&schema=t{uuid.uuid4().hex[:12]}")
+        monkeypatch.setenv("HIVE_STORAGE__URL", _records_server)
+        monkeypatch.setenv("HIVE_STORAGE__NAMESPACE", f"t{uuid.uuid4().hex[:12]}")
 
 
 @pytest.fixture

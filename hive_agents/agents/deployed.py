@@ -10,7 +10,7 @@ from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import atomic_write_text, load
-from hive_agents.store import Connection, Ledger, audit, exclusive
+from hive_agents.store import Ledger, RecordsConnection, audit, exclusive
 from hive_agents.workspace import Workspace
 
 
@@ -204,7 +204,7 @@ def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> 
     raise HiveError.of("HIVE-107", f'there is no sub-agent "{name}"', file=f"agents/{agent.id}.json", fix=fix)
 
 
-def _tell(connection: Connection, row: VersionRow) -> None:
+def _tell(connection: RecordsConnection, row: VersionRow) -> None:
     kind = EventType.CONFIG_ROLLED_BACK if row.via == "rollback" else EventType.CONFIG_DEPLOYED
     told = {name: getattr(row, name) for name in ("agent", "version", "by", "decision", "via")}
     EventLog.record(connection, [Event(kind, payload=told)])

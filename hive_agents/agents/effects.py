@@ -21,7 +21,7 @@ from hive_agents.errors import HiveError
 from hive_agents.llm import Tell, Usage
 from hive_agents.memory import run_folder
 from hive_agents.runs import LeaseLost
-from hive_agents.store import Connection, audit, briefly, connected, transaction
+from hive_agents.store import RecordsConnection, audit, briefly, connected, transaction
 from hive_agents.text import encodable
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ class Effects:
                 self._count(connection, key, tokens)
             self._reserved[key] = tokens
 
-    def _count(self, connection: Connection, key: str, tokens: int, usd: float = 0.0) -> None:
+    def _count(self, connection: RecordsConnection, key: str, tokens: int, usd: float = 0.0) -> None:
         """Let an effect cost so much, in place of what it was estimated at."""
         before = "(SELECT tokens FROM effects WHERE key = ?)"
         update = f"UPDATE runs SET tokens = tokens + ? - {before}, usd = usd + ? WHERE run_id = ?"
@@ -347,7 +347,7 @@ class Effects:
         with connected(self._workspace.records) as connection:
             return [json.loads(row[0]) for row in connection.execute(query, (self.run_id,))]
 
-    def _require_lease(self, connection: Connection) -> None:
+    def _require_lease(self, connection: RecordsConnection) -> None:
         if self._lease is not None:
             self._lease.require(connection)
 

@@ -12,7 +12,7 @@ WORTH_TELLING = 3.0
 if TYPE_CHECKING:
     from hive_agents.cli.surface import Surface
     from hive_agents.evaluation import GoldenSet
-    from hive_agents.retrieval import RetrievalConfig
+    from hive_agents.retrieval import PendingWork, RetrievalConfig
     from hive_agents.workspace import Workspace
 
 
@@ -53,20 +53,22 @@ def refresh_index(workspace: Workspace, surface: Surface, *, told: bool = True) 
     """What is measured is measured on the documents as they are now."""
     from hive_agents.cli.progress import duration, told_now_and_then
     from hive_agents.errors import Diagnostic
-    from hive_agents.retrieval import build_index, pending_work
+    from hive_agents.retrieval import build_index
 
     if not told:
         with told_now_and_then(lambda line: surface.say("the index is brought up to date …")) as progress:
-            report = build_index(workspace, progress)
+            report = build_index(workspace, progress, quick=True)
         surface.warn(warning for warning in report.warnings if warning.code == "HIVE-407")
         return
-    work = pending_work(workspace)
-    if work.seconds > WORTH_TELLING:
-        which = "isn't built yet" if work.first else "isn't up to date"
-        spent = f"about {duration(work.seconds)} on one core, less where embeddings are kept"
-        surface.say(f"the index {which}: {count(work.documents, 'document')} to read, {spent}")
+
+    def plan(work: PendingWork) -> None:
+        if work.seconds > WORTH_TELLING:
+            which = "isn't built yet" if work.first else "isn't up to date"
+            spent = f"about {duration(work.seconds)} on one core, less where embeddings are kept"
+            surface.say(f"the index {which}: {count(work.documents, 'document')} to read, {spent}")
+
     with surface.progress(INTERRUPTED) as progress:
-        report = build_index(workspace, progress)
+        report = build_index(workspace, progress, quick=True, plan=plan)
     changed = report.added or report.updated or report.deleted
     # That there is no embedding model is told when an index is built, and not at each question to it.
     surface.warn(warning for warning in report.warnings if changed or warning.code != "HIVE-401")

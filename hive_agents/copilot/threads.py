@@ -16,7 +16,7 @@ from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import NotFound
 from hive_agents.judging import DecisionLog
-from hive_agents.store import Connection, audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 TITLE = 80
@@ -201,7 +201,7 @@ class ThreadStore:
             for table in ("runs", "turns", "threads"):
                 connection.execute(f"DELETE FROM {table} {_MINE}", key)
 
-    def _require(self, connection: Connection, thread_id: str) -> None:
+    def _require(self, connection: RecordsConnection, thread_id: str) -> None:
         if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, thread_id)).fetchone() is None:
             fix = "`hive chat --threads` lists yours; without --thread a new one begins"
             raise NotFound.of("HIVE-409", f"there is no thread {thread_id}", fix=fix, exit_code=2)

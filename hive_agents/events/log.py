@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.events.types import DURABLE, Event, EventType
-from hive_agents.store import Connection, briefly, connected, disconnect, last_number, transaction
+from hive_agents.store import RecordsConnection, briefly, connected, disconnect, last_number, transaction
 
 if TYPE_CHECKING:
     from hive_agents.events.protocols import Bus
@@ -46,7 +46,7 @@ class EventLog:
             return [_append(connection, event, row) for event, row in zip(events, rows, strict=True)]
 
     @staticmethod
-    def record(connection: Connection, events: Sequence[Event]) -> list[tuple[Event, bool]]:
+    def record(connection: RecordsConnection, events: Sequence[Event]) -> list[tuple[Event, bool]]:
         """`append` inside the caller's own transaction: what it does and that it is told of happen together.
 
         Whoever listens in this process hears of it by `Consumer`, which reads the log, or by `Bus.announce`.
@@ -144,7 +144,7 @@ def _row(event: Event) -> tuple[str | None, ...]:
     )
 
 
-def _append(connection: Connection, event: Event, row: tuple[str | None, ...]) -> tuple[Event, bool]:
+def _append(connection: RecordsConnection, event: Event, row: tuple[str | None, ...]) -> tuple[Event, bool]:
     # Not INSERT … ON CONFLICT DO NOTHING: it uses up a number when it does nothing.
     found = connection.execute(f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?", (event.id,)).fetchone()
     if found is not None:

@@ -93,6 +93,8 @@ def _diagnostic(model: type[BaseModel], fault: Any, value: Any, file: str, text:
     elif kind in ("string_pattern_mismatch", "reserved_name"):
         message = f"{_show(fault['input'])} can't be a name"
         fix = 'use lower-case letters, digits, ".", "_" and "-", at most 64; "active" is reserved'
+    elif kind == "may_hold_secret":
+        code, message, fix = "HIVE-105", f"{shown} can't be used, and isn't shown: it may hold a secret", message
     else:
         message = f"{shown} is {_show(fault['input'])}: {message[0].lower()}{message[1:]}"
         fix = _fix(fault)

@@ -16,7 +16,7 @@ from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REASONS, JudgedCase
 from hive_agents.judging.metrics import CalibrationMetrics, CalibrationStatus, Guarantee, accept_accuracy, retry_success
 from hive_agents.judging.thresholds import GLOBAL, Threshold, threshold_for, was_certified
-from hive_agents.store import Connection, audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 VALID_DAYS = 90
@@ -176,7 +176,7 @@ def _store(
     return numbers["awaiting_approval"]
 
 
-def _insert(connection: Connection, row: tuple[str | float, ...]) -> int:
+def _insert(connection: RecordsConnection, row: tuple[str | float, ...]) -> int:
     """Add a calibration; what still waited for its goal type is superseded by a newer certificate."""
     if row[2] != "insufficient":
         connection.execute(

@@ -15,7 +15,7 @@ from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import disk_errors, opened, read_bytes
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, JudgedCase, Label, decision_of, source_of
-from hive_agents.store import Connection, audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _shown(result: Any) -> str:
         return type(result).__name__
 
 
-def _insert(connection: Connection, entry: Mapping[str, Any]) -> int:
+def _insert(connection: RecordsConnection, entry: Mapping[str, Any]) -> int:
     """Add a recorded decision without its labels; returns its number."""
     judgment = entry["judgment"]
     columns = {

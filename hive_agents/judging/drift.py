@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hive_agents.goals import goal_type_of
-from hive_agents.store import Connection, audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 ALPHA = 0.05
@@ -97,12 +97,12 @@ def states(workspace: Workspace) -> dict[str, DriftState]:
         return states_in(connection)
 
 
-def states_in(connection: Connection) -> dict[str, DriftState]:
+def states_in(connection: RecordsConnection) -> dict[str, DriftState]:
     """As `states`, on an open connection."""
     rows = connection.execute("SELECT goal_type, e_value, alarmed_at FROM drift ORDER BY goal_type").fetchall()
     return {row[0]: DriftState(*row) for row in rows}
 
 
-def forget(connection: Connection, goal_types: Iterable[str]) -> None:
+def forget(connection: RecordsConnection, goal_types: Iterable[str]) -> None:
     """Begin anew, in the transaction that puts a new certificate of these types in force."""
     connection.executemany("DELETE FROM drift WHERE goal_type = ?", [(name,) for name in goal_types])

@@ -18,12 +18,12 @@ from hive_agents.retrieval import (
     BM25Params,
     BoostKey,
     Condition,
-    KeywordBatch,
     Mask,
     Recent,
     ScopedIndex,
     SearchEngine,
     SqliteIndex,
+    WordBatch,
     boost_key,
     padded,
 )
@@ -64,7 +64,7 @@ class _Group:
         return _cosines(self, [self.texts[row] for row in rows], MAX_DEPTH, self.mask(key))
 
     @cached_property
-    def _batch(self) -> KeywordBatch:
+    def _batch(self) -> WordBatch:
         return self.index.keyword_batch(self.texts)
 
     def mask(self, key: FilterKey) -> Mask | None:

@@ -60,6 +60,11 @@ from .engine import (
     ConfigLike as ConfigLike,
     SearchEngine as SearchEngine,
 )
+from .engines import (
+    Progress as Progress,
+    open_engines as open_engines,
+    switch as switch,
+)
 from .excerpts import (
     LENGTH as LENGTH,
     excerpt as excerpt,
@@ -98,17 +103,21 @@ from .index import (
 from .indexing import (
     IndexReport as IndexReport,
     PendingWork as PendingWork,
-    Progress as Progress,
     build_index as build_index,
     index_is_stale as index_is_stale,
-    pending_work as pending_work,
 )
 from .keyword_batch import (
-    KeywordBatch as KeywordBatch,
     padded as padded,
 )
 from .lanes import (
     ChunkRow as ChunkRow,
+    WordBatch as WordBatch,
+)
+from .pgvector_copies import (
+    find_copy as find_copy,
+)
+from .postgres import (
+    open_database as open_database,
 )
 from .presentation import (
     present as present,

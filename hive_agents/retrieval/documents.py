@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -95,31 +97,54 @@ class Document:
     warnings: tuple[Diagnostic, ...] = field(default=())
 
 
+@dataclass(frozen=True)
+class Listing:
+    """What lies below a folder of documents: each file with its status, by doc_id, and what is a link."""
+
+    files: dict[str, os.stat_result]
+    links: list[str]
+
+
 def document_files(root: Path) -> Iterator[tuple[str, Path]]:
-    """(doc_id, path) of each file `**/*.md` below `root`, by doc_id.
+    """(doc_id, path) of each document below `root`, by doc_id. Raises: as `list_documents`."""
+    top = unlinked(root)
+    return ((doc_id, top / doc_id) for doc_id in list_documents(root).files)
+
+
+def list_documents(root: Path) -> Listing:
+    """Return the files `**/*.md` below `root`, and the links that would be one or a folder of them.
 
     Hidden files, pipes and links are no documents.
 
     Raises: HIVE-403 for a folder that can't be listed, whose documents must not look deleted; HIVE-114 where `root` is
     a link.
     """
-    return iter(sorted((doc_id, path) for doc_id, path in _markdown(root) if path.is_file() and not path.is_symlink()))
-
-
-def linked_documents(root: Path) -> list[str]:
-    """Return what would be a document, or a folder of documents, and is a link. Raises: as `document_files`."""
-    return sorted(name for name, path in _markdown(root, folders=True) if path.is_symlink())
-
-
-def _markdown(root: Path, *, folders: bool = False) -> Iterator[tuple[str, Path]]:
-    """What is called `*.md` below `root` and isn't hidden; with `folders` the folders, too."""
-    top = unlinked(root)
-    for folder, subfolders, files in os.walk(top, onerror=_refuse):
-        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
-        named = [name for name in files if name.endswith(".md") and not name.startswith(".")]
-        for name in [*named, *(subfolders if folders else ())]:
-            path = Path(folder, name)
-            yield path.relative_to(top).as_posix(), path
+    files: dict[str, os.stat_result] = {}
+    links: list[str] = []
+    top = str(unlinked(root))
+    left = [""]
+    while left:
+        below = left.pop()
+        try:
+            entries = list(os.scandir(os.path.join(top, below)))
+        except OSError as error:
+            _refuse(error)
+            continue
+        for entry in entries:
+            name = f"{below}{entry.name}"
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                left.append(f"{name}/")
+            elif entry.is_symlink():
+                if name.endswith(".md") or entry.is_dir():
+                    links.append(name)
+            elif name.endswith(".md"):
+                with suppress(FileNotFoundError):
+                    status = os.lstat(entry.path)
+                    if stat.S_ISREG(status.st_mode):
+                        files[name] = status
+    return Listing({doc_id: files[doc_id] for doc_id in sorted(files)}, sorted(links))
 
 
 def _refuse(error: OSError) -> None:

@@ -1,7 +1,7 @@
 """One generation of a collection's index, as SQLite keeps it: written once, never changed, replaced as a whole.
 
 `live` is the one that searches read. A `candidate` stands beside it after a change of chunking, fields, analyzer or
-model, until it is promoted.
+model, until it is promoted. `next` is one that no search reads until each engine has a complete copy of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from hive_agents.retrieval.vectors import open_vectors, save_vectors, vectors_pa
 from hive_agents.store import transaction
 from hive_agents.workspace import Workspace
 
-State = Literal["live", "candidate"]
+State = Literal["live", "candidate", "next"]
+_REPLACED: Mapping[State, Sequence[State]] = {
+    "live": ("live", "candidate", "next"),
+    "candidate": ("candidate",),
+    "next": ("next",),
+}
+"""What goes when a generation of a state is written."""
 _TABLES = ("corpus_stats", "documents", "chunks", "postings", "term_stats", "field_values")
 
 
@@ -138,14 +144,14 @@ def write_generation(
     embedding_model: str | None,
     index_hash: str,
 ) -> None:
-    """Write a generation and drop the one of the same state that it replaces, visible at COMMIT."""
+    """Write a generation and drop those that it replaces, visible at COMMIT."""
     documents, order = contents.documents, contents.order
     body = _runs([documents[d].chunks[n][3] for _, d, n in order])
     title = _runs([documents[d].title_tokens for _, d, _ in order])
     chunk_documents = np.array([d for _, d, _ in order], np.int32)
     shared = SharedLines.of([documents[d].chunks[n][1] for _, d, n in order], chunk_documents)
     with transaction(connection):
-        stale = _numbers(connection, schema.name, [state] if state == "candidate" else ["live", "candidate"])
+        stale = _numbers(connection, schema.name, _REPLACED[state])
         number = connection.execute(
             "INSERT INTO corpus_stats (collection, state, schema, language, recipe, embedding_model, index_hash,"
             " n_documents, n_chunks, lengths, chunk_documents, created_at, shared_lines)"
@@ -179,20 +185,20 @@ def write_generation(
     remove_leftovers(workspace, connection)
 
 
-def promote(workspace: Workspace, connection: sqlite3.Connection, collection: str) -> None:
-    """The candidate takes over; the live generation goes."""
+def promote(workspace: Workspace, connection: sqlite3.Connection, collection: str, state: State = "candidate") -> None:
+    """The generation of `state` takes over; the live one goes."""
     with transaction(connection):
         _drop(connection, _numbers(connection, collection, ["live"]))
         connection.execute(
-            "UPDATE corpus_stats SET state = 'live' WHERE collection = ? AND state = 'candidate'", (collection,)
+            "UPDATE corpus_stats SET state = 'live' WHERE collection = ? AND state = ?", (collection, state)
         )
     remove_leftovers(workspace, connection)
 
 
-def drop_candidate(workspace: Workspace, connection: sqlite3.Connection, collection: str) -> None:
+def drop(workspace: Workspace, connection: sqlite3.Connection, collection: str, state: State) -> None:
     """What changed was taken back: nothing waits any more."""
     with transaction(connection):
-        _drop(connection, _numbers(connection, collection, ["candidate"]))
+        _drop(connection, _numbers(connection, collection, [state]))
     remove_leftovers(workspace, connection)
 
 

@@ -22,11 +22,12 @@ from hive_agents.retrieval.bm25 import BM25, BM25Params, Board
 from hive_agents.retrieval.boilerplate import Boilerplate, SharedLines
 from hive_agents.retrieval.documents import Collection
 from hive_agents.retrieval.embedding import Embedder
+from hive_agents.retrieval.engines import Engine, LaneBatch, open_engines
 from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.generation import State, find_generation, index_hash
 from hive_agents.retrieval.keyword_batch import KeywordBatch
-from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane
+from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, VectorLane, WordBatch, WordLane
 from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
 from hive_agents.retrieval.stored import StoredChunk, ancestors_of
@@ -56,11 +57,15 @@ class StaleIndex(Busy):
 class SqliteIndex:
     """A `LaneIndex` over `.hive/hive.db`; one object serves all threads.
 
+    Lanes are those of the engines that the settings name, where they name any; without `engines` they are embedded.
     Raises: HIVE-406 when the collection was never indexed.
     """
 
-    def __init__(self, workspace: Workspace, collection: Collection, state: State = "live") -> None:
+    def __init__(
+        self, workspace: Workspace, collection: Collection, state: State = "live", *, engines: bool = True
+    ) -> None:
         self.collection = collection
+        self.engines = engines
         self._workspace = workspace
         self._lock = threading.Lock()
         if not workspace.database.exists():
@@ -102,14 +107,21 @@ class SqliteIndex:
         return HiveError.of("HIVE-406", message, file=".hive/hive.db", fix="run `hive index`", exit_code=3)
 
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
+        if self.words is not None:
+            return self.words.top([terms(query, self.language)], depth, params, mask)[0]
         return Lane(*self._scorer(params).top(terms(query, self.language), depth, mask=mask))
 
-    def keyword_batch(self, queries: Sequence[str]) -> KeywordBatch:
+    def keyword_batch(self, queries: Sequence[str]) -> WordBatch:
         """Return what ranks these queries under any BM25 parameters, with one reading of their postings."""
-        return KeywordBatch(self.postings, [terms(query, self.language) for query in queries])
+        wanted = [terms(query, self.language) for query in queries]
+        return KeywordBatch(self.postings, wanted) if self.words is None else LaneBatch(self.words.top, wanted)
 
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = self._scorer(params).scores(terms(query, self.language), chunks)
+        return self.term_scores(terms(query, self.language), chunks, params)
+
+    def term_scores(self, words: Sequence[str], chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
+        """`keyword_scores` for a query whose index terms are made already."""
+        scores: NDArray[np.float32] = self._scorer(params).scores(words, chunks)
         return scores
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
@@ -118,14 +130,14 @@ class SqliteIndex:
     def vector_by(self, vectors: NDArray[np.float32], depth: int, mask: Mask | None) -> list[Lane]:
         """`vector` for queries that are embedded already, shape `(n, dim)`."""
         if len(vectors) == 1:
-            return [Lane(*self._vectors.top(vectors[0], depth, mask=mask))]
-        return [Lane(*lane) for lane in self._vectors.top_many(vectors, depth, mask=mask)]
+            return [Lane(*self._ranked_vectors.top(vectors[0], depth, mask=mask))]
+        return [Lane(*lane) for lane in self._ranked_vectors.top_many(vectors, depth, mask=mask)]
 
     def vector_scores(self, query: str, chunks: ChunkNumbers) -> NDArray[np.float32]:
         return self.vector_scores_by(self.embed([query], self._query_vectors)[0], chunks)
 
     def vector_scores_by(self, vector: NDArray[np.float32], chunks: ChunkNumbers) -> NDArray[np.float32]:
-        return self._vectors.scores(vector, chunks)
+        return self._ranked_vectors.scores(vector, chunks)
 
     def embed(self, queries: Sequence[str], memory: Recent[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Unit vectors, shape `(n, dim)`, kept in `memory` and nowhere else."""
@@ -274,7 +286,7 @@ class SqliteIndex:
             )
             above = len(words) - len(terms(text, self.language))
             ancestors = ancestors_of(path, above, len(terms(" ".join(path), self.language)))
-            vector = None if self.embedding_model is None else self._vectors.row(number)
+            vector = None if self.embedding_model is None else self.local_vectors.row(number)
             yield StoredChunk(
                 number,
                 chunk_id,
@@ -292,7 +304,7 @@ class SqliteIndex:
     @property
     def dimensions(self) -> int:
         """Of the vectors. Raises: HIVE-401 where there are none."""
-        return self._vectors.dimensions
+        return self.local_vectors.dimensions
 
     def newest_day(self, field: str, half_life: float) -> float | None:
         """Return the day that ages of a date field are counted from, in days since 1970; None without any date."""
@@ -323,7 +335,30 @@ class SqliteIndex:
         return [row[0] for row in rows]
 
     @cached_property
-    def _vectors(self) -> VectorIndex:
+    def words(self) -> WordLane | None:
+        """The keyword lane of an engine of the settings; None where the lane is here."""
+        for engine in self._engines:
+            lane = engine.words(self)
+            if lane is not None:
+                return lane
+        return None
+
+    @cached_property
+    def _ranked_vectors(self) -> VectorLane:
+        if self.embedding_model is not None:
+            for engine in self._engines:
+                lane = engine.vectors(self)
+                if lane is not None:
+                    return lane
+        return self.local_vectors
+
+    @cached_property
+    def _engines(self) -> list[Engine]:
+        return open_engines(self._workspace) if self.engines else []
+
+    @cached_property
+    def local_vectors(self) -> VectorIndex:
+        """The vectors as they stand here."""
         if self.embedding_model is None:
             raise no_model("the index was built without an embedding model")
         path = vectors_path(self._workspace, self._generation)
@@ -402,12 +437,25 @@ class ScopedIndex:
         return index_hash(index.recipe, index.embedding_model, {doc_id: hashes[doc_id] for doc_id in self.doc_ids()})
 
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
+        if self._index.words is not None:
+            return self._ranked([terms(query, self.language)], depth, params, mask)[0]
         found = self._scorer(params).top(terms(query, self.language), depth, mask=self._whole(mask))
         return self._lane(*found)
 
-    def keyword_batch(self, queries: Sequence[str]) -> KeywordBatch:
+    def keyword_batch(self, queries: Sequence[str]) -> WordBatch:
         """As `SqliteIndex.keyword_batch`, of the visible documents alone."""
-        return KeywordBatch(self._index.postings, [terms(query, self.language) for query in queries], self._chunks)
+        wanted = [terms(query, self.language) for query in queries]
+        if self._index.words is not None:
+            return LaneBatch(self._ranked, wanted)
+        return KeywordBatch(self._index.postings, wanted, self._chunks)
+
+    def _ranked(
+        self, queries: Sequence[Sequence[str]], depth: int, params: BM25Params, mask: Mask | None
+    ) -> list[Lane]:
+        """The lanes of an engine, where statistics are those of all documents."""
+        assert self._index.words is not None
+        lanes = self._index.words.top(queries, depth, params, self._whole(mask))
+        return [self._lane(lane.chunks, lane.scores) for lane in lanes]
 
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
         whole = self.whole_numbers[chunks]

@@ -11,10 +11,8 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 
 from hive_agents.errors import Damaged, Diagnostic, HiveError, NewerRelease, closest
 from hive_agents.events import Event, EventLog, EventType
-from hive_agents.files import disk_errors, read_bytes
+from hive_agents.files import disk_errors
 from hive_agents.retrieval import generation as store
 from hive_agents.retrieval.analysis import ANALYZER, languages, terms
 from hive_agents.retrieval.chunking import Chunk, chunk_markdown
@@ -30,25 +28,32 @@ from hive_agents.retrieval.documents import (
     Collection,
     Document,
     collection_names,
-    content_hash,
-    document_files,
-    linked_documents,
     load_collection,
     parse_document,
 )
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
+from hive_agents.retrieval.engines import Engine, Progress, open_engines, ship, switch
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
 from hive_agents.retrieval.minilm import WordPieces
 from hive_agents.retrieval.postings import TermVocabulary
 from hive_agents.retrieval.providers import TOKENIZER, open_embedder
+from hive_agents.retrieval.stamps import DocumentFolder
 from hive_agents.store import connect, connected, database_errors
 from hive_agents.workspace import Workspace
 
 FORMAT = "index-1"
 _READ_PER_SECOND, _EMBEDDED_PER_SECOND = 500_000, 40_000  # bytes of Markdown, on one modest core
-Progress = Callable[[str, int, int], None]
-"""Called with (what is being done, how many are done, of how many)."""
+_A_LINK = "a link, and nothing in a workspace is read through one: put the file itself there"
+
+
+@dataclass(frozen=True)
+class PendingWork:
+    """How many documents an index would read, and about how long that takes; `first` where there is no index yet."""
+
+    documents: int
+    seconds: float
+    first: bool
 
 
 @dataclass
@@ -81,13 +86,23 @@ class IndexReport:
 
 
 def build_index(
-    workspace: Workspace, progress: Progress | None = None, *, write_seed: bool = False, accept: bool = False
+    workspace: Workspace,
+    progress: Progress | None = None,
+    *,
+    write_seed: bool = False,
+    accept: bool = False,
+    quick: bool = False,
+    plan: Callable[[PendingWork], None] | None = None,
 ) -> IndexReport:
     """Bring every collection's index up to date with `documents/`.
 
     Where a config was deployed, a change of fields, chunking, language or model builds a candidate aside, and what
-    serves keeps its ways, unless `accept`.
-    Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403.
+    serves keeps its ways, unless `accept`. `quick` is for whoever looks before each search: a file is read only where
+    its size, times or inode changed, and the database is not checked as a whole. `plan` is told beforehand what there
+    is to do.
+    Engines of the settings get a copy first, so that a search finds all of the old documents or all of the new.
+    Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403, and 434 for
+    an engine that can't be used.
     """
     started = time.perf_counter()
     if not workspace.documents.is_dir():
@@ -96,19 +111,23 @@ def build_index(
             "HIVE-107", "the workspace has no documents/", file="documents", path="$", fix=fix, exit_code=2
         )
     report = IndexReport()
+    progress = progress or (lambda *_: None)
     collections = [load_collection(workspace, name) for name in collection_names(workspace)]
     language = _language(workspace)
     with workspace.exclusive("indexing"):
-        connection = _open_or_set_aside(workspace, report)
+        connection = _open_or_set_aside(workspace, report, check=not quick)
         try:
             embedder = _embedder(workspace, report)
             with database_errors(workspace.database), disk_errors(workspace.database):
+                folder = _folder(workspace, connection, report, progress, thorough=not quick)
+                if plan is not None:
+                    plan(_pending_work(connection, folder, [one.name for one in collections], embedder))
                 guarded = not accept and connection.execute("SELECT 1 FROM config_versions").fetchone() is not None
+                engines = open_engines(workspace)
+                indexer = _Indexer(workspace, connection, folder, report, progress, write_seed, engines)
                 for collection in collections:
-                    wanted = Recipe(collection, language, embedder)
-                    _Indexer(workspace, connection, report, progress or (lambda *_: None), write_seed).bring_up_to_date(
-                        wanted, guarded
-                    )
+                    indexer.bring_up_to_date(Recipe(collection, language, embedder), guarded)
+                    switch(connection, engines, collection.name)
                 if report.added or report.updated or report.deleted:
                     EventLog.record(connection, [Event(EventType.INDEX_COMPLETED, payload=report.counts)])
         finally:
@@ -117,57 +136,44 @@ def build_index(
     return report
 
 
+def _folder(
+    workspace: Workspace, connection: sqlite3.Connection, report: IndexReport, progress: Progress, *, thorough: bool
+) -> DocumentFolder:
+    """Return the documents' files, looked at; what can't be read is in the report."""
+    folder = DocumentFolder(
+        workspace, connection, lambda done, total: progress("looking for changes", done, total), thorough=thorough
+    )
+    folder.remember()
+    for doc_id, why in (folder.unreadable | dict.fromkeys(folder.links, _A_LINK)).items():
+        file = f"documents/{doc_id}".encode(errors="replace").decode()
+        report.skipped.append({"file": file, "line": None, "message": why})
+    return folder
+
+
+def _pending_work(
+    connection: sqlite3.Connection, folder: DocumentFolder, collections: Sequence[str], embedder: Embedder | None
+) -> PendingWork:
+    """Return what there is to do for documents that are new or changed; the time is rough."""
+    live = [found for name in collections if (found := store.find_generation(connection, name)) is not None]
+    known: dict[str, str] = {}
+    for generation in live:
+        known |= store.document_hashes(connection, generation)
+    changed = [doc_id for doc_id, digest in folder.hashes.items() if known.get(doc_id) != digest]
+    pace = _READ_PER_SECOND if embedder is None else _EMBEDDED_PER_SECOND
+    return PendingWork(len(changed), len(collections) * sum(map(folder.size, changed)) / pace, not live)
+
+
 def index_is_stale(workspace: Workspace) -> bool:
     """Whether documents, collections or settings changed since the index was built."""
     if not workspace.database.exists():
         return True
     with connected(workspace.database) as connection:
-        files = {}
-        for doc_id, path in document_files(workspace.documents):
-            with suppress(HiveError):  # too large to be read, and so to be indexed
-                files[doc_id] = content_hash(read_bytes(path))
+        hashes = DocumentFolder(workspace, connection).hashes
         for name in collection_names(workspace):
             live = store.find_generation(connection, name)
-            known = store.document_hashes(connection, live) if live else {}
-            if live is None or any(known.get(doc_id) != digest for doc_id, digest in files.items()):
-                return True
-            if known.keys() - files.keys():
+            if live is None or store.document_hashes(connection, live) != hashes:
                 return True
     return False
-
-
-@dataclass(frozen=True)
-class PendingWork:
-    """How many documents an index would read, and about how long that takes; `first` where there is no index yet."""
-
-    documents: int
-    seconds: float
-    first: bool
-
-
-def pending_work(workspace: Workspace) -> PendingWork:
-    """Return what `build_index` would have to do for documents that are new or changed; rough, and cheap to ask."""
-    known: dict[str, str] = {}
-    first = True
-    names = collection_names(workspace)
-    with suppress(Damaged):  # then all of it is read anew
-        if workspace.database.exists():
-            with connected(workspace.database) as connection:
-                for name in names:
-                    live = store.find_generation(connection, name)
-                    if live is not None:
-                        first = False
-                        known |= store.document_hashes(connection, live)
-    documents = size = 0
-    for doc_id, path in document_files(workspace.documents):
-        with suppress(OSError):
-            data = read_bytes(path)
-            if known.get(doc_id) != content_hash(data):
-                documents += 1
-                size += len(data)
-    embedder, _ = open_embedder(workspace)
-    pace = _READ_PER_SECOND if embedder is None else _EMBEDDED_PER_SECOND
-    return PendingWork(documents, len(names) * size / pace, first)
 
 
 @dataclass(frozen=True)
@@ -202,11 +208,11 @@ def _language(workspace: Workspace) -> str:
     return language
 
 
-def _open_or_set_aside(workspace: Workspace, report: IndexReport) -> sqlite3.Connection:
+def _open_or_set_aside(workspace: Workspace, report: IndexReport, *, check: bool) -> sqlite3.Connection:
     try:
         connection = connect(workspace.database)
         with database_errors(workspace.database):
-            if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            if check and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 connection.close()
                 raise sqlite3.DatabaseError("the integrity check failed")
         return connection
@@ -237,9 +243,11 @@ def _embedder(workspace: Workspace, report: IndexReport) -> Embedder | None:
 class _Indexer:
     workspace: Workspace
     connection: sqlite3.Connection
+    folder: DocumentFolder
     report: IndexReport
     progress: Progress
     write_seed: bool
+    engines: Sequence[Engine]
 
     def bring_up_to_date(self, wanted: Recipe, guarded: bool) -> None:
         name = wanted.schema.name
@@ -249,7 +257,7 @@ class _Indexer:
                 self._say_what_changed(live, wanted)
             self._build(wanted, "live", live)
             if store.find_generation(self.connection, name, "candidate"):
-                store.drop_candidate(self.workspace, self.connection, name)
+                store.drop(self.workspace, self.connection, name, "candidate")
             return
         self._say_what_changed(live, wanted)
         served = Recipe(live.schema, live.language, wanted.embedder)
@@ -258,7 +266,7 @@ class _Indexer:
         else:
             self.report.documents += live.n_documents
             self.report.chunks += live.n_chunks
-        aside = _Indexer(self.workspace, self.connection, IndexReport(), self.progress, self.write_seed)
+        aside = replace(self, report=IndexReport())
         aside._build(wanted, "candidate", store.find_generation(self.connection, name, "candidate"))
         self.report.embedded += aside.report.embedded
         self.report.skipped += [one for one in aside.report.skipped if one not in self.report.skipped]
@@ -267,23 +275,24 @@ class _Indexer:
     def _build(self, recipe: Recipe, state: State, old: Generation | None) -> None:
         """Write the generation of `state` anew if documents or recipe differ from `old`."""
         known = store.document_hashes(self.connection, old) if old else {}
-        files = list(document_files(self.workspace.documents))
-        self._skip_links()
-        data = {doc_id: raw for doc_id, path in files if (raw := self._bytes(doc_id, path)) is not None}
-        hashes = {doc_id: content_hash(raw) for doc_id, raw in data.items()}
+        hashes = self.folder.hashes
         same = old is not None and old.recipe == recipe.digest
         kept = {doc_id for doc_id in hashes if same and known.get(doc_id) == hashes[doc_id]}
-        fresh = self._parse({doc_id: data[doc_id] for doc_id in hashes if doc_id not in kept}, recipe)
+        fresh = self._parse([doc_id for doc_id in hashes if doc_id not in kept], recipe)
         self.report.deleted += len(known.keys() - kept - fresh.keys())
         self.report.updated += len(fresh.keys() & known.keys())
         self.report.added += len(fresh.keys() - known.keys())
         self.report.unchanged += len(kept)
-        indexed = {doc_id: digest for doc_id, digest in hashes.items() if doc_id in kept or doc_id in fresh}
+        indexed = {doc_id: hashes[doc_id] for doc_id in kept}
+        indexed |= {doc_id: document.content_hash for doc_id, document in fresh.items()}
         new_hash = store.index_hash(recipe.digest, recipe.model_id, indexed)
-        up_to_date = old is not None and old.index_hash == new_hash and store.vectors_usable(self.workspace, old)
-        if up_to_date and not self.write_seed:
-            store.remove_leftovers(self.workspace, self.connection)
-        else:
+        name = recipe.schema.name
+        # Where engines need a copy first, the new generation stands aside until they have it.
+        written: State = "next" if state == "live" and self.engines else state
+        if self._holds(old, new_hash) and not self.write_seed:
+            written = state
+            store.drop(self.workspace, self.connection, name, "next")
+        elif written != "next" or not self._holds(store.find_generation(self.connection, name, "next"), new_hash):
             carried = store.load_documents(self.connection, old, kept) if old and kept else {}
             documents = [({**carried, **fresh})[doc_id] for doc_id in sorted(indexed)]
             order = store.chunk_order(documents)
@@ -293,41 +302,29 @@ class _Indexer:
                 self.workspace,
                 self.connection,
                 contents,
-                state=state,
+                state=written,
                 schema=recipe.schema,
                 language=recipe.language,
                 recipe=recipe.digest,
                 embedding_model=recipe.model_id,
                 index_hash=new_hash,
             )
-        now = store.find_generation(self.connection, recipe.schema.name, state)
+        ship(self.workspace, self.engines, recipe.schema, written, self.progress)
+        if written == "next":
+            store.drop(self.workspace, self.connection, name, "candidate")
+            store.promote(self.workspace, self.connection, name, "next")
+        now = store.find_generation(self.connection, name, state)
         assert now is not None
         self.report.documents += now.n_documents
         self.report.chunks += now.n_chunks
 
-    def _skip_links(self) -> None:
-        for doc_id in linked_documents(self.workspace.documents):
-            why = "a link, and nothing in a workspace is read through one: put the file itself there"
-            found = {"file": f"documents/{doc_id}", "line": None, "message": why}
-            if found not in self.report.skipped:  # collections share the documents
-                self.report.skipped.append(found)
-
-    def _bytes(self, doc_id: str, path: Path) -> bytes | None:
-        """The file's content; None where it went away meanwhile or must be skipped."""
-        try:
-            doc_id.encode()
-            return read_bytes(path)
-        except FileNotFoundError:
-            return None
-        except UnicodeEncodeError:
-            why = "the file's name is not UTF-8"
-        except HiveError as error:
-            why = error.diagnostics[0].message
-        except OSError as error:
-            why = f"cannot be read: {error.strerror}"
-        file = f"documents/{doc_id}".encode(errors="replace").decode()
-        self.report.skipped.append({"file": file, "line": None, "message": why})
-        return None
+    def _holds(self, generation: Generation | None, new_hash: str) -> bool:
+        """Whether that is the generation of these documents, with vectors that can be read."""
+        return (
+            generation is not None
+            and generation.index_hash == new_hash
+            and store.vectors_usable(self.workspace, generation)
+        )
 
     def _say_what_changed(self, old: Generation, wanted: Recipe) -> None:
         changes = []
@@ -344,11 +341,14 @@ class _Indexer:
             message = f'collection "{wanted.schema.name}": {change}'
             self.report.warnings.append(Diagnostic("HIVE-406", message, ".hive/hive.db", severity="info"))
 
-    def _parse(self, data: Mapping[str, bytes], recipe: Recipe) -> dict[str, IndexedDocument]:
+    def _parse(self, doc_ids: Sequence[str], recipe: Recipe) -> dict[str, IndexedDocument]:
         vocabulary = TermVocabulary(self.connection)
         parsed: dict[str, IndexedDocument] = {}
-        for number, (doc_id, raw) in enumerate(data.items()):
-            self.progress("reading documents", number, len(data))
+        for number, doc_id in enumerate(doc_ids):
+            self.progress("reading documents", number, len(doc_ids))
+            raw = self.folder.read(doc_id)
+            if raw is None:  # it went away since it was looked at
+                continue
             try:
                 document = parse_document(doc_id, raw, recipe.schema)
             except HiveError as error:

@@ -2,7 +2,8 @@
 
 Fusion, cut, detection, metrics and the gate stay above this line, so that a bigger engine can serve
 the same configs. Chunks are known by number; numbers ascend with `chunk_id`, so that ties break alike
-everywhere.
+everywhere. `WordLane` and `VectorLane` are what such an engine takes over of an index; a filter or a scope reaches it
+as a mask of chunks, before it ranks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.filters import Condition
-from hive_agents.retrieval.vectors import Mask
+from hive_agents.retrieval.vectors import Mask, Scored
 
 ChunkNumbers = NDArray[np.intp]
 
@@ -39,6 +40,41 @@ class ChunkRow:
     metadata: Mapping[str, Any]
     own: str | None = None
     """The text without boilerplate, None where it has none."""
+
+
+class WordLane(Protocol):
+    """Ranks the chunks of one generation by their words."""
+
+    def top(self, queries: Sequence[Sequence[str]], depth: int, params: BM25Params, mask: Mask | None) -> list[Lane]:
+        """BM25, a lane a query, which is a list of index terms; no chunk outside `mask` takes a place in it."""
+
+
+class VectorLane(Protocol):
+    """Ranks the chunks of one generation by cosine. Vectors are unit vectors; ties stand in order of number."""
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
+        """The `k` best chunks inside `mask`, fewer if fewer are allowed."""
+
+    def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
+        """`top` of each row of `queries`."""
+
+    def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        """The cosine of each of `rows`, which are numbers of chunks."""
+
+
+class WordBatch(Protocol):
+    """Ranks the chunks of an index for queries that were given once."""
+
+    def top(
+        self, params: BM25Params, depth: int, *, only: Sequence[int] | None = None, mask: Mask | None = None
+    ) -> NDArray[np.int64]:
+        """Return the `depth` best chunks of each query, shape `(n_queries, depth)` or narrower, -1 behind the last.
+
+        `only` picks queries, by their place.
+        """
 
 
 class LaneIndex(Protocol):

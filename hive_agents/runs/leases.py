@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
 from hive_agents.files import disk_errors, opened
-from hive_agents.store import Connection, clock_of, connected, transaction
+from hive_agents.store import RecordsConnection, clock_of, connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -140,7 +140,7 @@ class Lease:
         finally:
             leave(self.leases.workspace, self.holder)
 
-    def require(self, connection: Connection, *, keeping: bool = False) -> None:
+    def require(self, connection: RecordsConnection, *, keeping: bool = False) -> None:
         """Called inside the transaction of a write that only the holder may make.
 
         With `keeping`, on a server, nobody takes the lease before that is committed, though others write meanwhile.

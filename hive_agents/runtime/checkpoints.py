@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from hive_agents.errors import Damaged, HiveError
 from hive_agents.files import unlinked
 from hive_agents.runs import Lease
-from hive_agents.store import BUSY_SECONDS, Connection, briefly, connected, database_errors
+from hive_agents.store import BUSY_SECONDS, RecordsConnection, briefly, connected, database_errors
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class _Awaited:
         raise NotImplementedError
 
 
-def _prepared(records: Connection) -> Any:
+def _prepared(records: RecordsConnection) -> Any:
     """Return psycopg's connection to a schema that has the tables of checkpoints."""
     from langgraph.checkpoint.postgres import PostgresSaver
 

@@ -54,5 +54,5 @@ class Freshness:
         """
         with self._lock:
             if now or self._is_due():
-                build_index(self._workspace)
+                build_index(self._workspace, quick=not now)
                 self._looked = time.monotonic()

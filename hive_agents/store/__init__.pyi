@@ -3,8 +3,8 @@ from . import (
 )
 from .database import (
     BUSY_SECONDS as BUSY_SECONDS,
-    Connection as Connection,
-    Row as Row,
+    RecordsConnection as RecordsConnection,
+    SelectedRow as SelectedRow,
     briefly as briefly,
     clock_of as clock_of,
     connect as connect,

@@ -17,7 +17,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,10 @@ def extend(
     """As `append`, with fields made from the entries so far; nobody else writes meanwhile. None adds nothing."""
     medium = _medium(place)
     with medium.writing() as write:
-        before = tuple(entries(place))
+        log = _read(place)
+        if log.damaged is not None:
+            raise _damage(log.damaged, medium.told)
+        before = log.entries
         fields = fields_of(before)
         if fields is None:
             return None
@@ -103,7 +105,8 @@ def entries(place: Place, kind: str | None = None) -> Iterator[dict[str, Any]]:
 
     Raises: HIVE-101 for a damaged line that is not the last.
     """
-    return (entry for entry in _entries(_medium(place)) if kind is None or entry["kind"] == kind)
+    medium = _medium(place)
+    return (entry for entry in _lines(medium, medium.data()) if kind is None or entry["kind"] == kind)
 
 
 def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
@@ -178,6 +181,31 @@ class _Log:
     damaged: int | None = None
 
 
+_EMPTY = _Log((), AuditVerdict(True, 0, None, False, ""))
+MOST_WALKS = 4
+"""Logs that are kept as they were read last."""
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """A log as it was read last: `size` bytes with a SHA-256, `whole` where they end with a line."""
+
+    stamp: tuple[int, ...]
+    key: bytes | None
+    size: int
+    digest: bytes
+    whole: bool
+    log: _Log
+
+    def begins(self, data: bytes) -> bool:
+        """Whether this is how `data` begins, and nothing was wrong with it."""
+        sound = self.whole and self.log.verdict.ok and self.size <= len(data)
+        return sound and hashlib.sha256(memoryview(data)[: self.size]).digest() == self.digest
+
+
+_walks: dict[_Medium, _Walk] = {}
+
+
 def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
     try:
         heads = _heads(workspace)  # before the log: what is written meanwhile makes the log longer, and no head lead
@@ -200,7 +228,7 @@ _Write = Callable[[int, str], object]
 
 
 @dataclass(frozen=True)
-class _File:
+class _FileLinesLinesLines:
     """A log in a file; `told` is its name in diagnostics."""
 
     path: Path
@@ -213,11 +241,11 @@ class _File:
             _mend_last_line(self.path)
             yield lambda _, line: append_line(self.path, line)
 
-    def lines(self) -> list[bytes]:
+    def data(self) -> bytes:
         try:
-            return read_bytes(self.path).split(b"\n")
+            return read_bytes(self.path)
         except FileNotFoundError:
-            return []
+            return b""
 
     def stamp(self) -> tuple[int, ...] | None:
         """What changes with the log; None where there is none."""
@@ -229,7 +257,7 @@ class _File:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _TableLinesLinesLines:
     """A log that hosts share, in their database."""
 
     place: RemoteDatabase
@@ -245,10 +273,10 @@ class _Table:
         with connected(self.place) as connection, transaction(connection, "audit"):
             yield lambda number, line: connection.execute(insert, (number, line))
 
-    def lines(self) -> list[bytes]:
+    def data(self) -> bytes:
         with connected(self.place) as connection:
             found = connection.execute("SELECT line FROM audit_lines ORDER BY seq").fetchall()
-        return [line.encode() for (line,) in found]
+        return b"".join(line.encode() + b"\n" for (line,) in found)
 
     def stamp(self) -> tuple[int, ...] | None:
         query = "SELECT count(*), max(seq), max(CAST(CAST(xmin AS text) AS bigint)) FROM audit_lines"
@@ -257,15 +285,15 @@ class _Table:
         return None if not found[0] else tuple(found)
 
 
-_Medium = _File | _Table
+_Medium = _FileLinesLinesLines | _TableLinesLinesLines
 
 
 def _medium(place: Place) -> _Medium:
     if isinstance(place, LogFile):
-        return _File(place.path, place.path.with_name(f".{place.path.name}.lock"), place.path.name)
+        return _FileLinesLinesLines(place.path, place.path.with_name(f".{place.path.name}.lock"), place.path.name)
     if isinstance(place.records, RemoteDatabase):
-        return _Table(place.records)
-    return _File(place.root / FILE, place.state / "audit.lock", FILE)
+        return _TableLinesLinesLines(place.records)
+    return _FileLinesLinesLines(place.root / FILE, place.state / "audit.lock", FILE)
 
 
 def _read(place: Place) -> _Log:
@@ -276,15 +304,30 @@ def _read(place: Place) -> _Log:
     return _walked(medium, stamp, _key())
 
 
-@lru_cache(maxsize=4)
-def _walked(medium: _Medium, stamp: tuple[int, ...], key: bytes | None) -> _Log:  # noqa: ARG001
-    found: list[dict[str, Any]] = []
-    verdict, previous, damaged = None, "", None
+def _walked(medium: _Medium, stamp: tuple[int, ...], key: bytes | None) -> _Log:
+    """The log as the file has it now; of a file that has only grown, what is new is read and verified."""
+    known = _walks.get(medium)
+    if known is not None and (known.stamp, known.key) == (stamp, key):
+        return known.log
+    data = medium.data()
+    grown = known if known is not None and known.key == key and known.begins(data) else None
+    log = _extended(grown.log, medium, data, grown.size, key) if grown else _extended(_EMPTY, medium, data, 0, key)
+    _walks.pop(medium, None)
+    _walks[medium] = _Walk(stamp, key, len(data), hashlib.sha256(data).digest(), data.endswith(b"\n"), log)
+    while len(_walks) > MOST_WALKS:
+        _walks.pop(next(iter(_walks)), None)
+    return log
+
+
+def _extended(log: _Log, medium: _Medium, data: bytes, start: int, key: bytes | None) -> _Log:
+    """What `log` and the lines from `start` on come to."""
+    found, previous = list(log.entries), log.verdict.head
+    verdict, damaged = None, None
     try:
-        for number, entry in enumerate(_entries(medium), start=1):
+        for entry in _lines(medium, data, start):
             found.append(entry)
-            if verdict is None and (why := _fault(entry, number, previous, key)):
-                verdict = AuditVerdict(False, number, number, key is not None, previous, why)
+            if verdict is None and (why := _fault(entry, len(found), previous, key)):
+                verdict = AuditVerdict(False, len(found), len(found), key is not None, previous, why)
             previous = entry["digest"]
     except HiveError as error:
         damaged = error.diagnostics[0].line
@@ -326,15 +369,17 @@ def _heads(workspace: Workspace) -> list[Head]:
         raise HiveError.of("HIVE-413", f"{HEAD} is damaged", file=HEAD, path="$", fix=fix, exit_code=1) from None
 
 
-def _entries(medium: _Medium) -> Iterator[dict[str, Any]]:
-    lines = medium.lines()
-    for number, line in enumerate(lines, start=1):
+def _lines(medium: _Medium, data: bytes, start: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the entries from a place on where a line begins."""
+    lines = data[start:].split(b"\n")
+    first = data.count(b"\n", 0, start) + 1
+    for number, line in enumerate(lines, start=first):
         if not line.strip():
             continue
         entry = _entry(line)
         if entry is not None:
             yield entry
-        elif number == len(lines):
+        elif number == first + len(lines) - 1:
             return
         else:
             raise _damage(number, medium.told)

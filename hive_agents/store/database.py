@@ -28,7 +28,7 @@ CLOCK_SECONDS = 60.0
 _PAUSE = 0.1
 T = TypeVar("T")
 C = TypeVar("C", covariant=True)
-Place = Path | RemoteDatabase
+DatabasePlace = Path | RemoteDatabase
 """Where a database is: a file of SQLite's, or a server's."""
 KEPT = 4
 """Connections that a thread keeps open in between, each to another file: those used last."""
@@ -88,7 +88,7 @@ class Cursor(Protocol):
     def __iter__(self) -> Iterator[Any]: ...
 
 
-class Connection(Protocol):
+class RecordsConnection(Protocol):
     """A connection to the records, which take SQLite's SQL on whichever database.
 
     `text_factory` reads text that may be damaged; a server's never is.
@@ -102,7 +102,7 @@ class Connection(Protocol):
     def executemany(self, sql: str, parameters: Any, /) -> object: ...
 
 
-class Row(Protocol):
+class SelectedRow(Protocol):
     """A selected row, by position and by name."""
 
     def __getitem__(self, key: Any, /) -> Any: ...
@@ -134,10 +134,10 @@ class connected(Generic[C]):
     ) -> None: ...
 
     @overload
-    def __init__(self: connected[Connection], place: Place, *, rows: bool = False) -> None: ...
+    def __init__(self: connected[RecordsConnection], place: DatabasePlace, *, rows: bool = False) -> None: ...
 
     def __init__(
-        self, place: Place, *, rows: bool = False, opened: Callable[[Path], sqlite3.Connection] | None = None
+        self, place: DatabasePlace, *, rows: bool = False, opened: Callable[[Path], sqlite3.Connection] | None = None
     ) -> None:
         self._place, self._rows, self._opened = place, rows, opened
 
@@ -211,7 +211,7 @@ def connect_to(place: RemoteDatabase) -> PostgresConnection:
         return PostgresConnection(place)
 
 
-def disconnect(place: Place) -> None:
+def disconnect(place: DatabasePlace) -> None:
     """Close the connection that this thread keeps open; the next use opens it again."""
     found = _local.kept.pop(str(place), None)
     if found is not None:
@@ -285,7 +285,7 @@ class transaction:
 
     __slots__ = ("_connection", "_of")
 
-    def __init__(self, connection: Connection, of: str = "records") -> None:
+    def __init__(self, connection: RecordsConnection, of: str = "records") -> None:
         self._connection, self._of = connection, of
 
     def __enter__(self) -> None:
@@ -305,7 +305,7 @@ class transaction:
                 self._connection.execute("ROLLBACK")
 
 
-def last_number(connection: Connection, table: str, column: str) -> int:
+def last_number(connection: RecordsConnection, table: str, column: str) -> int:
     """Return the highest number that a table has given to a row, 0 where it gave none."""
     if isinstance(connection, sqlite3.Connection):
         found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
@@ -315,7 +315,7 @@ def last_number(connection: Connection, table: str, column: str) -> int:
     return int(found[0] or 0) if found else 0
 
 
-def clock_of(place: Place) -> Callable[[], float]:
+def clock_of(place: DatabasePlace) -> Callable[[], float]:
     """Return the clock that all writers of a database go by, in seconds since 1970: a server's own, or this host's."""
     return time.time if isinstance(place, Path) else _ServerClock(place)
 
@@ -364,7 +364,7 @@ def exclusive(workspace: Workspace, what: str, timeout: float = 30.0) -> Iterato
             connection.close()
 
 
-def require_writable(place: Place, seconds: float) -> None:
+def require_writable(place: DatabasePlace, seconds: float) -> None:
     """Commit a change of nothing, waiting so long for other writers: only a commit finds out that the disk is full.
 
     Raises: HIVE-402, HIVE-403, HIVE-407.
@@ -381,7 +381,7 @@ def require_writable(place: Place, seconds: float) -> None:
 
 
 @contextmanager
-def _rolled_back(connection: Connection) -> Iterator[None]:
+def _rolled_back(connection: RecordsConnection) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -391,7 +391,7 @@ def _rolled_back(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _explained_errors(place: Place) -> Iterator[None]:
+def _explained_errors(place: DatabasePlace) -> Iterator[None]:
     try:
         yield
     except Exception as error:
@@ -409,7 +409,7 @@ def database_errors(path: Path) -> Iterator[None]:
         raise _of_sqlite(error, path) from error
 
 
-def _explained(error: BaseException, place: Place) -> HiveError | None:
+def _explained(error: BaseException, place: DatabasePlace) -> HiveError | None:
     """Return the diagnostic of a database's failure, None for another's."""
     if isinstance(place, Path):
         return _of_sqlite(error, place) if isinstance(error, sqlite3.Error) else None

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from hive_agents.errors import HiveError
 from hive_agents.store import audit
-from hive_agents.store.database import Connection, connected, last_number, transaction
+from hive_agents.store.database import RecordsConnection, connected, last_number, transaction
 from hive_agents.workspace import Workspace
 
 
@@ -97,7 +97,7 @@ class Ledger(Generic[R]):
         self,
         workspace: Workspace,
         make: Callable[[int], R],
-        also: Callable[[Connection, R], object] | None = None,
+        also: Callable[[RecordsConnection, R], object] | None = None,
     ) -> R:
         """Add the entry that `make` returns for its number, and what `also` writes in the same transaction.
 
@@ -149,7 +149,7 @@ class Ledger(Generic[R]):
             why = f"the database lost or changed entries, and the audit log is broken at line {verdict.first_bad}"
             raise self._broken(why, verdict.first_bad)
 
-    def _write(self, connection: Connection, row: R) -> None:
+    def _write(self, connection: RecordsConnection, row: R) -> None:
         values = {name: getattr(row, name) for name in self._columns}
         values["evaluation"] = None if row.evaluation is None else json.dumps(row.evaluation)
         marks = ", ".join("?" * len(values))
@@ -159,7 +159,7 @@ class Ledger(Generic[R]):
         )
         connection.execute(insert, tuple(values.values()))
 
-    def _next_id(self, workspace: Workspace, connection: Connection) -> int:
+    def _next_id(self, workspace: Workspace, connection: RecordsConnection) -> int:
         """A number that neither the database nor the log has: what was logged may not be a row yet."""
         logged = [int(entry[self._logged_name("id")]) for entry in audit.recorded(workspace, self.kind)]
         return max([*logged, last_number(connection, self.table, "id")]) + 1

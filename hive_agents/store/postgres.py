@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from hive_agents.credentials import resolve
 from hive_agents.errors import HiveError
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
-from hive_agents.workspace import RemoteDatabase
+from hive_agents.trust import require_trusted_setting
+from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
     import psycopg
@@ -39,7 +41,7 @@ _FUNCTIONS = """
 """
 
 
-class Row:
+class NamedRow:
     """A selected row, by position and by name, as `sqlite3.Row` is."""
 
     __slots__ = ("_names", "_values")
@@ -60,12 +62,17 @@ class Row:
 class PostgresConnection:
     """A connection that takes SQLite's SQL and gives its rows; `raw` is psycopg's own, in autocommit mode.
 
-    Raises: what psycopg raises, which `explained` tells.
+    Raises: what psycopg raises, which `explained` tells; HIVE-431 where the settings aren't trusted, HIVE-421 for a
+    password that isn't there.
     """
 
     def __init__(self, place: RemoteDatabase) -> None:
         import psycopg
 
+        workspace = Workspace(place.root)
+        require_trusted_setting(workspace, "storage")
+        reference = workspace.settings.storage.password_ref
+        given: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
         self.row_factory: Any = None
         self.text_factory: Any = str
         self.has_checkpoints = False
@@ -76,6 +83,7 @@ class PostgresConnection:
             connect_timeout=_CONNECT_SECONDS,
             application_name="hive-agents",
             options=f"-c search_path={place.schema} -c lock_timeout={LOCK_SECONDS}s -c synchronous_commit=on",
+            **given,
         )
         try:
             _adapt(self.raw)
@@ -200,7 +208,7 @@ class PostgresCursor:
         return map(self._shown, self._cursor)
 
     def _shown(self, row: Any) -> Any:
-        return row if self._names is None or row is None else Row(self._names, row)
+        return row if self._names is None or row is None else NamedRow(self._names, row)
 
 
 def lock_number(place: RemoteDatabase, of: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.events import Event, EventLog, EventType, derived_id
-from hive_agents.store import Connection, connected, transaction
+from hive_agents.store import RecordsConnection, connected, transaction
 from hive_agents.triggers.schedule import next_tick
 from hive_agents.triggers.spec import is_scheduled
 
@@ -118,7 +118,7 @@ class TriggerStore:
         return key, None
 
 
-def _state(connection: Connection, id: str) -> TriggerState | None:
+def _state(connection: RecordsConnection, id: str) -> TriggerState | None:
     found = connection.execute("SELECT * FROM triggers WHERE id = ?", (id,)).fetchone()
     if found is None:
         return None

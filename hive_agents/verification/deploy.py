@@ -23,7 +23,7 @@ from hive_agents.retrieval import (
     settle,
     versions,
 )
-from hive_agents.store import Connection, audit, exclusive
+from hive_agents.store import RecordsConnection, audit, exclusive
 from hive_agents.verification.acceptance import nothing_to_accept, require_acceptable
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.check import require_sound
@@ -227,7 +227,7 @@ def _record(
     return version
 
 
-def _tell(connection: Connection, version: Version) -> None:
+def _tell(connection: RecordsConnection, version: Version) -> None:
     kind = EventType.CONFIG_ROLLED_BACK if version.via == "rollback" else EventType.CONFIG_DEPLOYED
     told = {name: getattr(version, name) for name in ("by", "decision", "via")}
     EventLog.record(connection, [Event(kind, payload={"config": version.name, "version": version.id, **told})])

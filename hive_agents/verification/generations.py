@@ -14,7 +14,9 @@ from hive_agents.retrieval import (
     candidates,
     find_active,
     find_generation,
+    open_engines,
     promote,
+    switch,
 )
 from hive_agents.store import audit, connected
 from hive_agents.verification.certificate import log_fault
@@ -131,6 +133,7 @@ def _promote(workspace: Workspace, question: _Question) -> None:
             message = f"what the new index of {question.collection} was measured on changed meanwhile"
             raise HiveError.of("HIVE-307", message, fix="run `hive index` again", exit_code=1)
         promote(workspace, connection, question.collection)
+        switch(connection, open_engines(workspace), question.collection)
 
 
 def _measure(workspace: Workspace, question: _Question) -> GenerationDecision:

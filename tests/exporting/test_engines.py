@@ -19,7 +19,7 @@ from hive_agents.access import AccessLabels, AccessRules, Principal, known_princ
 from hive_agents.evaluation import load_golden
 from hive_agents.exporting import Export, export, filled, values_for
 from hive_agents.retrieval import RetrievalConfig, SqliteIndex, terms
-from tests.exporting.engines import OpenSearch, Postgres, opensearch, postgres
+from tests.engines import OpenSearch, Postgres, opensearch, postgres
 from tests.sample import hive, indexed_sample
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from hive_agents.retrieval.documents import (
     Document,
     document_files,
     iso_date,
-    linked_documents,
+    list_documents,
     parse_document,
 )
 from tests.conftest import COLLECTION
@@ -156,7 +156,7 @@ def test_documents_are_the_markdown_files_and_no_links(tmp_path: Path) -> None:
     os.mkfifo(root / "pipe.md")
     found = [doc_id for doc_id, _ in document_files(root)]
     assert found == ["a.md", "b/folder.md/c.md", "b/z.md", "Ünïcode #1.md"]
-    assert linked_documents(root) == ["inside.md", "leaves.md", "linked", "loop.md", "nowhere.md"]
+    assert list_documents(root).links == ["inside.md", "leaves.md", "linked", "loop.md", "nowhere.md"]
     assert list(document_files(tmp_path / "missing")) == []
 
 

@@ -94,7 +94,7 @@ def test_the_report_counts_documents_and_chunks(workspace: Workspace) -> None:
     assert (report.documents, report.chunks, report.added, report.embedded) == (8, 10, 8, 10)
     assert report.embedding_model == LocalMiniLM().model_id
     assert (report.skipped, report.warnings) == ([], [])
-    assert list(dict.fromkeys(seen)) == ["reading documents", "embedding", "writing the index"]
+    assert list(dict.fromkeys(seen)) == ["looking for changes", "reading documents", "embedding", "writing the index"]
     assert json.loads(json.dumps(report.to_json()))["chunks"] == 10
 
 

@@ -14,7 +14,7 @@ from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.learning.proposals import RuleProposal
 from hive_agents.judging.learning.sequential import Evidence
-from hive_agents.store import Connection, audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 STAGES = ("proposed", "approved", "shadow", "10", "50", "100")
@@ -142,13 +142,13 @@ class RuleBook:
         """The `EvaluationRule` fields of every rule that acts or watches in this run."""
         return [rule.for_run(run_id) for rule in self.rules() if rule.mode != "off"]
 
-    def _note(self, connection: Connection, rule: LearnedRule, evidence: Evidence) -> LearnedRule:
+    def _note(self, connection: RecordsConnection, rule: LearnedRule, evidence: Evidence) -> LearnedRule:
         if rule.mode == "off":
             return rule
         moved = _moved(replace(rule, evidence=evidence))
         return self._keep(connection, moved, steps=int(moved.stage != rule.stage))
 
-    def _keep(self, connection: Connection, rule: LearnedRule, steps: int = 1) -> LearnedRule:
+    def _keep(self, connection: RecordsConnection, rule: LearnedRule, steps: int = 1) -> LearnedRule:
         """Save a rule, its newest steps in the audit log first."""
         for step in rule.steps[len(rule.steps) - steps :]:
             audit.append(self.workspace, "judge.rule", rule=rule.id, **{k: v for k, v in step.items() if k != "at"})
@@ -178,14 +178,14 @@ def _stepped(rule: LearnedRule, stage: str, *, by: str, reason: str = "") -> Lea
     return replace(rule, stage=stage, steps=(*rule.steps, step))
 
 
-def _find(connection: Connection, rule_id: str) -> LearnedRule | None:
+def _find(connection: RecordsConnection, rule_id: str) -> LearnedRule | None:
     row = connection.execute(
         "SELECT id, stage, rule, history, updated_at FROM learned_rules WHERE id = ?", (rule_id,)
     ).fetchone()
     return _rule(row) if row is not None else None
 
 
-def _known(connection: Connection, rule_id: str) -> LearnedRule:
+def _known(connection: RecordsConnection, rule_id: str) -> LearnedRule:
     rule = _find(connection, rule_id)
     if rule is None:
         raise NotFound.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
@@ -208,7 +208,7 @@ def _rule(row: tuple[Any, ...]) -> LearnedRule:
     )
 
 
-def _save(connection: Connection, rule: LearnedRule) -> None:
+def _save(connection: RecordsConnection, rule: LearnedRule) -> None:
     history = {
         "proposal": rule.proposal,
         "author": rule.author,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.files import Format
 from hive_agents.runs import ACTIVE, AGENT_GRAPH
-from hive_agents.store import Connection, Row, connected
+from hive_agents.store import RecordsConnection, SelectedRow, connected
 from hive_agents.supervision.health.history import NOTED, History, Repeated, RepeatedCalls, history
 
 if TYPE_CHECKING:
@@ -118,7 +118,9 @@ _COLUMNS = (
 )
 
 
-def _rows(connection: Connection, tenant: str | None, since: dt.datetime, also: Collection[str]) -> list[Row]:
+def _rows(
+    connection: RecordsConnection, tenant: str | None, since: dt.datetime, also: Collection[str]
+) -> list[SelectedRow]:
     query = (
         f"WITH also AS (SELECT value FROM json_each(?)) SELECT {_COLUMNS} FROM runs"
         f" WHERE graph = ? AND tenant = coalesce(?, tenant) AND ({_LOOKED_AT} OR run_id IN (SELECT value FROM also))"
@@ -129,7 +131,7 @@ def _rows(connection: Connection, tenant: str | None, since: dt.datetime, also: 
     return connection.execute(query, values).fetchall()
 
 
-def _events(connection: Connection, run_ids: list[str]) -> dict[str, list[dict[str, Any]]]:
+def _events(connection: RecordsConnection, run_ids: list[str]) -> dict[str, list[dict[str, Any]]]:
     """Return the last events of each run, oldest first."""
     types = [str(type) for type in NOTED]
     # The inner query takes the newest from the index by run, however many there are.
@@ -144,13 +146,13 @@ def _events(connection: Connection, run_ids: list[str]) -> dict[str, list[dict[s
     return found
 
 
-def _leases_that_ended(connection: Connection, now: float) -> dict[str, float]:
+def _leases_that_ended(connection: RecordsConnection, now: float) -> dict[str, float]:
     """Return how many seconds ago leases ended, by run; one that was let go of has no time, and is nobody's fault."""
     query = "SELECT run_id, expires_at FROM leases WHERE expires_at > 0 AND expires_at <= ?"
     return {row[0]: now - row[1] for row in connection.execute(query, (now,))}
 
 
-def _health(row: Row, past: History, lost_seconds: float | None, now: dt.datetime) -> WorkerHealth:
+def _health(row: SelectedRow, past: History, lost_seconds: float | None, now: dt.datetime) -> WorkerHealth:
     running = row["status"] == "running"
     spent = {"steps": float(row["steps"]), "tokens": float(row["tokens"]), "usd": float(row["usd"])}
     given = _object(row["limits"])

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from hive_agents.store import Row, audit, connected
+from hive_agents.store import SelectedRow, audit, connected
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -88,5 +88,5 @@ class ActionLog:
             return [_entry(row) for row in found]
 
 
-def _entry(row: Row) -> ActionEntry:
+def _entry(row: SelectedRow) -> ActionEntry:
     return ActionEntry(**{**dict(row), "detail": json.loads(row["detail"])})

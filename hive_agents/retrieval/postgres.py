@@ -1,0 +1,215 @@
+"""The PostgreSQL that `[vectors]` names: connections to it, and each of its failures as a diagnostic."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary, finalize
+
+from hive_agents.credentials import resolve
+from hive_agents.errors import Diagnostic, EngineFault, HiveError
+from hive_agents.settings import VectorSettings
+from hive_agents.trust import require_trust
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg.sql import Composed
+
+_CONNECTIONS = 8
+_STARTING_SECONDS = 2  # the least that libpq waits for a connection
+_FIX = "start it, or mend vectors.url in hive.toml; `hive doctor` tries it"
+_FIXES = {
+    "42501": "let the user of vectors.url create schemas and tables there",
+    "0A000": "install pgvector on the server (on Debian the package postgresql-15-pgvector for PostgreSQL 15)",
+    "58P01": "install pgvector on the server (on Debian the package postgresql-15-pgvector for PostgreSQL 15)",
+    "25006": "name the primary in vectors.url: this server can't be written",
+    "53100": "free some space on the server's disk, then run the command again: it goes on where it stopped",
+    "57014": "raise vectors.timeout_seconds, or set vectors.search to hnsw",
+}
+"""By SQLSTATE."""
+_shared: WeakValueDictionary[tuple[Any, ...], Database] = WeakValueDictionary()
+_sharing = threading.Lock()
+_NO_ANSWER = "57014"
+_NO_TABLES = ("42P01", "3F000")
+
+
+class Database:
+    """Connections to one database, kept open and shared between threads; made by `open_database`.
+
+    Nothing is asked for longer than `timeout_seconds`, by the server's clock and by ours.
+    """
+
+    def __init__(self, workspace: Workspace, settings: VectorSettings) -> None:
+        self.settings = settings
+        self._workspace = workspace
+        self._idle: list[psycopg.Connection[Any]] = []
+        self.close = finalize(self, _close, self._idle)
+        """Called at the latest when nobody uses it any more."""
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(_CONNECTIONS)
+
+    @property
+    def shown(self) -> str:
+        """Where it is, without user and options."""
+        from psycopg.conninfo import conninfo_to_dict
+
+        found = conninfo_to_dict(self.settings.url)
+        port = f":{found['port']}" if found.get("port") else ""
+        return f"{found.get('host', 'localhost')}{port}/{found.get('dbname', '')}"
+
+    def rows(self, query: Composed, values: Mapping[str, Any], local: Mapping[str, str] | None = None) -> list[Any]:
+        """Return what a query finds; `local` are settings of the server for this query alone.
+
+        A connection that was cut while it was idle is replaced. Raises: HIVE-434.
+        """
+        from psycopg import Error
+
+        with self._places:
+            with self._lock:
+                kept = self._idle.pop() if self._idle else None
+            if kept is not None:
+                try:
+                    return self._asked(kept, query, values, local)
+                except Error as error:
+                    if not kept.closed or error.sqlstate == _NO_ANSWER:
+                        raise self.fault(error) from error
+            fresh = self.connect()
+            try:
+                return self._asked(fresh, query, values, local)
+            except Error as error:
+                raise self.fault(error) from error
+
+    def connect(self, *, hurried: bool = True) -> psycopg.Connection[Any]:
+        """Return a new connection in autocommit mode; `hurried` bounds each statement. Raises: HIVE-434, 421."""
+        import psycopg
+
+        password = resolve(self._workspace, self.settings.password_ref) if self.settings.password_ref else None
+        given: dict[str, Any] = {"password": password.reveal()} if password else {}
+        patience = self.settings.timeout_seconds
+        limits = f"-c jit=off -c statement_timeout={round(patience * 1000) if hurried else 0}"
+        try:
+            return psycopg.connect(
+                self.settings.url,
+                autocommit=True,
+                prepare_threshold=None,  # a pooler between may give each transaction another session
+                application_name="hive",
+                connect_timeout=max(_STARTING_SECONDS, round(patience)),
+                tcp_user_timeout=round(patience * 1000) if hurried else 0,
+                keepalives_idle=30,
+                options=limits,
+                **given,
+            )
+        except psycopg.Error as error:
+            raise self.fault(error) from error
+
+    def _asked(
+        self,
+        connection: psycopg.Connection[Any],
+        query: Composed,
+        values: Mapping[str, Any],
+        local: Mapping[str, str] | None,
+    ) -> list[Any]:
+        import psycopg
+
+        try:
+            with _watched(connection, self.settings.timeout_seconds):
+                if local:
+                    with connection.pipeline(), connection.transaction():
+                        for name, value in local.items():
+                            connection.execute("SELECT set_config(%s, %s, true)", (name, value))
+                        found = connection.execute(query, values, binary=True)
+                    answer = found.fetchall()
+                else:
+                    answer = connection.execute(query, values, binary=True).fetchall()
+        except BaseException as error:
+            if isinstance(error, psycopg.Error) and not connection.closed:
+                self._keep(connection)
+            else:
+                connection.close()
+            raise
+        self._keep(connection)
+        return answer
+
+    def _keep(self, connection: psycopg.Connection[Any]) -> None:
+        with self._lock:
+            self._idle.append(connection)
+
+    def fault(self, error: psycopg.Error) -> EngineFault:
+        """Return HIVE-434 with what the server or the driver said, in one line."""
+        if error.sqlstate in _NO_TABLES:
+            return NoCopy.of_state(self)
+        said = error.diag.message_primary or next(iter(str(error).strip().splitlines()), type(error).__name__)
+        if error.sqlstate == _NO_ANSWER:
+            said = f"no answer within {self.settings.timeout_seconds:g} s"
+        return self.unusable(said, _FIXES.get(error.sqlstate or "", _FIX))
+
+    def unusable(self, why: str, fix: str) -> EngineFault:
+        return EngineFault([_unusable(self, why, fix)])
+
+
+class NoCopy(EngineFault):
+    """The database has no complete copy of this state of the index."""
+
+    @classmethod
+    def of_state(cls, database: Database) -> NoCopy:
+        why = "it has no complete copy of this state of the index"
+        return cls([_unusable(database, why, "run `hive index`; where another host does, `hive index` here as well")])
+
+
+def _unusable(database: Database, why: str, fix: str) -> Diagnostic:
+    message = f"the vectors in PostgreSQL at {database.shown} can't be used: {why}"
+    return Diagnostic("HIVE-434", message, "hive.toml", "vectors.url", fix)
+
+
+def open_database(workspace: Workspace) -> Database:
+    """Return the database of the settings, the same one for the same settings.
+
+    Nothing is connected yet. Raises: HIVE-411 without psycopg, HIVE-431 where the workspace isn't trusted.
+    """
+    settings = workspace.settings.vectors
+    require_trust(workspace, "hive.toml: vectors.url")
+    try:
+        import psycopg  # noqa: F401 - asked for here, so that it is told before anything is done
+    except ImportError:
+        fix = "pip install 'hive-agents[postgres]'"
+        raise HiveError.of("HIVE-411", "vectors.url needs psycopg, which is not installed", fix=fix) from None
+    # A connection isn't shared with a process that was forked off.
+    key = (workspace.root, settings.model_dump_json(), os.getpid())
+    with _sharing:
+        database = _shared.get(key)
+        if database is None:
+            database = _shared[key] = Database(workspace, settings)
+        return database
+
+
+def _close(connections: list[psycopg.Connection[Any]]) -> None:
+    while connections:
+        connections.pop().close()
+
+
+@contextmanager
+def _watched(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
+    """Cut the connection where even the server's own timeout isn't told: it is stopped, or the way to it is cut."""
+    from psycopg.errors import Error, QueryCanceled
+
+    timer = threading.Timer(seconds + 1, _cut, [connection])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Error as error:
+        if timer.finished.is_set():
+            raise QueryCanceled from error
+        raise
+    finally:
+        timer.cancel()
+
+
+def _cut(connection: psycopg.Connection[Any]) -> None:
+    with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as way:
+        way.shutdown(socket.SHUT_RDWR)
