@@ -73,7 +73,7 @@ def select_page(
     ids: Collection[str] | None = None,
 ) -> list[Row]:
     """Return the rows behind a place, in order; with `ids` those of them alone."""
-    where, values = ["status = 'pending'" if pending else "1"], list[Any]()
+    where, values = ["status = 'pending'" if pending else "TRUE"], list[Any]()
     if tenants is not None:
         where, values = [*where, f"tenant IN ({', '.join('?' * len(tenants))})"], [*values, *tenants]
     if ids is not None:

@@ -11,6 +11,7 @@ INDEX_TABLES = frozenset(
         "field_values",
         "import_sources",
         "imports",
+        "file_stamps",
     }
 )
 """What each host makes from the documents for itself; all other tables hold records, which hosts may share."""
@@ -449,7 +450,7 @@ MIGRATIONS = (
     CREATE INDEX approvals_by_deadline ON approvals (status, due_at);
     CREATE INDEX approvals_by_reminder ON approvals (status, remind_at);
     CREATE INDEX approvals_by_due ON approvals (
-        status, coalesce(due_at, '9999'), CASE risk WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END, created_at
+        status, coalesce(due_at, '9999'), (CASE risk WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END), created_at
     );
     """,
 )
