@@ -31,7 +31,7 @@ FORMAT = "1"
 _BATCH, _BATCH_BYTES = 500, 4 << 20
 _TRIES, _FIRST_PAUSE, _LONGEST_PAUSE = 8, 1, 30
 _WINDOW = 10_000
-_TOLD = {"collection", "index_hash", "owner", "factor", "vectors", "complete"}
+_TOLD = {"collection", "index_hash", "owner", "factor", "vectors"}
 KNN = "opensearch-knn"
 
 
@@ -61,14 +61,12 @@ class OpenSearch:
             return
         self.connection.require_able()
         if known is None:
-            told = self._about(index)
+            known = self._about(index)
             with self.connection.asking("making an index") as client:
-                client.indices.create(index=copy, body=self._definition(copy, index, told))
-        else:
-            told = {name: known[name] for name in _TOLD}
+                client.indices.create(index=copy, body=self._definition(copy, index, known))
         sent = self._contiguous(copy)
         chunks = (chunk for chunk in index.stored() if chunk.number >= sent)
-        rows = (_row(chunk, told["vectors"]) for chunk in chunks)
+        rows = (_row(chunk, known["vectors"]) for chunk in chunks)
         self._send(copy, rows, sent, index.n_chunks, progress)
         with self.connection.asking("completing an index") as client:
             client.indices.refresh(index=copy)
@@ -76,8 +74,9 @@ class OpenSearch:
             if found != index.n_chunks:
                 why = f"incomplete: it has {found} of {index.n_chunks} chunks"
                 raise self.connection.fault("indexing", why, "run `hive index` again")
-            client.indices.put_settings(index=copy, body={"index": {"refresh_interval": "-1"}})
-            client.indices.put_mapping(index=copy, body={"_meta": told | {"complete": True}})
+            # By alias, not in the mapping: the k-NN plugin of some releases can't bear that a mapping changes.
+            done = {"remove": {"index": copy, "alias": _writing(copy)}}
+            client.indices.update_aliases(body={"actions": [done, {"add": {"index": copy, "alias": _complete(copy)}}]})
 
     def switch(self, collection: str, index_hash: str, keep: Collection[str]) -> None:
         """The alias of the collection moves, in one step; others' copies that are being made stay."""
@@ -100,18 +99,18 @@ class OpenSearch:
                 client.indices.delete(index=one, ignore_unavailable=True)
 
     def words(self, index: SqliteIndex) -> WordLane | None:
-        copy, told = self._complete(index)
+        copy, told = self._held(index)
         return WordsThere(CopyReader(self.connection, copy, index), told["factor"])
 
     def vectors(self, index: SqliteIndex) -> VectorLane | None:
-        copy, told = self._complete(index)
+        copy, told = self._held(index)
         return VectorsThere(CopyReader(self.connection, copy, index), index.dimensions) if told["vectors"] else None
 
     def has_vectors(self, index: SqliteIndex) -> bool:
         """Whether the copy was made with vectors. Raises: as `words`."""
-        return bool(self._complete(index)[1]["vectors"])
+        return bool(self._held(index)[1]["vectors"])
 
-    def _complete(self, index: SqliteIndex) -> tuple[str, dict[str, Any]]:
+    def _held(self, index: SqliteIndex) -> tuple[str, dict[str, Any]]:
         """The copy of a generation and what is told of it. Raises: HIVE-434 where there is no complete one."""
         copy = self._copy(index.collection.name, index.index_hash)
         told = self._copies(index.collection.name).get(copy)
@@ -135,14 +134,15 @@ class OpenSearch:
         with self.connection.asking("what copies it has") as client:
             found = client.indices.get(
                 index=pattern,
-                params={"filter_path": "*.mappings._meta,*.settings.index.creation_date"},
+                params={"filter_path": "*.mappings._meta,*.aliases,*.settings.index.creation_date"},
                 allow_no_indices=True,
             )
         copies = {}
         for name, one in found.items():
             told = one.get("mappings", {}).get("_meta", {})
             if told.keys() >= _TOLD and told["collection"] == collection:
-                copies[name] = told | {"created": int(one["settings"]["index"]["creation_date"])}
+                created = int(one["settings"]["index"]["creation_date"])
+                copies[name] = told | {"created": created, "complete": _complete(name) in one.get("aliases", {})}
         return copies
 
     def _copy(self, collection: str, index_hash: str) -> str:
@@ -164,7 +164,6 @@ class OpenSearch:
             # Before release 3 Lucene's formula still had the constant factor k1 + 1.
             "factor": NATIVE.k1 + 1 if self.connection.version.startswith("2.") else 1.0,
             "vectors": self._ranks_vectors and index.embedding_model is not None and index.n_chunks > 0,
-            "complete": False,
         }
 
     def _definition(self, copy: str, index: SqliteIndex, told: dict[str, Any]) -> dict[str, Any]:
@@ -237,6 +236,10 @@ class OpenSearch:
 
 def _writing(copy: str) -> str:
     return f"{copy}.writing"
+
+
+def _complete(copy: str) -> str:
+    return f"{copy}.complete"
 
 
 def _row(chunk: StoredChunk, with_vector: bool) -> dict[str, Any]:
