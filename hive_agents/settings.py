@@ -57,6 +57,14 @@ def _postgres_url(url: str) -> str:
     return url
 
 
+def _opensearch_url(url: str) -> str:
+    host = r"(\[[0-9A-Fa-f:.]+\]|[^\s:/@?#\[\]]+)(:\d{1,5})?"
+    if url and not re.fullmatch(rf"opensearchs?://{host}/[a-z0-9][a-z0-9_-]{{0,63}}", url):
+        told = "write opensearch://host:9200/prefix, with TLS opensearchs://…; a password belongs in login_ref"
+        raise PydanticCustomError("may_hold_secret", told)
+    return url
+
+
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -153,6 +161,21 @@ class VectorSettings(Format):
     password_ref: str = ""
     namespace: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "hive_vectors"
     search: Annotated[Literal["exact", "hnsw"], AnyCase] = "exact"
+    keep: Annotated[int, Field(ge=0, le=100)] = 0
+    timeout_seconds: Seconds = 10.0
+
+
+class SearchSettings(Format):
+    """Where words are searched: "" is here, `opensearch://host:9200/prefix` (with TLS `opensearchs://`) there.
+
+    `prefix` begins the names of this workspace's indexes. `login_ref` is a reference to "user:password". `keep` states
+    of a collection before the current one stay, for hosts that haven't indexed yet.
+    """
+
+    url: Annotated[str, AfterValidator(_opensearch_url)] = ""
+    login_ref: str = ""
+    shards: Annotated[int, Field(ge=1, le=1024)] = 1
+    replicas: Annotated[int, Field(ge=0, le=100)] = 0
     keep: Annotated[int, Field(ge=0, le=100)] = 0
     timeout_seconds: Seconds = 10.0
 
@@ -274,9 +297,11 @@ class Runs(Format):
 
 class ServerSettings(Format):
     """`header_seconds`, `body_seconds` and `read_seconds` are what a client has to send the head and the body of a
-    request and to read an answer; `bodies_bytes` bounds all bodies that are being received."""
+    request and to read an answer; `bodies_bytes` bounds all bodies that are being received. `hosts` are the names under
+    which it is asked for, such as that of a proxy; with none, any."""
 
     host: str = "127.0.0.1"
+    hosts: list[str] = []
     port: Annotated[int, Field(ge=0, le=65535)] = 8787
     body_bytes: Positive = 1_000_000
     bodies_bytes: Positive = 128_000_000
@@ -297,6 +322,7 @@ class Settings(FileFormat):
     mcp: Mcp = Mcp()
     telemetry: Telemetry = Telemetry()
     index: Index = Index()
+    search: SearchSettings = SearchSettings()
     vectors: VectorSettings = VectorSettings()
     copilot: Copilot = Copilot()
     access: Access = Access()
@@ -355,7 +381,7 @@ def _is_secret(key: str, value: Any) -> bool:
     """Keys of tokens, and what stands where a reference should; the environment of a server may hold secrets, too."""
     if key.startswith("mcp.servers.") and ".env." in key:
         return True
-    refers = key.endswith((".api_key_ref", ".password_ref")) or ".headers_ref." in key
+    refers = key.endswith((".api_key_ref", ".login_ref", ".password_ref")) or ".headers_ref." in key
     return key == "access.keys" or (refers and ":" not in str(value))
 
 

@@ -1,6 +1,6 @@
 """Trust: what in a workspace can act, act for somebody or reach out is inert until its owner says otherwise.
 
-That is what `hive.toml` names (tools, servers, model endpoints, telemetry, a permission service, a database of vectors,
+That is what `hive.toml` names (tools, servers, model endpoints, telemetry, a permission service, engines of searches,
 addresses to notify), the files of the tools and servers, and triggers with secrets. `hive trust` and `hive init` record
 on this machine what it was then; after a change it is inert again. Settings by environment are their user's own, and
 need no trust.
@@ -26,7 +26,13 @@ SETTINGS = "hive.toml"
 TRIGGERS = "triggers"
 _TABLES = {"tools": (), "mcp": ("servers",), "models": ("endpoints",), "telemetry": ()}
 """Sections of `hive.toml` that act, each with the keys on the way to its entries."""
-_KEYS = (("access", "service_url"), ("approvals", "notify"), ("vectors", "url"))
+_KEYS = (
+    ("access", "service_url"),
+    ("approvals", "notify"),
+    ("vectors", "url"),
+    ("search", "url"),
+    ("search", "login_ref"),
+)
 TrustStatus = Literal["trusted", "new", "changed", "gone"]
 
 

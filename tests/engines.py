@@ -57,14 +57,28 @@ class Postgres:
         assert ran.returncode == 0, ran.stderr[-2000:]
         return ran.stdout
 
+    @property
+    def url(self) -> str:
+        return f"postgresql://hive@/postgres?host={self._folder}"
+
+    @property
+    def process(self) -> int:
+        """The server's own process, of which all others are children."""
+        return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])
+
     def start(self) -> None:
         data = self._folder / "data"
-        self._run("initdb", "-D", data, "-U", "hive", "-A", "trust", "--locale=C.UTF-8", "-E", "UTF8", "-N")
+        if not data.exists():
+            self._run("initdb", "-D", data, "-U", "hive", "-A", "trust", "--locale=C.UTF-8", "-E", "UTF8", "-N")
         options = f"-c listen_addresses= -c unix_socket_directories={self._folder} -c fsync=off"
         self._run("pg_ctl", "-D", data, "-o", options, "-l", self._folder / "log", "-w", "start")
 
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self._folder / "data", "-m", "immediate", "-w", "stop")
+
+    def dump(self) -> str:
+        """Everything that stands in the database, as text."""
+        return self._run("pg_dump", "-h", self._folder, "-U", "hive", "-d", "postgres", "--inserts")
 
     def run(self, sql: str) -> str:
         connection = ("-h", self._folder, "-U", "hive", "-d", "postgres")

@@ -30,6 +30,13 @@ otlp_endpoint = ""
 [index]
 language = "english"
 auto_refresh = true
+[search]
+url = ""
+login_ref = ""
+shards = 1
+replicas = 0
+keep = 0
+timeout_seconds = 10.0
 [vectors]
 url = ""
 password_ref = ""
@@ -101,6 +108,7 @@ lease_seconds = 30
 retention_days = 90
 [server]
 host = "127.0.0.1"
+hosts = []
 port = 8787
 body_bytes = 1000000
 bodies_bytes = 128000000
@@ -240,6 +248,29 @@ def test_a_password_in_the_url_of_the_vectors_is_refused_and_not_repeated(tmp_pa
 )
 def test_the_url_of_the_vectors_may_name_a_host_a_user_or_a_socket(tmp_path: Path, url: str) -> None:
     assert settings(tmp_path, f'[vectors]\nurl = "{url}"\n').vectors.url == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "opensearch://hive:hunter2@db:9200/kb",
+        "opensearch://db:9200/kb?password=hunter2",
+        "http://db/hunter2",
+        "opensearch://db:9200",
+        "opensearch://db:9200/HUNTER2",
+    ],
+)
+def test_a_password_in_the_url_of_the_search_is_refused_and_not_repeated(tmp_path: Path, url: str) -> None:
+    (found,) = faults(tmp_path, f'[search]\nurl = "{url}"\n')
+    assert (found.code, found.path, found.line) == ("HIVE-105", "search.url", 2)
+    assert "hunter2" not in str(found).lower()
+
+
+@pytest.mark.parametrize(
+    "url", ["opensearch://db/kb", "opensearchs://search.example:9200/k_b-2", "opensearch://[::1]:9200/x"]
+)
+def test_the_url_of_the_search_names_a_host_and_a_prefix(tmp_path: Path, url: str) -> None:
+    assert settings(tmp_path, f'[search]\nurl = "{url}"\n').search.url == url
 
 
 def test_misspelt_key_gets_a_proposal(tmp_path: Path) -> None:

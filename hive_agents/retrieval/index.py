@@ -117,7 +117,11 @@ class SqliteIndex:
         return KeywordBatch(self.postings, wanted) if self.words is None else LaneBatch(self.words.top, wanted)
 
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
-        scores: NDArray[np.float32] = self._scorer(params).scores(terms(query, self.language), chunks)
+        return self.term_scores(terms(query, self.language), chunks, params)
+
+    def term_scores(self, words: Sequence[str], chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
+        """`keyword_scores` for a query whose index terms are made already."""
+        scores: NDArray[np.float32] = self._scorer(params).scores(words, chunks)
         return scores
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
@@ -282,7 +286,7 @@ class SqliteIndex:
             )
             above = len(words) - len(terms(text, self.language))
             ancestors = ancestors_of(path, above, len(terms(" ".join(path), self.language)))
-            vector = None if self.embedding_model is None else self._vectors.row(number)
+            vector = None if self.embedding_model is None else self.local_vectors.row(number)
             yield StoredChunk(
                 number,
                 chunk_id,
@@ -300,7 +304,7 @@ class SqliteIndex:
     @property
     def dimensions(self) -> int:
         """Of the vectors. Raises: HIVE-401 where there are none."""
-        return self._vectors.dimensions
+        return self.local_vectors.dimensions
 
     def newest_day(self, field: str, half_life: float) -> float | None:
         """Return the day that ages of a date field are counted from, in days since 1970; None without any date."""
@@ -346,14 +350,14 @@ class SqliteIndex:
                 lane = engine.vectors(self)
                 if lane is not None:
                     return lane
-        return self._vectors
+        return self.local_vectors
 
     @cached_property
     def _engines(self) -> list[Engine]:
         return open_engines(self._workspace) if self.engines else []
 
     @cached_property
-    def _vectors(self) -> VectorIndex:
+    def local_vectors(self) -> VectorIndex:
         """The vectors as they stand here."""
         if self.embedding_model is None:
             raise no_model("the index was built without an embedding model")

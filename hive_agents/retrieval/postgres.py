@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.credentials import resolve
-from hive_agents.errors import EngineFault, HiveError
+from hive_agents.errors import Diagnostic, EngineFault, HiveError
 from hive_agents.settings import VectorSettings
 from hive_agents.trust import require_trust
 from hive_agents.workspace import Workspace
@@ -33,6 +33,8 @@ _FIXES = {
     "57014": "raise vectors.timeout_seconds, or set vectors.search to hnsw",
 }
 """By SQLSTATE."""
+_NO_ANSWER = "57014"
+_NO_TABLES = ("42P01", "3F000")
 
 
 class Database:
@@ -62,7 +64,7 @@ class Database:
 
         A connection that was cut while it was idle is replaced. Raises: HIVE-434.
         """
-        from psycopg import OperationalError
+        from psycopg import Error
 
         with self._places:
             with self._lock:
@@ -70,13 +72,13 @@ class Database:
             if kept is not None:
                 try:
                     return self._asked(kept, query, values, local)
-                except OperationalError as error:
-                    if not kept.closed or error.sqlstate == "57014":
+                except Error as error:
+                    if not kept.closed or error.sqlstate == _NO_ANSWER:
                         raise self.fault(error) from error
             fresh = self.connect()
             try:
                 return self._asked(fresh, query, values, local)
-            except OperationalError as error:
+            except Error as error:
                 raise self.fault(error) from error
 
     def connect(self, *, hurried: bool = True) -> psycopg.Connection[Any]:
@@ -117,10 +119,10 @@ class Database:
                     with connection.pipeline(), connection.transaction():
                         for name, value in local.items():
                             connection.execute("SELECT set_config(%s, %s, true)", (name, value))
-                        found = connection.execute(query, values)
+                        found = connection.execute(query, values, binary=True)
                     answer = found.fetchall()
                 else:
-                    answer = connection.execute(query, values).fetchall()
+                    answer = connection.execute(query, values, binary=True).fetchall()
         except BaseException as error:
             if isinstance(error, psycopg.Error) and not connection.closed:
                 self._keep(connection)
@@ -139,26 +141,39 @@ class Database:
             while self._idle:
                 self._idle.pop().close()
 
-    def fault(self, error: psycopg.Error) -> HiveError:
+    def fault(self, error: psycopg.Error) -> EngineFault:
         """Return HIVE-434 with what the server or the driver said, in one line."""
+        if error.sqlstate in _NO_TABLES:
+            return NoCopy.of_state(self)
         said = error.diag.message_primary or next(iter(str(error).strip().splitlines()), type(error).__name__)
-        if error.sqlstate == "57014":
+        if error.sqlstate == _NO_ANSWER:
             said = f"no answer within {self.settings.timeout_seconds:g} s"
         return self.unusable(said, _FIXES.get(error.sqlstate or "", _FIX))
 
-    def unusable(self, why: str, fix: str) -> HiveError:
-        message = f"the vectors in PostgreSQL at {self.shown} can't be used: {why}"
-        return EngineFault.of("HIVE-434", message, file="hive.toml", path="vectors.url", fix=fix)
+    def unusable(self, why: str, fix: str) -> EngineFault:
+        return EngineFault([_unusable(self, why, fix)])
 
 
-def open_database(workspace: Workspace) -> Database | None:
-    """Return the database of the settings, the same one for the same settings; None where none is set.
+class NoCopy(EngineFault):
+    """The database has no complete copy of this state of the index."""
+
+    @classmethod
+    def of_state(cls, database: Database) -> NoCopy:
+        why = "it has no complete copy of this state of the index"
+        return cls([_unusable(database, why, "run `hive index`; where another host does, `hive index` here as well")])
+
+
+def _unusable(database: Database, why: str, fix: str) -> Diagnostic:
+    message = f"the vectors in PostgreSQL at {database.shown} can't be used: {why}"
+    return Diagnostic("HIVE-434", message, "hive.toml", "vectors.url", fix)
+
+
+def open_database(workspace: Workspace) -> Database:
+    """Return the database of the settings, the same one for the same settings.
 
     Nothing is connected yet. Raises: HIVE-411 without psycopg, HIVE-431 where the workspace isn't trusted.
     """
     settings = workspace.settings.vectors
-    if not settings.url:
-        return None
     require_trust(workspace, "hive.toml: vectors.url")
     try:
         import psycopg  # noqa: F401 - asked for here, so that it is told before anything is done
@@ -179,11 +194,17 @@ def _shared(root: Any, settings: str, process: int) -> Database:  # noqa: ARG001
 @contextmanager
 def _watched(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
     """Cut the connection where even the server's own timeout isn't told: it is stopped, or the way to it is cut."""
+    from psycopg.errors import Error, QueryCanceled
+
     timer = threading.Timer(seconds + 1, _cut, [connection])
     timer.daemon = True
     timer.start()
     try:
         yield
+    except Error as error:
+        if timer.finished.is_set():
+            raise QueryCanceled from error
+        raise
     finally:
         timer.cancel()
 

@@ -56,6 +56,10 @@ class VectorIndex:
         vector: NDArray[np.float32] = self._matrix[number]
         return vector
 
+    def rows(self, numbers: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return vectors, shape `(len(numbers), dim)`."""
+        return self._matrix[numbers]
+
     def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
         """The `k` best rows, fewer if fewer are allowed: cosine down, row number up. `mask` is True where allowed."""
         return self.top_many(self._checked(query, 1)[None], k, mask=mask)[0]
@@ -65,11 +69,10 @@ class VectorIndex:
         queries = self._checked(queries, 2)
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
-        if mask is not None and (mask.shape != (len(self),) or mask.dtype != np.bool_):
-            raise ValueError(f"expected a mask of {len(self)} booleans, got {mask.dtype} of shape {mask.shape}")
+        require_mask(mask, len(self))
         few = self._few(k, mask)
         if few is not None:
-            return [_best(few, self.scores(query, few), k) for query in queries]
+            return [best(few, self.scores(query, few), k) for query in queries]
         step = max(1, _BATCH_BYTES // (4 * len(self)))
         return [
             self._select(query, approximate, k, mask)
@@ -80,21 +83,15 @@ class VectorIndex:
     def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp] | Sequence[int]) -> NDArray[np.float32]:
         """Cosine of each of `rows`, the very numbers that `top` reports."""
         rows = np.asarray(rows, np.intp)
-        wide = self._checked(query, 1).astype(np.float64)
+        query = self._checked(query, 1)
         scores = np.empty(len(rows), np.float32)
         for start in range(0, len(rows), _KERNEL_ROWS):
             part = slice(start, start + _KERNEL_ROWS)
-            # A product of two float32 is exact in float64, and a row's sum has the same order however many rows
-            # there are; a BLAS call promises neither.
-            scores[part] = (self._matrix[rows[part]] * wide).sum(axis=1)
+            scores[part] = cosines(self._matrix[rows[part]], query)
         return scores
 
     def _checked(self, queries: NDArray[np.float32], ndim: int) -> NDArray[np.float32]:
-        if queries.ndim != ndim or queries.shape[-1] != self.dimensions:
-            raise ValueError(f"the index has {self.dimensions} dimensions, the query has shape {queries.shape}")
-        if not np.isfinite(queries).all():
-            raise ValueError("a query vector holds a value that isn't finite")
-        return queries.astype(np.float32, copy=False)
+        return checked_queries(queries, ndim, self.dimensions)
 
     def _few(self, k: int, mask: Mask | None) -> NDArray[np.intp] | None:
         """All allowed rows where there is nothing to choose, or too little to be worth a pass over the matrix."""
@@ -110,7 +107,7 @@ class VectorIndex:
     def _select(
         self, query: NDArray[np.float32], approximate: NDArray[np.float32], k: int, mask: Mask | None
     ) -> Scored:
-        margin = self._margin(query)
+        margin = doubt(query)
         sample = approximate[::_SAMPLE] if mask is None else approximate[::_SAMPLE][mask[::_SAMPLE]]
         if len(sample) >= k:
             chosen = approximate >= _kth_best(sample, k) - margin
@@ -122,16 +119,46 @@ class VectorIndex:
         if len(rows) > k:
             values = approximate[rows]
             rows = rows[values >= _kth_best(values, k) - margin]
-        return _best(rows, self.scores(query, rows), k)
+        return best(rows, self.scores(query, rows), k)
 
-    def _margin(self, query: NDArray[np.float32]) -> np.float32:
-        """Twice what a float32 dot product of any order can be off, and the rounding of the exact score.
 
-        A row of the true top k scores at least the k-th best exact score, which is at least the k-th best
-        approximate one minus one error; its own approximate score may be one error lower still.
-        """
-        unit = float(np.finfo(np.float32).eps)  # twice the unit roundoff: room for rows that are only nearly unit
-        return np.float32((self.dimensions + 4) * unit * float(np.linalg.norm(query.astype(np.float64))))
+def checked_queries(queries: NDArray[np.float32], ndim: int, dimensions: int) -> NDArray[np.float32]:
+    """Return the queries in float32. Raises: ValueError for another shape or what isn't finite."""
+    if queries.ndim != ndim or queries.shape[-1] != dimensions:
+        raise ValueError(f"the index has {dimensions} dimensions, the query has shape {queries.shape}")
+    if not np.isfinite(queries).all():
+        raise ValueError("a query vector holds a value that isn't finite")
+    return queries.astype(np.float32, copy=False)
+
+
+def require_mask(mask: Mask | None, rows: int) -> None:
+    """Raise ValueError for a mask that isn't one boolean a row."""
+    if mask is not None and (mask.shape != (rows,) or mask.dtype != np.bool_):
+        raise ValueError(f"expected a mask of {rows} booleans, got {mask.dtype} of shape {mask.shape}")
+
+
+def cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the exact cosine of each row of `vectors`, the same to the bit wherever it is computed."""
+    # A product of two float32 is exact in float64, and a row's sum has the same order however many rows there are; a
+    # BLAS call promises neither.
+    scores: NDArray[np.float32] = (vectors * query.astype(np.float64)).sum(axis=1).astype(np.float32)
+    return scores
+
+
+def doubt(query: NDArray[np.float32]) -> np.float32:
+    """Return twice what a float32 dot product of any order can be off, and the rounding of the exact score.
+
+    A row of the true top k scores at least the k-th best exact score, which is at least the k-th best
+    approximate one minus one error; its own approximate score may be one error lower still.
+    """
+    unit = float(np.finfo(np.float32).eps)  # twice the unit roundoff: room for rows that are only nearly unit
+    return np.float32((query.shape[0] + 4) * unit * float(np.linalg.norm(query.astype(np.float64))))
+
+
+def best(rows: NDArray[np.intp], scores: NDArray[np.float32], k: int) -> Scored:
+    """Return the `k` best of these rows: score down, row number up."""
+    order = np.lexsort((rows, -scores))[:k]
+    return rows[order], scores[order]
 
 
 def _row_products(matrix: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -144,11 +171,6 @@ def _row_products(matrix: NDArray[np.float32], query: NDArray[np.float32]) -> ND
 def _kth_best(values: NDArray[np.float32], k: int) -> np.float32:
     place = len(values) - k
     return np.float32(np.partition(values, place)[place])
-
-
-def _best(rows: NDArray[np.intp], scores: NDArray[np.float32], k: int) -> Scored:
-    order = np.lexsort((rows, -scores))[:k]
-    return rows[order], scores[order]
 
 
 def vectors_path(workspace: Workspace, generation: int) -> Path:

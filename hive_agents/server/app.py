@@ -15,6 +15,7 @@ from hive_agents.server.access_log import AccessLog
 from hive_agents.server.api import routes_of
 from hive_agents.server.feed import Feed
 from hive_agents.server.freshness import Freshness
+from hive_agents.server.hosts import KnownHosts
 from hive_agents.server.limits import BodyLimit
 from hive_agents.server.meta import OPERATIONS
 from hive_agents.server.metrics import MeasuredRequests, Metrics
@@ -25,16 +26,20 @@ from hive_agents.server.rates import Rates
 ROUTES = [*health.routes, *webhooks.routes, *pages.routes, *account.routes, *routes_of(OPERATIONS)]
 
 
-def create_app(host: Host) -> Starlette:
-    """The HTTP side of a host; `app.state` holds what its routes share: the host, the feed of events, the limits."""
+def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
+    """The HTTP side of a host; `app.state` holds what its routes share: the host, the feed of events, the limits.
+
+    `mcp` speaks for another MCP server than the workspace's.
+    """
     limits = host.workspace.settings.server
-    metrics, mcp = Metrics(), McpEndpoint()
+    metrics, mcp = Metrics(), mcp or McpEndpoint()
     app = Starlette(
         routes=[*ROUTES, Route("/mcp", mcp, methods=["POST"])],
         middleware=[
             Middleware(AccessLog),
             Middleware(MeasuredRequests, metrics=metrics),
             Middleware(Faults),
+            Middleware(KnownHosts, hosts=limits.hosts),
             Middleware(BodyLimit, limits=limits),
         ],
         exception_handlers={HTTPException: of_http, HiveError: of_hive},

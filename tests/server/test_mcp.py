@@ -20,7 +20,7 @@ from tests.server.serving import sample, served, token
 mcp = pytest.importorskip("mcp")
 
 TOOLS = {
-    "query", "open_document", "validate", "evaluate", "compare", "propose_config", "deploy", "list_approvals",
+    "query", "ask", "open_document", "validate", "evaluate", "compare", "propose_config", "deploy", "list_approvals",
     "decide_approval",
 }  # fmt: skip
 

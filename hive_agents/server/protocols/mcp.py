@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine
-from hive_agents.server.auth import ANYBODY, Call, CallContext
+from hive_agents.server.auth import ANYBODY, Call, CallContext, require_same_site
 from hive_agents.server.freshness import Freshness
 
 if TYPE_CHECKING:
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from hive_agents.access import Asker
     from hive_agents.workspace import Workspace
 
+Caller: TypeAlias = "Callable[[Context[Any, Any]], CallContext]"
+"""Says who calls, anew for each request."""
+STATELESS = "2026-07-28"
+"""The first version of the protocol in which an answer becomes a stream when there is something to tell before it."""
 
-def mcp_server(workspace: Workspace, caller: Callable[[Any], CallContext]) -> MCPServer[Any]:
+
+def mcp_server(workspace: Workspace, caller: Caller) -> MCPServer[Any]:
     """Return the MCP server of a workspace. Raises: HIVE-411 without the SDK."""
     try:
         from hive_agents.server.protocols.mcp_tools import server
@@ -36,15 +41,20 @@ def mcp_server(workspace: Workspace, caller: Callable[[Any], CallContext]) -> MC
 
 
 class McpEndpoint:
-    """The SDK's transport, begun with the first request, behind the same door as every other route."""
+    """The SDK's transport, begun with the first request, behind the same door as every other route.
 
-    def __init__(self) -> None:
-        self._manager: Any = None
+    `make` returns the server that it speaks for.
+    """
+
+    def __init__(self, make: Callable[[Workspace, Caller], MCPServer[Any]] = mcp_server) -> None:
+        self._make = make
+        self._managers: dict[bool, Any] = {}
         self._running: asyncio.Task[None] | None = None
         self._begun = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
+        require_same_site(request)
         call = await run_in_threadpool(Call, request)
         request.state.principal = call.principal
         request.app.state.rates.admit(call.principal)
@@ -53,9 +63,9 @@ class McpEndpoint:
         if self._running is None:
             self._running = asyncio.create_task(self._run(call.workspace), name="mcp")
         await self._begun.wait()
-        if self._manager is None:
+        if not self._managers:
             await self._running  # it tells why
-        await self._manager.handle_request(scope, receive, send)
+        await self._managers[_streams(request)].handle_request(scope, receive, send)
 
     async def close(self) -> None:
         if self._running is not None:
@@ -65,20 +75,31 @@ class McpEndpoint:
 
     async def _run(self, workspace: Workspace) -> None:
         try:
-            made = await run_in_threadpool(mcp_server, workspace, _caller_of)
+            made = await run_in_threadpool(self._make, workspace, _caller_of)
             from mcp.server.transport_security import TransportSecuritySettings
 
-            # Every request has proved who sends it, whatever its Host header says.
+            # `KnownHosts` looks at names, for all routes.
             security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-            made.streamable_http_app(stateless_http=True, json_response=True, transport_security=security)
-            manager = made.session_manager
-            async with manager.run():
-                self._manager = manager
+            managers = {}
+            async with AsyncExitStack() as stack:
+                for streams in (False, True):
+                    made.streamable_http_app(
+                        stateless_http=True, json_response=not streams, transport_security=security
+                    )
+                    managers[streams] = made.session_manager
+                    await stack.enter_async_context(managers[streams].run())
+                self._managers = managers
                 self._begun.set()
                 await asyncio.Event().wait()
         finally:
-            self._manager, self._running = None, None
+            self._managers, self._running = {}, None
             self._begun.set()
+
+
+def _streams(request: Request) -> bool:
+    """Whether progress can be told while a call is at work; older clients get one answer in JSON, as all can read."""
+    version, accepted = (request.headers.get(name, "") for name in ("mcp-protocol-version", "accept"))
+    return version >= STATELESS and "text/event-stream" in accepted
 
 
 def _caller_of(context: Context[Any, Any]) -> CallContext:
@@ -89,7 +110,7 @@ def _caller_of(context: Context[Any, Any]) -> CallContext:
     return call
 
 
-def local_caller(workspace: Workspace, asker: Asker) -> Callable[[Any], CallContext]:
+def local_caller(workspace: Workspace, asker: Asker) -> Caller:
     """Return who calls over stdio: the one who started the process, looked up again for each request."""
     engine, freshness = SearchEngine(workspace), Freshness(workspace)
     return lambda _: CallContext(workspace, asker, engine=engine, freshness=freshness)

@@ -1,0 +1,124 @@
+"""The connection to an OpenSearch: every failure of it is a HIVE-434 that says what happened and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from hive_agents.credentials import resolve
+from hive_agents.errors import EngineFault, HiveError
+from hive_agents.trust import require_trust
+from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    import opensearchpy
+
+OLDEST = (2, 17)
+"""The first that takes a filter as a bitmap."""
+
+_CONNECTIONS = 16
+
+
+class MissingCopy(EngineFault):
+    """The cluster has no complete copy of a generation."""
+
+
+class Connection:
+    """Of one workspace; nothing is sent before the first call. Safe to share between threads.
+
+    Raises: HIVE-431 without trust, HIVE-411 without opensearch-py, HIVE-421 for a login that can't be had.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        require_trust(workspace, "hive.toml: search.url")
+        self.settings = workspace.settings.search
+        parts = urlsplit(self.settings.url)
+        self.prefix = parts.path.strip("/")
+        self.name = f"OpenSearch at {parts.netloc}"
+        login = resolve(workspace, self.settings.login_ref) if self.settings.login_ref else None
+        try:
+            import opensearchpy
+        except ImportError:
+            fix = "pip install 'hive-agents[opensearch]', or take search.url out of hive.toml"
+            raise HiveError.of("HIVE-411", "opensearch-py is not installed", fix=fix) from None
+        encrypted = parts.scheme == "opensearchs"
+        self._client = opensearchpy.OpenSearch(
+            hosts=[{"host": parts.hostname, "port": parts.port or 9200}],
+            http_auth=tuple(login.reveal().partition(":")[::2]) if login else None,
+            use_ssl=encrypted,
+            verify_certs=encrypted,
+            timeout=self.settings.timeout_seconds,
+            max_retries=0,
+            pool_maxsize=_CONNECTIONS,
+        )
+
+    @contextmanager
+    def asking(self, what: str) -> Iterator[opensearchpy.OpenSearch]:
+        """Give the client for `what`, such as "a search". Raises: HIVE-434, MissingCopy where there is no index."""
+        import opensearchpy
+
+        try:
+            yield self._client
+        except opensearchpy.NotFoundError as error:
+            raise self.missing() from error
+        except opensearchpy.ConnectionTimeout as error:
+            told = f"timeout: no answer within {self.settings.timeout_seconds:g} s"
+            raise self.fault(what, told, "see what keeps the cluster busy, or raise search.timeout_seconds") from error
+        except opensearchpy.ConnectionError as error:
+            told = f"unreachable: {_reason(error)}"
+            raise self.fault(what, told, "start the cluster, or correct search.url in hive.toml") from error
+        except (opensearchpy.AuthenticationException, opensearchpy.AuthorizationException) as error:
+            told = f"refused: status {error.status_code}"
+            raise self.fault(what, told, "let search.login_ref lead to a user who may search and write") from error
+        except opensearchpy.TransportError as error:
+            kind = f"{error.error}"[:80] if isinstance(error.error, str) else "unknown"
+            word = "busy" if error.status_code in (429, 503) else "failed"
+            raise self.fault(what, f"{word}: status {error.status_code}, {kind}", "see the cluster's log") from error
+        except opensearchpy.OpenSearchException as error:
+            raise self.fault(what, f"failed: {type(error).__name__}", "see the cluster's log") from error
+
+    def fault(self, what: str, told: str, fix: str) -> EngineFault:
+        message = f"{self.name} gave no answer to {what}; {told}"
+        return EngineFault.of("HIVE-434", message, file="hive.toml", path="search.url", fix=fix, exit_code=3)
+
+    def missing(self) -> MissingCopy:
+        message = f"missing: {self.name} has no complete copy of this state of the index"
+        fix = "run `hive index`, which sends it"
+        return MissingCopy.of("HIVE-434", message, file="hive.toml", path="search.url", fix=fix, exit_code=3)
+
+    def require_able(self) -> None:
+        """Raise HIVE-434 where the server is no OpenSearch, or too old."""
+        distribution, version = self._server
+        if distribution != "opensearch" or tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+            told = f"unsupported: it is {distribution} {version}"
+            oldest = ".".join(map(str, OLDEST))
+            raise self.fault("what it is", told, f"use OpenSearch {oldest} or later")
+
+    @property
+    def version(self) -> str:
+        return self._server[1]
+
+    @cached_property
+    def _server(self) -> tuple[str, str]:
+        with self.asking("what it is") as client:
+            told = client.info().get("version", {})
+        return str(told.get("distribution", "another server")), str(told.get("number", "0.0"))
+
+    @cached_property
+    def plugins(self) -> frozenset[str]:
+        """The names of the plugins that each node has."""
+        with self.asking("what plugins it has") as client:
+            rows: list[dict[str, Any]] = client.cat.plugins(format="json", h="name,component")
+        by_node: dict[str, set[str]] = {}
+        for row in rows:
+            by_node.setdefault(row["name"], set()).add(row["component"])
+        return frozenset(set.intersection(*by_node.values())) if by_node else frozenset()
+
+
+def _reason(error: opensearchpy.ConnectionError) -> str:
+    """What the system says, without addresses of objects."""
+    told = str(error.info).rpartition(": ")[2] if error.info else str(error.error)
+    return told[:120].strip("()\"'") or "no connection"

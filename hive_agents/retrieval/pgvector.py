@@ -1,0 +1,223 @@
+"""Vectors in PostgreSQL with pgvector: the lane that ranks them there.
+
+By default the order and the scores are those of the embedded lane, to the bit: the server ranks in 32 bits and sends
+the best few with their vectors, and what is near a tie is decided here, as it is there. With HNSW the server may miss
+some of the nearest; the scores of what it finds are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.retrieval.engines import Progress
+from hive_agents.retrieval.lanes import VectorLane, WordLane
+from hive_agents.retrieval.pgvector_copies import Copies, CopyOfState, find_copy
+from hive_agents.retrieval.postgres import Database, NoCopy
+from hive_agents.retrieval.vectors import Mask, Scored, best, checked_queries, cosines, doubt, require_mask
+
+if TYPE_CHECKING:
+    from psycopg.sql import Composable, Composed
+
+    from hive_agents.retrieval.index import SqliteIndex
+
+_MORE = 16
+"""So many rows over those that are wanted are sent, to see that none behind them could be a better one."""
+
+_MANY = 4096
+"""With so many wanted the rows are read in parts, and ranked here."""
+
+_FEW = 1024
+_RARE = 50
+"""Up to `_FEW` allowed chunks, or one in `_RARE`, are looked up one by one."""
+
+_EF_MOST = 1000  # pgvector's own bound
+_ITERATIVE = (0, 8)
+"""The release of pgvector from which an HNSW scan goes on until enough rows pass a filter."""
+
+
+class PgVector:
+    """The `Engine` of `[vectors]`: it ranks vectors, and no words."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def name(self) -> str:
+        return f"PostgreSQL at {self._database.shown}"
+
+    def ship(self, index: SqliteIndex, progress: Progress) -> None:
+        if index.embedding_model is not None:
+            with Copies.open(self._database) as copies:
+                copies.complete(
+                    index.collection.name, index.index_hash, index.embedding_model, index.local_vectors, progress
+                )
+
+    def switch(self, collection: str, index_hash: str, keep: Collection[str]) -> None:
+        with Copies.open(self._database) as copies:
+            copies.switch(collection, index_hash, keep)
+
+    def words(self, index: SqliteIndex) -> WordLane | None:
+        return None
+
+    def vectors(self, index: SqliteIndex) -> VectorLane:
+        return PgLane(self._database, lambda: find_copy(self._database, index.collection.name, index.index_hash))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Rows that a query sent: their numbers, distances and vectors."""
+
+    rows: NDArray[np.intp]
+    distances: NDArray[np.float64]
+    vectors: NDArray[np.float32]
+
+
+class PgLane:
+    """A `VectorLane` over one complete copy of a generation; safe to share between threads.
+
+    Raises: HIVE-434, also where there is no copy of this state of the index.
+    """
+
+    def __init__(self, database: Database, find: Callable[[], CopyOfState]) -> None:
+        self._database, self._find = database, find
+        self._copy = find()
+
+    def __len__(self) -> int:
+        return self._copy.chunks
+
+    @property
+    def dimensions(self) -> int:
+        return self._copy.dimensions
+
+    def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
+        query = checked_queries(query, 1, self.dimensions)
+        if k < 1:
+            raise ValueError(f"k is {k}; it must be at least 1")
+        require_mask(mask, len(self))
+        if mask is not None and mask.all():
+            mask = None
+        allowed = len(self) if mask is None else int(np.count_nonzero(mask))
+        if not allowed:
+            return np.empty(0, np.intp), np.empty(0, np.float32)
+        if k > _MANY:
+            return self._ranked_here(query, k, mask)
+        if self._by_graph(k, allowed, mask):
+            found = self._nearly_nearest(query, k, mask)
+            if len(found.rows) == min(k, allowed):
+                return best(found.rows, cosines(found.vectors, query), k)
+        return self._nearest(query, k, mask, allowed)
+
+    def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
+        return [self.top(query, k, mask=mask) for query in checked_queries(queries, 2, self.dimensions)]
+
+    def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp] | Sequence[int]) -> NDArray[np.float32]:
+        """The cosine of each of `rows`, the very numbers that `top` reports."""
+        query, wanted = checked_queries(query, 1, self.dimensions), np.asarray(rows, np.intp)
+        numbers, places = np.unique(wanted, return_inverse=True)
+        scores = np.empty(len(numbers), np.float32)
+        for start in range(0, len(numbers), _MANY):
+            part = slice(start, start + _MANY)
+            where, values = _one_of(numbers[part])
+            found = self._asked(
+                "SELECT chunk, 0::float8, vector_send(embedding) FROM {table} WHERE {where}", where, values
+            )
+            if len(found.rows) != len(numbers[part]):
+                raise self._database.unusable("chunks are missing from its copy of the index", "run `hive index`")
+            scores[part] = cosines(found.vectors[np.argsort(found.rows)], query)
+        return scores[places]
+
+    def _nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None, allowed: int) -> Scored:
+        """The exact `k` best: asked for more of them until no row that wasn't sent can be among them."""
+        wanted = k + _MORE
+        while True:
+            where, values = self._where(mask, allowed)
+            # The sum with 0 keeps the server from taking an HNSW index for it.
+            found = self._asked(
+                "SELECT chunk, distance, vector_send(embedding) FROM (SELECT chunk, embedding,"
+                " (embedding <#> %(query)s::vector) + 0 AS distance FROM {table} WHERE {where}"
+                " ORDER BY distance, chunk LIMIT %(wanted)s) AS nearest",
+                where,
+                values | {"query": _text(query), "wanted": wanted},
+            )
+            chosen = best(found.rows, cosines(found.vectors, query), k)
+            if len(found.rows) < wanted or chosen[1][-1] > -found.distances.max() + doubt(query):
+                return chosen
+            wanted *= 4
+
+    def _by_graph(self, k: int, allowed: int, mask: Mask | None) -> bool:
+        copy = self._copy
+        if self._database.settings.search != "hnsw" or not copy.hnsw or k > _EF_MOST:
+            return False
+        return mask is None or (copy.release >= _ITERATIVE and not _is_few(allowed, len(self)))
+
+    def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Found:
+        """What the HNSW index finds: up to `k` rows, most of them of the nearest."""
+        where, values = self._where(mask, len(self))
+        local = {"enable_seqscan": "off", "hnsw.ef_search": str(min(_EF_MOST, max(2 * k, 100)))}
+        if mask is not None:
+            local["hnsw.iterative_scan"] = "relaxed_order"
+        return self._asked(
+            "SELECT chunk, distance, vector_send(embedding) FROM (SELECT chunk, embedding,"
+            " embedding <#> %(query)s::vector AS distance FROM {table} WHERE {where}"
+            " ORDER BY embedding <#> %(query)s::vector LIMIT %(wanted)s) AS nearest",
+            where,
+            values | {"query": _text(query), "wanted": k},
+            local,
+        )
+
+    def _ranked_here(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> Scored:
+        rows, scores = [], []
+        for start in range(0, len(self), _MANY):
+            allowed = np.arange(start, min(start + _MANY, len(self)))
+            if mask is not None:
+                allowed = allowed[mask[allowed]]
+            rows.append(allowed)
+            scores.append(self.scores(query, allowed))
+        return best(np.concatenate(rows), np.concatenate(scores), k)
+
+    def _where(self, mask: Mask | None, allowed: int) -> tuple[str, dict[str, Any]]:
+        if mask is None:
+            return "true", {}
+        if _is_few(allowed, len(self)):
+            return _one_of(mask.nonzero()[0])
+        return "get_bit(%(mask)b, chunk) = 1", {"mask": np.packbits(mask, bitorder="little").tobytes()}
+
+    def _asked(
+        self, query: str, where: str, values: Mapping[str, Any], local: Mapping[str, str] | None = None
+    ) -> _Found:
+        try:
+            rows = self._database.rows(self._composed(query, where), values, local)
+        except NoCopy:
+            self._copy = self._find()  # shipped anew, under another number
+            rows = self._database.rows(self._composed(query, where), values, local)
+        vectors = np.frombuffer(b"".join(row[2] for row in rows), np.uint8).reshape(len(rows), -1)
+        return _Found(
+            np.array([row[0] for row in rows], np.intp),
+            np.array([row[1] for row in rows], np.float64),
+            # Behind two numbers of 16 bits each.
+            np.ascontiguousarray(vectors[:, 4:]).view(">f4").astype(np.float32).reshape(len(rows), self.dimensions),
+        )
+
+    def _composed(self, query: str, where: str) -> Composed:
+        from psycopg.sql import SQL
+
+        parts: dict[str, Composable] = {"table": self._copy.table, "where": SQL(where)}
+        return SQL(query).format(**parts)
+
+
+def _is_few(allowed: int, rows: int) -> bool:
+    return allowed <= max(_FEW, rows // _RARE)
+
+
+def _one_of(chunks: NDArray[np.intp]) -> tuple[str, dict[str, Any]]:
+    return "chunk = ANY(%(chunks)s::integer[])", {"chunks": chunks.tolist()}
+
+
+def _text(vector: NDArray[np.float32]) -> str:
+    """Return it as pgvector reads it, without loss."""
+    return f"[{','.join(map(repr, vector.tolist()))}]"

@@ -1,0 +1,46 @@
+"""One call of a tool: who makes it, whether they may, and what is said where it fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mcp.server.mcpserver.exceptions import ToolError
+from starlette.concurrency import run_in_threadpool
+
+from hive_agents.errors import HiveError
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import Context
+
+    from hive_agents.server.auth import CallContext
+    from hive_agents.server.protocols.mcp import Caller
+
+Done = TypeVar("Done")
+
+
+class ToolCalls:
+    """Calls of tools by whoever `caller` says; a failure is a tool error with its diagnostics as JSON."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    async def may(self, ctx: Context[Any, Any], roles: frozenset[str]) -> CallContext:
+        try:
+            call = await run_in_threadpool(self._caller, ctx)
+            call.require(roles)
+        except HiveError as error:
+            raise told(error) from None
+        return call
+
+    async def done(self, ctx: Context[Any, Any], roles: frozenset[str], act: Callable[[CallContext], Done]) -> Done:
+        call = await self.may(ctx, roles)
+        try:
+            return await run_in_threadpool(act, call)
+        except HiveError as error:
+            raise told(error) from None
+
+
+def told(error: HiveError) -> ToolError:
+    return ToolError(json.dumps({"ok": False, "diagnostics": [one.to_json() for one in error.diagnostics]}))

@@ -1,0 +1,80 @@
+"""What a destructive tool asks before it acts: the person at the client, or, where it can't ask them, the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mcp.server.mcpserver import Context
+from mcp_types.version import is_version_at_least
+from pydantic import BaseModel, Field
+
+from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing, refused
+from hive_agents.errors import HiveError
+from hive_agents.server.protocols.mcp import STATELESS
+
+if TYPE_CHECKING:
+    from mcp.server.elicitation import ElicitationResult
+
+    from hive_agents.server.auth import CallContext
+
+Done = TypeVar("Done")
+
+
+class Consent(BaseModel):
+    """What a person answers."""
+
+    agreed: bool = Field(description="Carry it out?")
+
+
+def can_ask(ctx: Context[Any, Any]) -> bool:
+    """Whether the client shows its person a form, and the answer finds back here."""
+    told = ctx.client_capabilities
+    forms = told.elicitation if told is not None else None
+    if forms is None or (forms.form is None and forms.url is not None):
+        return False
+    return is_version_at_least(str(ctx.protocol_version), STATELESS) or ctx.session.can_send_request
+
+
+def agreed_to(answer: ElicitationResult[Consent], what: str) -> bool:
+    """Whether a person agreed; False where nobody could be asked.
+
+    Raises: HIVE-409 where they didn't.
+    """
+    if answer.action == "accept" and answer.data is None:
+        return False
+    if answer.action != "accept" or not answer.data.agreed:
+        raise HiveError.of("HIVE-409", f"{what}: nobody agreed to it", fix="ask what they want instead", exit_code=1)
+    return True
+
+
+def by_request(
+    call: CallContext, tool: str, title: str, args: dict[str, Any], act: Callable[[], Done]
+) -> tuple[str, Done | None]:
+    """Do it once an approver has agreed to just this call: (the request's id, what came of it; None while it waits).
+
+    One approval lets one call through. A rejected call stays rejected; one that expired is asked for again.
+
+    Raises: HIVE-414 for a call that was rejected.
+    """
+    store = ApprovalStore(call.workspace)
+    with call.workspace.exclusive("asking for approval"):
+        request = next((one for one in store.list() if _is_open(one, call.by, tool, args)), None)
+        if request is None:
+            context = {"tool": tool, "via": "mcp", "args": args}
+            request = store.file(Filing(kind="tool_call", title=title, requester=call.by, context=context, risk="high"))
+        if request.status == "approved":
+            store.record_outcome(request.id, {"called": tool})
+    if request.status == "rejected":
+        why = request.decisions[-1].reason
+        told = f"{request.decisions[-1].by} rejected {request.id}" + (f": {why}" if why else "")
+        raise refused("HIVE-414", told, "do something else, or ask them why")
+    return request.id, act() if request.status == "approved" else None
+
+
+def _is_open(request: ApprovalRequest, by: str, tool: str, args: dict[str, Any]) -> bool:
+    """Whether it is about this call, and neither used up nor overtaken."""
+    asked = {name: request.context.get(name) for name in ("tool", "via", "args")}
+    mine = request.kind == "tool_call" and request.requester == by
+    stands = request.status in ("pending", "approved", "rejected") and request.outcome is None
+    return mine and stands and asked == {"tool": tool, "via": "mcp", "args": args}

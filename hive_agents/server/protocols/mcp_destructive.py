@@ -1,0 +1,99 @@
+"""The tools that change what serves, or what somebody else may do: each asks a person before it acts.
+
+The annotations of these tools name functions that are made with them, and so can't be text.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from mcp.server.elicitation import ElicitationResult
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.resolve import Elicit, Resolve
+from pydantic import Field
+
+from hive_agents.errors import HiveError
+from hive_agents.server import approvals, configs
+from hive_agents.server.auth import APPROVER, OPERATOR, CallContext
+from hive_agents.server.protocols.mcp_calls import ToolCalls
+from hive_agents.server.protocols.mcp_consent import Consent, agreed_to, by_request, can_ask
+from hive_agents.server.shapes import ConfigRef
+
+_Question = Elicit[Consent] | None
+_Verb = Literal["approve", "reject"]
+WAITING = "waiting"
+"""The decision of a deployment that an approver has to agree to first."""
+
+
+def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
+    """Return the tools `deploy` and `decide_approval`."""
+
+    async def about_deploy(config: ConfigRef, reason: str, ctx: Context[Any, Any]) -> _Question:
+        shown = await calls.done(ctx, OPERATOR, lambda call: configs.show_config(call, config))
+        question = f"Deploy {shown.name} ({shown.hash[:12]})? If it passes the gate it serves everybody. Why: {reason}"
+        return Elicit(question, Consent) if can_ask(ctx) else None
+
+    async def about_decision(
+        request_id: str, verb: _Verb, version: int, reason: str, ctx: Context[Any, Any]
+    ) -> _Question:
+        shown = await calls.done(ctx, APPROVER, lambda call: approvals.show_request(call, request_id))
+        question = f"{verb.capitalize()} {request_id}, version {version}: {shown.request['title']}? Why: {reason}"
+        return Elicit(question, Consent) if can_ask(ctx) else None
+
+    async def deploy(
+        config: ConfigRef,
+        reason: str,
+        answer: Annotated[ElicitationResult[Consent], Resolve(about_deploy)],
+        ctx: Context[Any, Any],
+    ) -> configs.Deployed:
+        """Put a config through the deploy gate; it serves if it is proved better. Each time spends a use of the
+        holdout: compare on validation first. Where you can't ask your person an approver is asked: the decision is
+        `waiting`, `approval_id` names the request, and the same call goes on once it is approved."""
+
+        def deployed(call: CallContext) -> configs.Deployed:
+            asked = agreed_to(answer, f"deploying {config}")
+            shown = configs.show_config(call, config)
+            body = configs.Deploy(config=config, hash=shown.hash, reason=reason)
+            if asked:
+                return configs.deploy_config(call, body)
+            title, args = f"deploy {shown.name} for an MCP client", {"config": shown.name, "hash": shown.hash}
+            args["reason"] = reason
+            id, done = by_request(call, "deploy", title, args, lambda: configs.deploy_config(call, body))
+            return done if done is not None else _waiting(id)
+
+        return await calls.done(ctx, OPERATOR, deployed)
+
+    async def decide_approval(
+        request_id: str,
+        verb: _Verb,
+        version: Annotated[int, Field(ge=1, description="the version that was read")],
+        reason: str,
+        answer: Annotated[ElicitationResult[Consent], Resolve(about_decision)],
+        ctx: Context[Any, Any],
+    ) -> approvals.DecidedRequest:
+        """Decide a request, as the person whose token this is, who is asked first."""
+
+        def decided(call: CallContext) -> approvals.DecidedRequest:
+            if not agreed_to(answer, f"deciding {request_id}"):
+                why = "this client can't ask its person, and nobody else decides"
+                fix = f"decide it on the page, or with `hive approvals {verb} {request_id}`"
+                raise HiveError.of("HIVE-415", why, fix=fix, exit_code=1)
+            body = approvals.Decide(verb=verb, version=version, reason=reason)
+            return approvals.decide_request(call, request_id, body)
+
+        return await calls.done(ctx, APPROVER, decided)
+
+    return [deploy, decide_approval]
+
+
+def _waiting(approval_id: str) -> configs.Deployed:
+    return configs.Deployed(
+        decision=WAITING,
+        reasons=[],
+        watch=[],
+        deployed=None,
+        previous=None,
+        evaluation={},
+        certificate={},
+        approval_id=approval_id,
+        override=None,
+    )
