@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -76,6 +77,15 @@ class Postgres:
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self._folder / "data", "-m", "immediate", "-w", "stop")
 
+    def log(self) -> str:
+        return (self._folder / "log").read_text(encoding="utf-8")
+
+    def require_password(self, user: str) -> None:
+        """From now on `user` has to give one."""
+        rules = self._folder / "data" / "pg_hba.conf"
+        rules.write_text(f"local all {user} scram-sha-256\n" + rules.read_text())
+        self.run("SELECT pg_reload_conf()")
+
     def dump(self) -> str:
         """Everything that stands in the database, as text."""
         return self._run("pg_dump", "-h", self._folder, "-U", "hive", "-d", "postgres", "--inserts")
@@ -137,7 +147,10 @@ def postgres() -> Iterator[Postgres]:
 
 
 class OpenSearch:
-    """A server of one node on loopback; its distribution is the smallest, without analyzers and without k-NN."""
+    """A server of one node on loopback; its distribution is the smallest, without analyzers and without k-NN.
+
+    Killed, it starts again with the documents and at the port that it had.
+    """
 
     def __init__(self, home: Path, folder: Path) -> None:
         self.home, self._folder = home, folder
@@ -146,7 +159,15 @@ class OpenSearch:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
 
+    def url(self, prefix: str) -> str:
+        return f"opensearch://127.0.0.1:{self._port}/{prefix}"
+
     def start(self) -> None:
+        if not (self._folder / "config").exists():
+            self._configure()
+        self._launch()
+
+    def _configure(self) -> None:
         for program in (self.home / "bin").iterdir():
             program.chmod(0o755)  # unpacking an archive forgets it
         (self.home / "logs").mkdir(exist_ok=True)
@@ -163,8 +184,11 @@ class OpenSearch:
             for folder in (self.home, self._folder):
                 for path in (folder, *folder.rglob("*")):
                     shutil.chown(path, user)
+
+    def _launch(self) -> None:
+        user = "nobody" if os.getuid() == 0 else None
         environment = os.environ | {
-            "OPENSEARCH_PATH_CONF": str(config),
+            "OPENSEARCH_PATH_CONF": str(self._folder / "config"),
             "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m",
             "OPENSEARCH_JAVA_HOME": str(Path(shutil.which("java") or "").resolve().parents[1]),
             "HOME": str(self._folder),
@@ -177,6 +201,7 @@ class OpenSearch:
                 cwd=self.home,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         for _ in range(600):
             assert self._process.poll() is None, (self._folder / "out").read_text()[-2000:]
@@ -190,6 +215,13 @@ class OpenSearch:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
+            self._process.wait()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the server; one that is killed is gone when this returns."""
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
+        if number == signal.SIGKILL:
             self._process.wait()
 
     def call(self, method: str, path: str, body: Any = None) -> Any:

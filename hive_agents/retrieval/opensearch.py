@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from hive_agents.retrieval.bm25 import BM25Params
+from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import Lane, VectorLane, WordLane
@@ -41,6 +42,7 @@ _MOST_TERMS = 1000
 _CANDIDATES, _CANDIDATE_FACTOR = 1000, 10
 _WINDOW = 10_000
 _NATIVE = BM25Params()
+_TOLD = {"collection", "index_hash", "owner", "factor", "complete"}
 
 
 class OpenSearch:
@@ -126,6 +128,12 @@ class OpenSearch:
     def vectors(self, index: SqliteIndex) -> VectorLane | None:
         return None
 
+    def reasons(self, config: RetrievalConfig) -> dict[str, str]:
+        asked = BM25Params(config.bm25.k1, config.bm25.b, config.bm25.title_boost)
+        if asked != _NATIVE:
+            return {"keyword": f"only the best {_CANDIDATES} by other parameters are scored by the config's"}
+        return {"keyword": "a text's length is kept in 8 bits: of two long texts the shorter may count as equally long"}
+
     def _copies(self, collection: str) -> dict[str, dict[str, Any]]:
         """The copies of any generation of a collection, by name of their index."""
         pattern = f"{self.connection.prefix}.copy-*"
@@ -138,7 +146,7 @@ class OpenSearch:
         copies = {}
         for name, one in found.items():
             told = one.get("mappings", {}).get("_meta", {})
-            if told.get("collection") == collection:
+            if told.keys() >= _TOLD and told["collection"] == collection:
                 copies[name] = told | {"created": int(one["settings"]["index"]["creation_date"])}
         return copies
 

@@ -23,7 +23,7 @@ from hive_agents.retrieval import (
 )
 from hive_agents.retrieval.filters import Condition, condition
 from hive_agents.trust import trust
-from tests.engines import postgres
+from tests.engines import opensearch, postgres
 from tests.sample import copied_sample
 
 KB = "knowledge-base"
@@ -42,9 +42,16 @@ def _pgvector() -> Iterator[str]:
         yield f'[vectors]\nurl = "{server.url}"\n'
 
 
+@contextmanager
+def _opensearch() -> Iterator[str]:
+    with opensearch() as server:
+        yield f'[search]\nurl = "{server.url("contract")}"\ntimeout_seconds = 60.0\n'
+
+
 ENGINES: dict[str, Callable[[], AbstractContextManager[str]]] = {
     "embedded": lambda: nullcontext(""),
     "pgvector": _pgvector,
+    "opensearch": _opensearch,
 }
 """What each engine has in `hive.toml`, while its server runs."""
 
