@@ -77,6 +77,15 @@ class Postgres:
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self._folder / "data", "-m", "immediate", "-w", "stop")
 
+    def log(self) -> str:
+        return (self._folder / "log").read_text(encoding="utf-8")
+
+    def require_password(self, user: str) -> None:
+        """From now on `user` has to give one."""
+        rules = self._folder / "data" / "pg_hba.conf"
+        rules.write_text(f"local all {user} scram-sha-256\n" + rules.read_text())
+        self.run("SELECT pg_reload_conf()")
+
     def dump(self) -> str:
         """Everything that stands in the database, as text."""
         return self._run("pg_dump", "-h", self._folder, "-U", "hive", "-d", "postgres", "--inserts")
