@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -76,6 +77,15 @@ class Postgres:
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self._folder / "data", "-m", "immediate", "-w", "stop")
 
+    def log(self) -> str:
+        return (self._folder / "log").read_text(encoding="utf-8")
+
+    def require_password(self, user: str) -> None:
+        """From now on `user` has to give one."""
+        rules = self._folder / "data" / "pg_hba.conf"
+        rules.write_text(f"local all {user} scram-sha-256\n" + rules.read_text())
+        self.run("SELECT pg_reload_conf()")
+
     def dump(self) -> str:
         """Everything that stands in the database, as text."""
         return self._run("pg_dump", "-h", self._folder, "-U", "hive", "-d", "postgres", "--inserts")
@@ -137,7 +147,10 @@ def postgres() -> Iterator[Postgres]:
 
 
 class OpenSearch:
-    """A server of one node on loopback; its distribution is the smallest, without analyzers and without k-NN."""
+    """A server of one node on loopback; its distribution is the smallest, without analyzers and scripts.
+
+    Killed, it starts again with the documents and at the port that it had.
+    """
 
     def __init__(self, home: Path, folder: Path) -> None:
         self.home, self._folder = home, folder
@@ -146,7 +159,15 @@ class OpenSearch:
             free.bind(("127.0.0.1", 0))
             self._port = free.getsockname()[1]
 
+    def url(self, prefix: str) -> str:
+        return f"opensearch://127.0.0.1:{self._port}/{prefix}"
+
     def start(self) -> None:
+        if not (self._folder / "config").exists():
+            self._configure()
+        self._launch()
+
+    def _configure(self) -> None:
         for program in (self.home / "bin").iterdir():
             program.chmod(0o755)  # unpacking an archive forgets it
         (self.home / "logs").mkdir(exist_ok=True)
@@ -163,8 +184,11 @@ class OpenSearch:
             for folder in (self.home, self._folder):
                 for path in (folder, *folder.rglob("*")):
                     shutil.chown(path, user)
+
+    def _launch(self) -> None:
+        user = "nobody" if os.getuid() == 0 else None
         environment = os.environ | {
-            "OPENSEARCH_PATH_CONF": str(config),
+            "OPENSEARCH_PATH_CONF": str(self._folder / "config"),
             "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m",
             "OPENSEARCH_JAVA_HOME": str(Path(shutil.which("java") or "").resolve().parents[1]),
             "HOME": str(self._folder),
@@ -177,6 +201,7 @@ class OpenSearch:
                 cwd=self.home,
                 stdout=out,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
         for _ in range(600):
             assert self._process.poll() is None, (self._folder / "out").read_text()[-2000:]
@@ -190,6 +215,13 @@ class OpenSearch:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
+            self._process.wait()
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the server; one that is killed is gone when this returns."""
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
+        if number == signal.SIGKILL:
             self._process.wait()
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
@@ -206,23 +238,36 @@ class OpenSearch:
         return answer.json()
 
 
+# The k-NN plugin extends the one for Painless, which nobody publishes by itself, and uses none of it in searches.
+_NO_PAINLESS = """
+package stub;
+public class Stub extends org.opensearch.plugins.Plugin implements org.opensearch.plugins.ExtensiblePlugin {}
+"""
+_DESCRIPTOR = f"""
+description=stands in for Painless
+version=1
+name=lang-painless
+classname=stub.Stub
+java.version=11
+opensearch.version={OPENSEARCH}
+has.native.controller=false
+"""
+
+
 @contextmanager
-def opensearch() -> Iterator[OpenSearch]:
-    """Its distribution is fetched by Maven, which keeps it for the next time."""
-    if shutil.which("mvn") is None or shutil.which("java") is None:
+def opensearch(*, knn: bool = False) -> Iterator[OpenSearch]:
+    """Distribution and plugin are fetched by Maven, which keeps them for the next time."""
+    if shutil.which("mvn") is None or shutil.which("javac") is None:
         pytest.skip("no Maven or no Java on this machine, by which OpenSearch is fetched and run")
     folder = Path(tempfile.mkdtemp(prefix="hive-os-", dir="/tmp"))
     folder.chmod(0o755)
-    artifact = f"org.opensearch.distribution.integ-test-zip:opensearch:{OPENSEARCH}:zip"
-    fetch = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"]
     try:
-        fetched = subprocess.run(
-            [*fetch, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], capture_output=True, cwd=folder
-        )
-        if fetched.returncode:
-            pytest.skip(f"OpenSearch {OPENSEARCH} can't be fetched here")
+        _fetch(f"org.opensearch.distribution.integ-test-zip:opensearch:{OPENSEARCH}:zip", folder)
         shutil.unpack_archive(folder / f"opensearch-{OPENSEARCH}.zip", folder)
-        server = OpenSearch(folder / f"opensearch-{OPENSEARCH}", folder / "node")
+        home = folder / f"opensearch-{OPENSEARCH}"
+        if knn:
+            _add_knn(home, folder)
+        server = OpenSearch(home, folder / "node")
         (folder / "node").mkdir()
         try:
             server.start()
@@ -231,3 +276,25 @@ def opensearch() -> Iterator[OpenSearch]:
             server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fetch(artifact: str, folder: Path) -> None:
+    fetch = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"]
+    fetched = subprocess.run(
+        [*fetch, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], capture_output=True, cwd=folder
+    )
+    if fetched.returncode:
+        pytest.skip(f"{artifact} can't be fetched here")
+
+
+def _add_knn(home: Path, folder: Path) -> None:
+    _fetch(f"org.opensearch.plugin:opensearch-knn:{OPENSEARCH}.0:zip", folder)
+    shutil.unpack_archive(folder / f"opensearch-knn-{OPENSEARCH}.0.zip", home / "plugins" / "opensearch-knn")
+    painless, source = home / "plugins" / "lang-painless", folder / "stub" / "Stub.java"
+    painless.mkdir()
+    source.parent.mkdir()
+    source.write_text(_NO_PAINLESS)
+    (painless / "plugin-descriptor.properties").write_text(_DESCRIPTOR.lstrip())
+    made = folder / "classes"
+    subprocess.run(["javac", "-d", made, "-cp", f"{home}/lib/*", source], check=True)
+    subprocess.run(["jar", "cf", painless / "stub.jar", "-C", made, "."], check=True)

@@ -49,6 +49,14 @@ def histories(workspace: Workspace) -> dict[str, list[LogEntry]]:
     return found
 
 
+def standing_so(workspace: Workspace, status: str) -> list[str] | None:
+    """Return the ids of the requests that stand so by the log; None for a broken log."""
+    try:
+        return [id for id, entries in histories(workspace).items() if entries[-1].get("status") == status]
+    except HiveError:
+        return None
+
+
 def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalRequest:
     """The request as its `entries` say that it stands: with what a crash, or a writer just now, kept from its row.
 

@@ -36,8 +36,13 @@ class RequestReader:
     def is_owner(self) -> bool:
         return self._principal is None
 
+    @property
+    def tenants(self) -> frozenset[str] | None:
+        """Whose requests the caller may read; None for everybody's."""
+        return None if self._principal is None else frozenset({OWN_TENANT, self._principal.tenant})
+
     def may_read(self, request: ApprovalRequest) -> bool:
-        return self._principal is None or request.tenant in (OWN_TENANT, self._principal.tenant)
+        return self.tenants is None or request.tenant in self.tenants
 
     def shown(self, request: ApprovalRequest) -> ApprovalRequest:
         if self._principal is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,67 @@ def select(connection: sqlite3.Connection, where: str = "1", values: Iterable[An
     connection.text_factory = _text
     found = connection.execute(f"{_SELECT} WHERE {where} ORDER BY created_at DESC, rowid DESC", tuple(values))
     return found.fetchall()
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order of rows, and how its places compare. Each has an index, so that a page costs what it shows."""
+
+    columns: str
+    sort: str
+    after: str
+
+
+NEWEST = Order("created_at, rowid", "created_at DESC, rowid DESC", "<")
+_RISK = "CASE risk WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END"
+_DUE = f"coalesce(due_at, '9999'), {_RISK}, created_at, rowid"
+DUE = Order(_DUE, _DUE, ">")
+"""What is due first, of that the greatest risk, of that the oldest."""
+
+
+def place_of(connection: sqlite3.Connection, request_id: str, order: Order) -> tuple[Any, ...] | None:
+    """Return where a row stands in an order; None for an unknown id."""
+    found = connection.execute(f"SELECT {order.columns} FROM approvals WHERE id = ?", (request_id,)).fetchone()
+    return None if found is None else tuple(found)
+
+
+def select_page(
+    connection: sqlite3.Connection,
+    order: Order,
+    place: tuple[Any, ...] | None,
+    limit: int,
+    *,
+    pending: bool,
+    tenants: Collection[str] | None,
+    ids: Collection[str] | None = None,
+) -> list[Row]:
+    """Return the rows behind a place, in order; with `ids` those of them alone."""
+    where, values = ["status = 'pending'" if pending else "1"], list[Any]()
+    if tenants is not None:
+        where, values = [*where, f"tenant IN ({', '.join('?' * len(tenants))})"], [*values, *tenants]
+    if ids is not None:
+        where, values = [*where, "id IN (SELECT value FROM json_each(?))"], [*values, json.dumps([*ids])]
+    if place is not None:
+        where.append(f"({order.columns}) {order.after} ({', '.join('?' * len(place))})")
+        values += place
+    connection.text_factory = _text
+    text = f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY {order.sort} LIMIT ?"
+    return connection.execute(text, (*values, limit)).fetchall()
+
+
+def overdue(connection: sqlite3.Connection, now: str) -> list[str]:
+    """Return the ids of the pending requests of which something is due."""
+    pending = "SELECT id FROM approvals WHERE status = 'pending' AND"
+    found = connection.execute(f"{pending} due_at <= ? UNION {pending} remind_at <= ?", (now, now))
+    return [str(id) for (id,) in found.fetchall()]
+
+
+def count_pending(connection: sqlite3.Connection, tenants: Collection[str] | None) -> int:
+    where, values = "", list[str]()
+    if tenants is not None:
+        where, values = f" AND tenant IN ({', '.join('?' * len(tenants))})", list(tenants)
+    found = connection.execute(f"SELECT count(*) FROM approvals WHERE status = 'pending'{where}", values).fetchone()
+    return int(found[0])
 
 
 def request_of(row: Row) -> ApprovalRequest:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -101,6 +101,51 @@ class ApprovalStore:
             and tenant in (None, request.tenant)
             and (rule_id is None or request.context.get("rule_id") == rule_id)
         ]
+
+    def page(
+        self,
+        limit: int,
+        *,
+        status: Status | None = None,
+        tenants: Collection[str] | None = None,
+        by_due: bool = False,
+        after: str | None = None,
+    ) -> tuple[Sequence[ApprovalRequest], bool]:
+        """Return so many requests behind the one whose id is `after`, and whether there are more.
+
+        Newest first; `by_due` what is due first, and of that the greatest risk. Without those that are `damaged`.
+        Raises: HIVE-409 for an id of no request that these tenants have.
+        """
+        self.sweep()
+        order = rows.DUE if by_due else rows.NEWEST
+        found: list[ApprovalRequest] = []
+        with connected(self.workspace.database) as connection:
+            place = None if after is None else self._place(connection, after, order, tenants)
+            # How a request stands the log says; a row that lags behind it says that it is pending.
+            given: dict[str, Any] = {"pending": status == "pending", "tenants": tenants}
+            if status not in (None, "pending"):
+                given["ids"] = log.standing_so(self.workspace, status)
+            while True:
+                read = rows.select_page(connection, order, place, limit + 1, **given)
+                found += [one for one in inbox(self.workspace, read).requests if status in (None, one.status)]
+                if len(found) > limit or len(read) <= limit:
+                    return found[:limit], len(found) > limit
+                place = rows.place_of(connection, str(read[-1][0]), order)
+
+    def count_pending(self, tenants: Collection[str] | None = None) -> int:
+        """Return how many requests wait, as the database has it."""
+        if not self.workspace.database.exists():
+            return 0
+        with connected(self.workspace.database) as connection:
+            return rows.count_pending(connection, tenants)
+
+    def _place(
+        self, connection: sqlite3.Connection, request_id: str, order: rows.Order, tenants: Collection[str] | None
+    ) -> tuple[Any, ...] | None:
+        known = rows.select(connection, "id = ?", [request_id])
+        if not known or (tenants is not None and known[0][1] not in tenants):
+            raise NotFound.of("HIVE-409", "the cursor leads nowhere any more", fix="begin with the first page")
+        return rows.place_of(connection, request_id, order)
 
     def batch(self, run_id: str) -> Sequence[ApprovalRequest]:
         """Return the pending tool calls of a run in the order of its turns; `batch_hash` names them as they are now."""
@@ -239,11 +284,10 @@ class ApprovalStore:
     def sweep(self) -> None:
         """Remind, escalate and expire whatever is due. Time rejects or asks louder; it never approves."""
         now = self.now()
-        where = "status = 'pending' AND (due_at <= ? OR remind_at <= ?)"
         if not self.workspace.database.exists():
             return
         with connected(self.workspace.database) as connection:
-            due = [str(row[0]) for row in rows.select(connection, where, [now, now])]
+            due = rows.overdue(connection, now)
         for request_id in due:
             with suppress(AuditFault):  # what is damaged waits, and nothing else waits for it
                 self._sweep(request_id, now)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json as jsonlib
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from hive_agents.cli.evaluate import SplitOption
 from hive_agents.cli.surface import (
-    ConfigArgument,
     GoldenOption,
     Surface,
     figure,
@@ -14,18 +16,34 @@ from hive_agents.cli.surface import (
 from hive_agents.text import count
 
 if TYPE_CHECKING:
-    from hive_agents.evaluation import Comparison
+    from hive_agents.evaluation import Comparison, EngineComparison
 
 
 @with_surface()
 def command(
-    surface: Surface, a: ConfigArgument, b: ConfigArgument, split: SplitOption = None, golden: GoldenOption = None
+    surface: Surface,
+    a: Annotated[str | None, typer.Argument(help="Config: a name, a file name or a path.")] = None,
+    b: Annotated[str | None, typer.Argument(help="The config to compare it with.")] = None,
+    split: SplitOption = None,
+    golden: GoldenOption = None,
+    engine: Annotated[
+        bool,
+        typer.Option("--engine", help="Compare one config (or the active one) over the settings' engines and here."),
+    ] = False,
 ) -> None:
     """Measure two configs side by side; every difference is B minus A."""
     from hive_agents.cli.configs import chosen_config, refresh_index
+    from hive_agents.errors import HiveError
     from hive_agents.evaluation import compare
     from hive_agents.verification import visible_part
 
+    if engine:
+        if b is not None:
+            raise HiveError.of("HIVE-409", "--engine compares one config with itself", fix="name one config, or none")
+        _engines(surface, a, split, golden)
+        return
+    if a is None or b is None:
+        raise HiveError.of("HIVE-409", "two configs are needed", fix="hive compare A B, or hive compare [A] --engine")
     place = surface.workspace
     refresh_index(place, surface)
     queries, hidden, warnings = visible_part(place, golden, split, purpose="compare")
@@ -33,6 +51,47 @@ def command(
     first, second = (chosen_config(place, name, surface, queries) for name in (a, b))
     comparison = compare(place.engine(), first, second, queries)
     surface.show(comparison.to_json(hide=hidden), *parts(comparison, hidden))
+
+
+def _engines(surface: Surface, name: str | None, split: str | None, golden: Path | None) -> None:
+    from hive_agents.cli.configs import chosen_config, refresh_index
+    from hive_agents.evaluation import compare_engines
+    from hive_agents.verification import visible_part
+
+    place = surface.workspace
+    refresh_index(place, surface)
+    queries, hidden, warnings = visible_part(place, golden, split, purpose="compare")
+    surface.warn(warnings)
+    found = compare_engines(place, chosen_config(place, name, surface, queries), queries)
+    surface.show(found.to_json(hide=hidden), *engine_parts(found, hidden))
+
+
+def engine_parts(found: EngineComparison, hidden: str | None) -> list[Any]:
+    from rich.table import Table
+
+    metrics = Table(title=f"{found.config}, {count(len(found.queries), 'query')}", title_justify="left")
+    metrics.add_column("")
+    for name in ("embedded", " and ".join(found.engines), "difference"):
+        metrics.add_column(name, justify="right")
+    for name in ("nudcg", "ndcg", "recall", "mrr", "distractors", "results", "latency_ms_p95"):
+        x, y = found.embedded.metrics[name], found.engine.metrics[name]
+        delta = None if x is None or y is None else y - x
+        metrics.add_row(name, figure(x), figure(y), figure(delta, signed=True))
+    lanes = ", ".join(f"{name} {figure(share)}" for name, share in found.lanes.items())
+    lines: list[Any] = [
+        metrics,
+        f"overlap at 10: {figure(found.overlap)} (lanes: {lanes}); {found.identical:.0%} of the lists are identical",
+    ]
+    lines += [f"  {count(n, 'query')}: {reason}" for reason, n in found.reasons.items()]
+    listed = [one for one in found.queries if one.overlap < 1 and (hidden is None or one.query.split != hidden)]
+    if listed:
+        table = Table(title="lists that differ most" + (" (holdout not shown)" if hidden else ""), title_justify="left")
+        for name in ("id", "query", "overlap"):
+            table.add_column(name, justify="right" if name == "overlap" else "left")
+        for one in sorted(listed, key=lambda one: one.overlap)[:8]:
+            table.add_row(one.query.id, one.query.query, figure(one.overlap))
+        lines.append(table)
+    return lines
 
 
 def parts(comparison: Comparison, hidden: str | None) -> list[Any]:

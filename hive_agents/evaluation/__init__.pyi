@@ -3,6 +3,10 @@ from .compare import (
     changed as changed,
     compare as compare,
 )
+from .engines import (
+    EngineComparison as EngineComparison,
+    compare_engines as compare_engines,
+)
 from .evaluate import (
     Scopes as Scopes,
     evaluate as evaluate,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import EngineFault, HiveError
 from hive_agents.files import formats
 from hive_agents.retrieval.config import RetrievalConfig, find_config
 from hive_agents.retrieval.deployed import active_config
@@ -30,12 +29,23 @@ ConfigLike = str | Mapping[str, Any] | RetrievalConfig | None
 
 
 class SearchEngine:
-    """Searches a workspace's index; cheap to open, safe to share between threads."""
+    """Searches a workspace's index; cheap to open, safe to share between threads.
 
-    def __init__(self, workspace: Workspace, reranker: Reranker | None = None, *, state: State = "live") -> None:
+    Without `engines` all is searched here, whatever the settings name.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        reranker: Reranker | None = None,
+        *,
+        state: State = "live",
+        engines: bool = True,
+    ) -> None:
         self.workspace = workspace
         self.reranker = reranker
         self._state = state
+        self._engines = engines
         self._indexes: dict[str, SqliteIndex] = {}
         self._lock = threading.Lock()
 
@@ -70,7 +80,8 @@ class SearchEngine:
         with self._lock:
             index = self._indexes.get(collection)
             if index is None or not index.is_live():
-                index = SqliteIndex(self.workspace, load_collection(self.workspace, collection), self._state)
+                schema = load_collection(self.workspace, collection)
+                index = SqliteIndex(self.workspace, schema, self._state, engines=self._engines)
                 self._indexes[collection] = index
             return index
 
@@ -86,8 +97,14 @@ class SearchEngine:
     def with_index(self, collection: str, work: Callable[[SqliteIndex], T]) -> T:
         """What `work` makes of one state of the index; done again where the index is replaced meanwhile."""
         for _ in range(5):
-            with suppress(StaleIndex):
-                return work(self.index(collection))
+            index = self.index(collection)
+            try:
+                return work(index)
+            except StaleIndex:
+                continue
+            except EngineFault:  # the engine's copy goes after the generation that it is of
+                if index.is_live():
+                    raise
         raise HiveError.of(
             "HIVE-402", "the index keeps changing under the search", fix="try again when indexing is done"
         )

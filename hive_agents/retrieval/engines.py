@@ -9,13 +9,14 @@ what was searched before goes away after that.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.retrieval.bm25 import BM25Params
+from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.documents import Collection as Schema
 from hive_agents.retrieval.generation import State, find_generation
 from hive_agents.retrieval.keyword_batch import padded
@@ -48,6 +49,9 @@ class Engine(Protocol):
 
     def vectors(self, index: SqliteIndex) -> VectorLane | None:
         """Return the vector lane of the copy; None where this engine ranks no vectors."""
+
+    def reasons(self, config: RetrievalConfig) -> Mapping[str, str]:
+        """Return why each lane that this engine ranks may differ from the embedded one, by the lane's name."""
 
 
 def open_engines(workspace: Workspace) -> list[Engine]:

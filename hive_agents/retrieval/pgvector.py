@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.pgvector_copies import Copies, CopyOfState, find_copy
@@ -36,8 +37,6 @@ _RARE = 50
 """Up to `_FEW` allowed chunks, or one in `_RARE`, are looked up one by one."""
 
 _EF_MOST = 1000  # pgvector's own bound
-_ITERATIVE = (0, 8)
-"""The release of pgvector from which an HNSW scan goes on until enough rows pass a filter."""
 
 
 class PgVector:
@@ -66,6 +65,11 @@ class PgVector:
 
     def vectors(self, index: SqliteIndex) -> VectorLane:
         return PgLane(self._database, lambda: find_copy(self._database, index.collection.name, index.index_hash))
+
+    def reasons(self, config: RetrievalConfig) -> dict[str, str]:
+        if self._database.settings.search == "hnsw":
+            return {"vector": "an index of neighbours finds nearly the nearest"}
+        return {}
 
 
 @dataclass(frozen=True)
@@ -153,7 +157,7 @@ class PgLane:
         copy = self._copy
         if self._database.settings.search != "hnsw" or not copy.hnsw or k > _EF_MOST:
             return False
-        return mask is None or (copy.release >= _ITERATIVE and not _is_few(allowed, len(self)))
+        return mask is None or (copy.iterative and not _is_few(allowed, len(self)))
 
     def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Found:
         """What the HNSW index finds: up to `k` rows, most of them of the nearest."""
@@ -193,7 +197,7 @@ class PgLane:
         try:
             rows = self._database.rows(self._composed(query, where), values, local)
         except NoCopy:
-            self._copy = self._find()  # shipped anew, under another number
+            self._copy = self._find()  # sent anew, into another table
             rows = self._database.rows(self._composed(query, where), values, local)
         vectors = np.frombuffer(b"".join(row[2] for row in rows), np.uint8).reshape(len(rows), -1)
         return _Found(

@@ -13,7 +13,7 @@ from hive_agents.runtime import decide, decision_json
 from hive_agents.server.api import MOST, Api, Body, Value
 from hive_agents.server.auth import APPROVER, REVIEWER, CallContext
 from hive_agents.server.problems import status_of
-from hive_agents.server.shapes import PageQuery, Problem, paged
+from hive_agents.server.shapes import PageQuery, Problem
 from hive_agents.store import audit
 
 api = Api("approvals")
@@ -43,8 +43,11 @@ class RequestsPage(PageQuery):
 
 
 class RequestList(Value):
+    """`waiting` is how many of them wait for a person, on whatever page."""
+
     items: list[RequestRow]
     next_cursor: str | None
+    waiting: int
 
 
 class RequestShown(Value):
@@ -128,17 +131,21 @@ class AuditTrail(Value):
 def list_requests(call: CallContext, query: RequestsPage) -> RequestList:
     """The requests that the caller may read."""
     shown, cursor = read_page(call, query)
-    return RequestList(items=[_row(one) for one in shown], next_cursor=cursor)
+    return RequestList(items=[_row(one) for one in shown], next_cursor=cursor, waiting=count_waiting(call))
+
+
+def count_waiting(call: CallContext) -> int:
+    """Return how many of the requests that the caller may read wait for a person."""
+    return ApprovalStore(call.workspace).count_pending(RequestReader(call.workspace, call.asker).tenants)
 
 
 def read_page(call: CallContext, query: RequestsPage) -> tuple[list[ApprovalRequest], str | None]:
     """Return a page of the requests that the caller may read, each whole, and where to go on."""
     reader = RequestReader(call.workspace, call.asker)
-    every = [one for one in ApprovalStore(call.workspace).list(query.status) if reader.may_read(one)]
-    if query.order == "due":
-        every.sort(key=_urgency)
-    shown, cursor = paged(every, query, lambda one: one.id)
-    return [reader.shown(one) for one in shown], cursor
+    shown, more = ApprovalStore(call.workspace).page(
+        query.limit, status=query.status, tenants=reader.tenants, by_due=query.order == "due", after=query.cursor
+    )
+    return [reader.shown(one) for one in shown], shown[-1].id if more else None
 
 
 @api.get("/api/approvals/{request_id}", REVIEWER)
@@ -184,10 +191,6 @@ def delegate(call: CallContext, request_id: str, body: Delegate) -> RequestShown
     who = call.asker.decider()
     ApprovalStore(call.workspace).delegate(request_id, to=body.to, by=who.by, authn=who.authn, tenant=who.tenant)
     return RequestShown(request=_readable(call, request_id).to_json())
-
-
-def _urgency(request: ApprovalRequest) -> tuple[str, int, str]:
-    return request.due_at or "9999", ("high", "medium", "low").index(request.risk), request.created_at
 
 
 def _row(request: ApprovalRequest) -> RequestRow:

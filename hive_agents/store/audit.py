@@ -15,7 +15,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +72,10 @@ def extend(
     """As `append`, with fields made from the entries so far; nobody else writes meanwhile. None adds nothing."""
     with locked(_lock(place), "writing the audit log"):
         _mend_last_line(place)
-        before = tuple(entries(place))
+        log = _read(place)
+        if log.damaged is not None:
+            raise _damage(log.damaged, _path(place))
+        before = log.entries
         fields = fields_of(before)
         if fields is None:
             return None
@@ -100,7 +102,7 @@ def entries(place: Place, kind: str | None = None) -> Iterator[dict[str, Any]]:
 
     Raises: HIVE-101 for a damaged line that is not the last.
     """
-    return (entry for entry in _lines(_path(place)) if kind is None or entry["kind"] == kind)
+    return (entry for entry in _lines(_path(place), _bytes(_path(place))) if kind is None or entry["kind"] == kind)
 
 
 def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
@@ -175,6 +177,31 @@ class _Log:
     damaged: int | None = None
 
 
+_EMPTY = _Log((), AuditVerdict(True, 0, None, False, ""))
+MOST_WALKS = 4
+"""Logs that are kept as they were read last."""
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """A log as it was read last: `size` bytes with a SHA-256, `whole` where they end with a line."""
+
+    stamp: tuple[int, ...]
+    key: bytes | None
+    size: int
+    digest: bytes
+    whole: bool
+    log: _Log
+
+    def begins(self, data: bytes) -> bool:
+        """Whether this is how `data` begins, and nothing was wrong with it."""
+        sound = self.whole and self.log.verdict.ok and self.size <= len(data)
+        return sound and hashlib.sha256(memoryview(data)[: self.size]).digest() == self.digest
+
+
+_walks: dict[Path, _Walk] = {}
+
+
 def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
     try:
         heads = _heads(workspace)  # before the log: what is written meanwhile makes the log longer, and no head lead
@@ -211,15 +238,30 @@ def _read(place: Place) -> _Log:
     return _walked(path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns), _key())
 
 
-@lru_cache(maxsize=4)
-def _walked(path: Path, stamp: tuple[int, ...], key: bytes | None) -> _Log:  # noqa: ARG001
-    found: list[dict[str, Any]] = []
-    verdict, previous, damaged = None, "", None
+def _walked(path: Path, stamp: tuple[int, ...], key: bytes | None) -> _Log:
+    """The log as the file has it now; of a file that has only grown, what is new is read and verified."""
+    known = _walks.get(path)
+    if known is not None and (known.stamp, known.key) == (stamp, key):
+        return known.log
+    data = _bytes(path)
+    grown = known if known is not None and known.key == key and known.begins(data) else None
+    log = _extended(grown.log, path, data, grown.size, key) if grown else _extended(_EMPTY, path, data, 0, key)
+    _walks.pop(path, None)
+    _walks[path] = _Walk(stamp, key, len(data), hashlib.sha256(data).digest(), data.endswith(b"\n"), log)
+    while len(_walks) > MOST_WALKS:
+        _walks.pop(next(iter(_walks)), None)
+    return log
+
+
+def _extended(log: _Log, path: Path, data: bytes, start: int, key: bytes | None) -> _Log:
+    """What `log` and the lines from `start` on come to."""
+    found, previous = list(log.entries), log.verdict.head
+    verdict, damaged = None, None
     try:
-        for number, entry in enumerate(_lines(path), start=1):
+        for entry in _lines(path, data, start):
             found.append(entry)
-            if verdict is None and (why := _fault(entry, number, previous, key)):
-                verdict = AuditVerdict(False, number, number, key is not None, previous, why)
+            if verdict is None and (why := _fault(entry, len(found), previous, key)):
+                verdict = AuditVerdict(False, len(found), len(found), key is not None, previous, why)
             previous = entry["digest"]
     except HiveError as error:
         damaged = error.diagnostics[0].line
@@ -261,18 +303,24 @@ def _heads(workspace: Workspace) -> list[Head]:
         raise HiveError.of("HIVE-413", f"{HEAD} is damaged", file=HEAD, path="$", fix=fix, exit_code=1) from None
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _bytes(path: Path) -> bytes:
     try:
-        lines = read_bytes(path).split(b"\n")
+        return read_bytes(path)
     except FileNotFoundError:
-        return
-    for number, line in enumerate(lines, start=1):
+        return b""
+
+
+def _lines(path: Path, data: bytes, start: int = 0) -> Iterator[dict[str, Any]]:
+    """Yield the entries from a place on where a line begins."""
+    lines = data[start:].split(b"\n")
+    first = data.count(b"\n", 0, start) + 1
+    for number, line in enumerate(lines, start=first):
         if not line.strip():
             continue
         entry = _entry(line)
         if entry is not None:
             yield entry
-        elif number == len(lines):
+        elif number == first + len(lines) - 1:
             return
         else:
             raise _damage(number, path)

@@ -429,4 +429,12 @@ MIGRATIONS = (
         content_hash TEXT NOT NULL
     ) WITHOUT ROWID;
     """,
+    """
+    CREATE INDEX approvals_by_start ON approvals (created_at);
+    CREATE INDEX approvals_by_deadline ON approvals (status, due_at);
+    CREATE INDEX approvals_by_reminder ON approvals (status, remind_at);
+    CREATE INDEX approvals_by_due ON approvals (
+        status, coalesce(due_at, '9999'), CASE risk WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END, created_at
+    );
+    """,
 )

@@ -41,6 +41,7 @@ from .check import (
     stored_from as stored_from,
 )
 from .decision import (
+    GateDecision as GateDecision,
     GateFinding as GateFinding,
 )
 from .deploy import (

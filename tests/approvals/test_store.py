@@ -329,3 +329,59 @@ def test_what_is_decided_is_not_revised(place: Workspace) -> None:
     with refused("HIVE-414"):
         approvals.revise(request.id, context={"amount": 1_000_000})
     assert approvals.get(request.id).context == {"amount": 1}
+
+
+def test_pages_of_requests_follow_each_other_by_due_time_risk_and_age(place: Workspace) -> None:
+    clock = Clock()
+    approvals = ApprovalStore(place, now=clock)
+    made: dict[str, str] = {}
+    for n, risk in enumerate(("low", "high", "medium", "high", "low")):
+        clock.at = f"2030-01-0{1 + n // 4}T00:00:00+00:00"
+        made[approvals.file(filing(title=f"request {n}", risk=risk)).id] = str(n)
+
+    def gone_through(limit: int, **asked: Any) -> list[str]:
+        found, after, more = list[str](), None, True
+        while more:
+            page, more = approvals.page(limit, after=after, **asked)
+            found += [one.id for one in page]
+            after = found[-1] if page else None
+        return [made[id] for id in found]
+
+    assert gone_through(2) == ["4", "3", "2", "1", "0"]
+    assert gone_through(2, status="pending", by_due=True) == ["1", "3", "2", "0", "4"]
+    second = approvals.page(2, status="pending", by_due=True)[0][-1].id
+    approvals.decide(second, "approve", by="user:kim")
+    rest = [made[one.id] for one in approvals.page(9, status="pending", by_due=True, after=second)[0]]
+    assert made[second] not in rest
+    assert len(rest) == 3, "what was decided meanwhile is a place to go on from"
+    assert [made[one.id] for one in approvals.page(9, status="approved")[0]] == [made[second]]
+    assert approvals.count_pending() == 4
+
+
+def test_a_page_shows_no_other_tenants_requests_and_begins_behind_none_of_them(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    ours = approvals.file(filing(tenant="acme")).id
+    theirs = approvals.file(filing(tenant="globex")).id
+    assert [one.id for one in approvals.page(5, tenants={"acme", "local"})[0]] == [ours]
+    assert approvals.count_pending({"acme", "local"}) == 1
+    for cursor in (theirs, "a000"):
+        with refused("HIVE-409", 2):
+            approvals.page(5, tenants={"acme", "local"}, after=cursor)
+
+
+def test_a_page_shows_a_request_as_the_log_has_it_where_its_row_lags_behind(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    ids = [approvals.file(filing(title=f"request {n}")).id for n in range(3)]
+    with connect(place.database) as connection:
+        before = connection.execute("SELECT status, version, request, decisions FROM approvals").fetchall()
+        approvals.decide(ids[1], "approve", by="user:kim")
+        values = (*before[1], ids[1])
+        connection.execute(
+            "UPDATE approvals SET status = ?, version = ?, request = ?, decisions = ? WHERE id = ?", values
+        )
+    assert {one.id for one in approvals.page(2, status="pending")[0]} == {ids[0], ids[2]}
+    assert [one.id for one in approvals.page(2, status="approved")[0]] == [ids[1]]
+    with connect(place.database) as connection:
+        connection.execute("UPDATE approvals SET title = 'forged' WHERE id = ?", (ids[0],))
+    assert [one.id for one in approvals.page(1, status="pending")[0]] == [ids[2]]
+    assert approvals.page(1, status="pending")[1] is False

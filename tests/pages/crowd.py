@@ -8,8 +8,8 @@ from typing import Any
 
 from hive_agents import Workspace
 from hive_agents.access import Principal
-from hive_agents.approvals import ApprovalStore, Filing
-from hive_agents.store import connected, transaction
+from hive_agents.approvals import ApprovalStore, Filing, rows
+from hive_agents.store import audit, connected, transaction
 
 BEGAN = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -34,12 +34,31 @@ def many_threads(place: Workspace, n: int, owner: Principal) -> None:
 
 
 def many_requests(place: Workspace, n: int) -> None:
-    store = ApprovalStore(place)
+    """Requests to send mails, some of them due sooner: rows, and a log that knows them, without a write for each."""
+    ApprovalStore(place).file(_mail(0))
+    (first,) = ApprovalStore(place).list()
+    entry = list(audit.entries(place))[-1]
+    lines = list(audit.entries(place))
+    with connected(place.database) as connection, transaction(connection):
+        for k in range(1, n):
+            filing = _mail(k)
+            at = {"created_at": _at(k), "due_at": f"2099-01-0{1 + k % 7}T00:00:00+00:00", "remind_at": None}
+            same = {name: getattr(filing, name) for name in Filing.model_fields if name != "on_timeout"}
+            made = first.model_copy(update=same | at | {"id": f"a{k:010d}", "content_hash": filing.hash})
+            rows.insert(connection, made, None)
+            what = {"approval": made.id, "title": made.title, "content_hash": made.content_hash}
+            chain = {"seq": len(lines) + 1, "previous": lines[-1]["digest"]}
+            lines.append(entry | what | chain | {"changes": entry["changes"] | at})
+            lines[-1]["digest"] = audit._digest(lines[-1], None)
+    text = "".join(json.dumps(one, ensure_ascii=False, sort_keys=True) + "\n" for one in lines)
+    (place.root / audit.FILE).write_text(text, encoding="utf-8")
+    (place.root / audit.HEAD).write_text(json.dumps([(len(lines), lines[-1]["digest"])]))
+
+
+def _mail(k: int) -> Filing:
     risks: tuple[Any, ...] = ("low", "medium", "high")
-    for k in range(n):
-        call = {"tool": "send_mail", "args": {"to": f"kim{k}@example.org", "text": "Your pipette is ready."}}
-        store.file(Filing(kind="tool_call", title=f"Send mail {k}", requester="agent:support", risk=risks[k % 3],
-                          context=call))  # fmt: skip
+    call = {"tool": "send_mail", "args": {"to": f"kim{k}@example.org", "text": "Your pipette is ready."}}
+    return Filing(kind="tool_call", title=f"Send mail {k}", requester="agent:support", risk=risks[k % 3], context=call)
 
 
 def _insert(place: Workspace, statement: str, rows: list[tuple[Any, ...]]) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,27 +12,19 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal
+from hive_agents.approvals import ApprovalStore
 from hive_agents.runs import Scope
+from hive_agents.store import connected, disconnect
 from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
 from tests.pages.crowd import many_requests, many_runs, many_threads
 from tests.pages.filled import EVERYTHING
 from tests.server.serving import bearer, sample, served
 
 EVERY = 100
-_watching: list[Callable[[Any], None]] = []
-
-
-def _hook(event: str, given: tuple[Any, ...]) -> None:
-    if event == "sqlite3.connect/handle":
-        for watch in _watching:
-            watch(given[0])
-
-
-sys.addaudithook(_hook)  # it stays, and does nothing unless somebody watches
 
 
 @contextmanager
-def counted() -> Iterator[list[int]]:
+def counted(place: Workspace) -> Iterator[list[int]]:
     """The hundreds of steps that SQLite makes meanwhile, one entry each; how fast the machine is doesn't matter."""
     steps: list[int] = []
 
@@ -41,21 +32,20 @@ def counted() -> Iterator[list[int]]:
         steps.append(1)
         return 0
 
-    def watch(connection: Any) -> None:
+    with connected(place.database) as connection:  # this thread's, which is kept open
         connection.set_progress_handler(step, EVERY)
-
-    _watching.append(watch)
     try:
         yield steps
     finally:
-        _watching.remove(watch)
+        disconnect(place.database)
 
 
 def cost(place: Workspace, **asked: Any) -> int:
     operator = known_principal(place, "root")
-    with counted() as steps:
+    with counted(place) as steps:
         found = Scope(operator).runs(place, limit=51, **asked)
     assert len(found) == 51
+    assert steps
     return len(steps)
 
 
@@ -70,6 +60,29 @@ def test_a_page_of_runs_costs_the_same_among_ten_thousand(tmp_path: Path) -> Non
     assert cost(many) <= cost(few) * 2
     assert cost(many, graph="worker") <= cost(few, graph="worker") * 2
     assert cost(many, **middle) <= cost(few, **middle) * 2
+
+
+def cost_of_requests(place: Workspace, **asked: Any) -> int:
+    store = ApprovalStore(place)
+    store.page(1)  # the log is read
+    with counted(place) as steps:
+        found, more = store.page(25, **asked)
+    assert (len(found), more) == (25, True)
+    assert steps
+    return len(steps)
+
+
+@pytest.mark.slow
+def test_a_page_of_requests_costs_the_same_among_ten_thousand(tmp_path: Path) -> None:
+    few, many = sample(tmp_path / "few"), sample(tmp_path / "many")
+    many_requests(few, 1_000)
+    many_requests(many, 10_000)
+    middle = {"after": "a0000000500"}
+    for asked in ({}, {"tenants": {"local"}}, middle):
+        assert cost_of_requests(many, **asked) <= cost_of_requests(few, **asked) * 2, asked
+    queue = {"status": "pending", "by_due": True}
+    assert cost_of_requests(many, **queue) <= cost_of_requests(few, **queue) * 2
+    assert ApprovalStore(many).damaged() == {}
 
 
 @pytest.mark.slow
@@ -90,10 +103,10 @@ async def test_two_thousand_conversations_come_thirty_at_a_time(tmp_path: Path) 
 
 @pytest.mark.slow
 @needs_chromium
-async def test_ten_thousand_runs_and_a_thousand_requests_are_gone_through_in_a_browser(tmp_path: Path) -> None:
+async def test_ten_thousand_runs_and_as_many_requests_are_gone_through_in_a_browser(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     many_runs(place, 10_000, known_principal(place, "dana"))
-    many_requests(place, 1_000)
+    many_requests(place, 10_000)
     async with served(place, roles=("http",)) as client, chromium() as browser:
         url = str(client.base_url)
         async with signed_in(browser, url, place, "root", *EVERYTHING, viewport=NARROW) as page:
@@ -108,6 +121,7 @@ async def test_ten_thousand_runs_and_a_thousand_requests_are_gone_through_in_a_b
             assert await page.locator("tbody tr").count() == 50
             await page.goto("/approvals")
             assert await page.locator("#queue li[data-request]").count() == 25
+            assert await page.get_by_role("link", name="Waiting (10000)").is_visible()
             first = await page.locator("#queue li").first.get_attribute("data-request")
             await page.get_by_role("link", name="More").click()
             await page.wait_for_url("**cursor=**")

@@ -265,3 +265,33 @@ def test_processes_that_append_at_once_keep_the_chain(text_workspace: Workspace)
     verdict = audit.verify(text_workspace)
     assert (verdict.ok, verdict.entries) == (True, 30)
     assert sorted(numbers(text_workspace)) == sorted([*range(10)] * 3)
+
+
+def test_a_log_that_grew_after_it_was_read_is_verified_with_what_stood_there_before(
+    text_workspace: Workspace, log: Path
+) -> None:
+    assert audit.verify(text_workspace).ok
+    audit.append(text_workspace, "test", number=3)
+    verdict = audit.verify(text_workspace)
+    assert (verdict.ok, verdict.entries, verdict.head) == (True, 4, list(audit.entries(text_workspace))[-1]["digest"])
+    whole = log.read_bytes()
+    audit.append(text_workspace, "test", number=4)
+    grown = log.read_bytes()
+    log.write_bytes(whole.replace(b"gr", b"GR", 1) + grown[len(whole) :])
+    verdict = audit.verify(text_workspace)
+    assert (verdict.ok, verdict.first_bad) == (False, 1)
+    log.write_bytes(grown[:-9])  # a crash in the middle of a line, after the log had been read whole
+    verdict = audit.verify(text_workspace)
+    assert (verdict.ok, verdict.first_bad, verdict.entries) == (False, 5, 4)
+    log.write_bytes(grown)
+    assert audit.verify(text_workspace).ok
+
+
+def test_lines_that_come_after_a_read_are_numbered_from_the_beginning(text_workspace: Workspace, log: Path) -> None:
+    assert audit.verify(text_workspace).ok
+    with log.open("a") as file:
+        file.write("no entry\n")
+    assert audit.verify(text_workspace).first_bad == 4
+    with pytest.raises(HiveError) as caught:
+        audit.append(text_workspace, "test", number=5)
+    assert caught.value.diagnostics[0].line == 4

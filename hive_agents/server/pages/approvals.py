@@ -37,6 +37,7 @@ def queue(call: Call) -> dict[str, Any]:
         "rows": [row | {"call": _call(row), "whole": _is_whole(row)} for row in rows],
         "next_cursor": cursor,
         "status": status,
+        "waiting": approvals.count_waiting(call),
         "may_decide": bool(APPROVER & call.principal.roles),
     }
 

@@ -33,6 +33,17 @@ def told(language: str, key: str, **values: object) -> str:
     return texts(language)[key].format(**values)
 
 
+def worded(language: str, name: str | None) -> str:
+    """Return the word for a state, a verdict or an end as the program names it; of what has no word, the name itself.
+
+    >>> worded("en", "no_deploy"), worded("en", "user:dana"), worded("en", None)
+    ('as asked, before the deployment', 'dana', '–')
+    """
+    if not name:
+        return "–"
+    return texts(language).get(f"word.{name}") or name.removeprefix("user:").replace("_", " ")
+
+
 def preferred(accepted: str, known: Collection[str]) -> str:
     """Return the language that an Accept-Language header wants most among those that are known, else English.
 

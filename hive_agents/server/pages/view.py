@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from hive_agents.errors import HiveError
 from hive_agents.server.auth import Call
 from hive_agents.server.pages.assets import address
-from hive_agents.server.pages.language import languages, preferred, told
+from hive_agents.server.pages.language import languages, preferred, told, worded
 from hive_agents.server.problems import status_of
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ def rendered(
     language = preferred(request.headers.get("accept-language", ""), languages())
     values = {
         "t": partial(told, language),
+        "word": partial(worded, language),
         "language": language,
         "call": call,
         "me": call.principal if call is not None else None,

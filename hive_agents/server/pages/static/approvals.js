@@ -22,7 +22,7 @@
     if (request.status !== "pending" && last) {
       return filled(words[last.verb], { who: last.by.replace(/^user:/, ""), when: ago(last.at) });
     }
-    if (request.status !== "pending") return filled(words.over, { status: request.status });
+    if (request.status !== "pending") return words[request.status];
     return request.content_hash === shown.hash ? null : words.changed;
   }
 

@@ -117,9 +117,10 @@
 
   function hovered(chart) {
     const line = document.getElementById("hovered");
+    const words = document.getElementById("chart").dataset;
     const one = trials[chart.cursor.idx];
     line.textContent = one
-      ? `${one.number}: ${one.step || one.reason} · ${one.train === null ? "–" : one.train.toFixed(3)} / ${one.validation === null ? "–" : one.validation.toFixed(3)} · ${one.verdict}: ${one.feedback}`
+      ? `${one.number}: ${one.step || one.reason} · ${one.train === null ? "–" : one.train.toFixed(3)} / ${one.validation === null ? "–" : one.validation.toFixed(3)} · ${words[`verdict${one.verdict[0].toUpperCase()}${one.verdict.slice(1)}`]}: ${one.feedback}`
       : line.dataset.empty;
   }
 
