@@ -29,9 +29,11 @@ from hive_agents.probing import configured_chat, probed, tried_embedding, tried_
 from hive_agents.retrieval import (
     collection_names,
     find_active,
+    find_copy,
     find_generation,
     index_is_stale,
     load_collection,
+    open_database,
     open_embedder,
 )
 from hive_agents.store import connected
@@ -63,6 +65,7 @@ def examine(workspace: Workspace) -> list[Check]:
         "reranker": _reranker,
         "database": _database,
         "index": _index,
+        "vectors": _vectors,
         "active config": _active,
         "golden set": _golden,
         "rules": _rules,
@@ -171,6 +174,34 @@ def _index(workspace: Workspace) -> Check:
     if index_is_stale(workspace):
         return Check("index", "warn", "HIVE-406: documents changed since they were indexed", "run `hive index`")
     return Check("index", "ok", "up to date")
+
+
+def _vectors(workspace: Workspace) -> Iterator[Check]:
+    """Whether each collection's copy is where searches of vectors go."""
+    settings = workspace.settings.vectors
+    if not settings.url:
+        yield Check("vectors", "ok", "searched here, exactly")
+        return
+    database = open_database(workspace)
+    live = []
+    if workspace.database.exists():
+        with connected(workspace.database) as connection:
+            live = [find_generation(connection, name) for name in collection_names(workspace)]
+    for generation in live:
+        if generation is None or generation.embedding_model is None:
+            continue
+        copy = find_copy(database, generation.collection, generation.index_hash)
+        where = f"{copy.chunks} of {generation.collection} in PostgreSQL at {database.shown}, pgvector {copy.shown}"
+        if settings.search == "exact":
+            yield Check("vectors", "ok", f"{where}, searched exactly")
+        elif not copy.hnsw:
+            fix = "run `hive index`: it builds the HNSW index"
+            yield Check("vectors", "warn", f"{where}, searched exactly, for it has no HNSW index", fix)
+        elif not copy.iterative:
+            why = "with a filter or for a reader searched exactly, since this release can't go on behind a filter"
+            yield Check("vectors", "warn", f"{where}, searched by HNSW: {why}", "upgrade pgvector to 0.8 or later")
+        else:
+            yield Check("vectors", "ok", f"{where}, searched by HNSW: nearly the nearest, not always all of them")
 
 
 def _active(workspace: Workspace) -> Iterator[Check]:

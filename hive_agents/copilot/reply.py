@@ -27,6 +27,10 @@ from hive_agents.retrieval import ChunkRow, ScopedIndex
 LIMITED = "Results are limited to documents that you can open."
 ESCALATED = "The judge wasn't sure of this answer; a person was asked to check it."
 UNAVAILABLE = "A model can't be asked at the moment, so there is no answer: these are the passages that were found."
+BY_WORDS = (
+    "Nothing can be searched by meaning at the moment, so there is no answer: these are the passages that have the "
+    "question's words."
+)
 GONE = "This answer is no longer available."
 NOT_FOUND = "I found nothing that answers this."
 HELP = (
@@ -67,6 +71,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         next_cursor=state.get("next_cursor"),
         named=named_values(decision, session.request.text, session.vocabulary),
         corrected=session.corrected,
+        by_words=session.by_words,
         removed_citations=removed,
         usage=TurnUsage(
             model_calls=meter.calls,
@@ -271,7 +276,7 @@ def _reply(turn: Turn, outcome: TurnOutcome, answer: str | None, results: list[d
 
 def _notice(outcome: TurnOutcome) -> str | None:
     if outcome.status == "unavailable":
-        return UNAVAILABLE
+        return BY_WORDS if outcome.by_words else UNAVAILABLE
     said = [f'I read "{wrong}" as "{right}".' for wrong, right in outcome.corrected.items()]
     return " ".join([*said, *([ESCALATED] if outcome.approval_id is not None else [])]) or None
 

@@ -23,7 +23,7 @@ from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.errors import NoModel
+from hive_agents.errors import EngineFault, NoModel
 from hive_agents.files import Format
 from hive_agents.llm import Chain, Meter, Role, Script, is_outage, model_names, open_chain
 from hive_agents.retrieval import (
@@ -168,7 +168,8 @@ class TurnSession:
         self.corrected: dict[str, str] = {}
         self.found = Candidates()
         self.conclusion = Conclusion([])
-        self.outage = False  # of the embedding model or the reranker
+        self.outage = False  # of the embedding model, the reranker or an engine of vectors
+        self.by_words = False  # because nothing could be searched by meaning
         self.impression: Impression | None = None  # where the turn takes part in a canary
         self.drafted_with: dict[str, Any] = {}
         self.build_judge = build_judge
@@ -223,21 +224,26 @@ class TurnSession:
             return None
         return open_chain(names, settings, meter=self.meter, root=self.workspace.root, scripts=self._scripts)
 
-    def without_vectors(self, error: NoModel) -> None:
-        """Search by words alone for the rest of the turn. Raises: `error`, unless the model just couldn't be asked."""
+    def without_vectors(self, error: NoModel | EngineFault) -> None:
+        """Search by words alone for the rest of the turn.
+
+        Raises: `error`, unless the model or the engine just couldn't be asked.
+        """
         words = self.config.retrieval.model_copy(update={"method": "keyword"})
         never = self.config.abstain.model_copy(update={"min_cosine": None})
         self._after_outage(error, {"retrieval": words, "abstain": never})
+        self.by_words = True
 
     def without_reranker(self, error: NoModel) -> None:
         """Leave the ranking as it is for the rest of the turn. Raises: as `without_vectors`."""
         self._after_outage(error, {"rerank": self.config.rerank.model_copy(update={"enabled": False})})
 
-    def _after_outage(self, error: NoModel, update: dict[str, Any]) -> None:
-        if not is_outage(error.__cause__):
+    def _after_outage(self, error: NoModel | EngineFault, update: dict[str, Any]) -> None:
+        of_engine = isinstance(error, EngineFault)
+        if not (of_engine or is_outage(error.__cause__)):
             raise error
         self.outage = True
-        self.trace.notes.append("search: a model could not be asked")
+        self.trace.notes.append(f"search: {'an engine' if of_engine else 'a model'} could not be asked")
         self.config = self.config.model_copy(update=update)
 
     def cursors(self, filters: Sequence[DocumentFilter]) -> Cursors:

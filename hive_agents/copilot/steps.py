@@ -17,7 +17,7 @@ from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
 from hive_agents.copilot.session import Candidates, TurnSession, may_open
 from hive_agents.copilot.spelling import corrections, mended
-from hive_agents.errors import NoModel
+from hive_agents.errors import EngineFault, NoModel
 from hive_agents.llm import ModelError
 from hive_agents.retrieval import Mask, adaptive
 
@@ -132,7 +132,7 @@ async def retrieve(session: TurnSession, state: TurnState) -> TurnUpdate:
     """Find candidates by the one strategy of this turn, inside the reader's scope; by words, where vectors fail."""
     try:
         return _retrieved(session, state)
-    except NoModel as error:
+    except (NoModel, EngineFault) as error:
         session.without_vectors(error)
         return _retrieved(session, state)
 
@@ -265,10 +265,10 @@ def _results(session: TurnSession, state: TurnState) -> list[Result]:
     positions = search.order[: search.cut.at].tolist()
     chunks = search.fused.chunks[positions]
     cosines: list[float | None] = [None] * len(positions)
-    if index.embedding_model is not None and len(chunks):
+    if index.embedding_model is not None and len(chunks) and not session.by_words:
         try:
             cosines = index.vector_scores(search.query, chunks).tolist()
-        except NoModel as error:
+        except (NoModel, EngineFault) as error:
             session.without_vectors(error)
     results: list[Result] = []
     seen: set[str] = set()

@@ -113,6 +113,12 @@ from .lanes import (
     ChunkRow as ChunkRow,
     WordBatch as WordBatch,
 )
+from .pgvector_copies import (
+    find_copy as find_copy,
+)
+from .postgres import (
+    open_database as open_database,
+)
 from .presentation import (
     present as present,
 )

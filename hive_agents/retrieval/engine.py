@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import EngineFault, HiveError
 from hive_agents.files import formats
 from hive_agents.retrieval.config import RetrievalConfig, find_config
 from hive_agents.retrieval.deployed import active_config
@@ -98,8 +97,14 @@ class SearchEngine:
     def with_index(self, collection: str, work: Callable[[SqliteIndex], T]) -> T:
         """What `work` makes of one state of the index; done again where the index is replaced meanwhile."""
         for _ in range(5):
-            with suppress(StaleIndex):
-                return work(self.index(collection))
+            index = self.index(collection)
+            try:
+                return work(index)
+            except StaleIndex:
+                continue
+            except EngineFault:  # the engine's copy goes after the generation that it is of
+                if index.is_live():
+                    raise
         raise HiveError.of(
             "HIVE-402", "the index keeps changing under the search", fix="try again when indexing is done"
         )

@@ -37,8 +37,6 @@ _RARE = 50
 """Up to `_FEW` allowed chunks, or one in `_RARE`, are looked up one by one."""
 
 _EF_MOST = 1000  # pgvector's own bound
-_ITERATIVE = (0, 8)
-"""The release of pgvector from which an HNSW scan goes on until enough rows pass a filter."""
 
 
 class PgVector:
@@ -159,7 +157,7 @@ class PgLane:
         copy = self._copy
         if self._database.settings.search != "hnsw" or not copy.hnsw or k > _EF_MOST:
             return False
-        return mask is None or (copy.release >= _ITERATIVE and not _is_few(allowed, len(self)))
+        return mask is None or (copy.iterative and not _is_few(allowed, len(self)))
 
     def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Found:
         """What the HNSW index finds: up to `k` rows, most of them of the nearest."""
@@ -199,7 +197,7 @@ class PgLane:
         try:
             rows = self._database.rows(self._composed(query, where), values, local)
         except NoCopy:
-            self._copy = self._find()  # shipped anew, under another number
+            self._copy = self._find()  # sent anew, into another table
             rows = self._database.rows(self._composed(query, where), values, local)
         vectors = np.frombuffer(b"".join(row[2] for row in rows), np.uint8).reshape(len(rows), -1)
         return _Found(

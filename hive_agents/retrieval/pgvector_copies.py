@@ -1,6 +1,6 @@
 """Copies of generations' vectors in PostgreSQL: sent in parts, complete before they are searched, dropped afterwards.
 
-Tables, in the schema `vectors.namespace`: `copy` has a row a copy, and `vectors_<number>` its vectors. They hold
+Tables, in the schema `vectors.namespace`: `copy` has a row a copy, which names the table of its vectors. They hold
 numbers of chunks, vectors and digests of vectors, and names of collections and models: no text, no title, no path of a
 document.
 """
@@ -8,6 +8,7 @@ document.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 PART = 1000
 """Vectors sent between two commits: what an interruption can cost."""
 
-LEAST_RELEASE = (0, 5)
+_LEAST, _ITERATIVE = (0, 5), (0, 8)
+"""Releases of pgvector: the least that will do, and the first whose HNSW scans are iterative."""
+
 _DIGEST = 16
 _INLINE_BYTES = 7000  # a row up to about 8 kB stands in its page, where a scan reads it fastest
 _PATIENCE = "30s"
@@ -36,6 +39,7 @@ _TABLES = """
 CREATE SCHEMA IF NOT EXISTS {schema};
 CREATE TABLE IF NOT EXISTS {copies} (
   number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  name text NOT NULL UNIQUE,
   collection text NOT NULL,
   index_hash text NOT NULL,
   embedding_model text NOT NULL,
@@ -60,6 +64,15 @@ class CopyOfState:
     hnsw: bool
     release: tuple[int, ...]
 
+    @property
+    def iterative(self) -> bool:
+        """Whether an HNSW scan goes on there until enough rows pass a filter."""
+        return self.release >= _ITERATIVE
+
+    @property
+    def shown(self) -> str:
+        return ".".join(map(str, self.release))
+
 
 def find_copy(database: Database, collection: str, index_hash: str) -> CopyOfState:
     """Return the copy of this state of the index. Raises: HIVE-434 where there is no complete one."""
@@ -67,15 +80,15 @@ def find_copy(database: Database, collection: str, index_hash: str) -> CopyOfSta
 
     found = database.rows(
         SQL(
-            "SELECT number, chunks, dimensions, hnsw, (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
+            "SELECT name, chunks, dimensions, hnsw, (SELECT extversion FROM pg_extension WHERE extname = 'vector')"
             " FROM {copies} WHERE collection = %(collection)s AND index_hash = %(index_hash)s AND complete"
         ).format(copies=_copies(database)),
         {"collection": collection, "index_hash": index_hash},
     )
     if not found:
         raise NoCopy.of_state(database)
-    number, chunks, dimensions, hnsw, release = found[0]
-    return CopyOfState(_vectors(database, number), chunks, dimensions, hnsw, _release(release))
+    name, chunks, dimensions, hnsw, release = found[0]
+    return CopyOfState(_table(database, name), chunks, dimensions, hnsw, _release(release))
 
 
 class Copies:
@@ -109,15 +122,15 @@ class Copies:
         from psycopg.sql import SQL
 
         self._prepare()
-        number, complete = self._begun(collection, index_hash, model, vectors)
-        table = _vectors(self._database, number)
+        name, complete = self._begun(collection, index_hash, model, vectors)
+        table = _table(self._database, name)
         if not (complete and self._count(table) == len(vectors)):
-            self._run(SQL("UPDATE {copies} SET complete = false WHERE number = %s"), number)
+            self._run(SQL("UPDATE {copies} SET complete = false WHERE name = %s"), name)
             self._make_table(table, vectors.dimensions)
-            self._send(number, table, collection, model, vectors, progress)
+            self._send(name, table, collection, model, vectors, progress)
             self._run(SQL("ANALYZE {table}").format(table=table))
-        self._index(number, table, vectors, progress)
-        self._run(SQL("UPDATE {copies} SET complete = true WHERE number = %s"), number)
+        self._index(name, table, vectors, progress)
+        self._run(SQL("UPDATE {copies} SET complete = true WHERE name = %s"), name)
 
     def switch(self, collection: str, index_hash: str, keep: Collection[str]) -> None:
         """Let this copy be the current one; drop all but `keep` (hashes) and as many before it as the settings say."""
@@ -131,17 +144,17 @@ class Copies:
                 SQL("UPDATE {copies} SET current = (index_hash = %s) WHERE collection = %s"), index_hash, collection
             )
         found = self._run(
-            SQL("SELECT number, index_hash, complete FROM {copies} WHERE collection = %s ORDER BY number DESC"),
+            SQL("SELECT name, index_hash, complete FROM {copies} WHERE collection = %s ORDER BY number DESC"),
             collection,
         ).fetchall()
-        former = [number for number, known, complete in found if complete and known not in keep]
+        former = [name for name, known, complete in found if complete and known not in keep]
         kept = set(former[: self._database.settings.keep])
-        for number, known, _ in found:
-            if known in keep or number in kept:
+        for name, known, _ in found:
+            if known in keep or name in kept:
                 continue
             with suppress(LockNotAvailable), self._connection.transaction():  # still read: it goes the next time
-                self._run(SQL("DROP TABLE IF EXISTS {table}").format(table=_vectors(self._database, number)))
-                self._run(SQL("DELETE FROM {copies} WHERE number = %s"), number)
+                self._run(SQL("DROP TABLE IF EXISTS {table}").format(table=_table(self._database, name)))
+                self._run(SQL("DELETE FROM {copies} WHERE name = %s"), name)
 
     def _prepare(self) -> None:
         """Make sure of extension and tables. Raises: HIVE-434 for a pgvector that is missing or too old."""
@@ -151,9 +164,9 @@ class Copies:
         if release is None:
             self._connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
             release = self._release()
-        if _release(release) < LEAST_RELEASE:
+        if _release(release) < _LEAST:
             fix = "upgrade pgvector on the server, then ALTER EXTENSION vector UPDATE"
-            least = ".".join(map(str, LEAST_RELEASE))
+            least = ".".join(map(str, _LEAST))
             raise self._database.unusable(f"its pgvector is {release}, and {least} is the least", fix)
         if self._one("SELECT to_regclass(%s)", self._name("copy")) is None:
             schema = Identifier(self._database.settings.namespace)
@@ -162,19 +175,21 @@ class Copies:
     def _release(self) -> Any:
         return self._one("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
 
-    def _begun(self, collection: str, index_hash: str, model: str, vectors: VectorIndex) -> tuple[int, bool]:
+    def _begun(self, collection: str, index_hash: str, model: str, vectors: VectorIndex) -> tuple[str, bool]:
+        """Return the name of the copy's table, and whether it is complete."""
         from psycopg.sql import SQL
 
         self._run(
             SQL(
-                "INSERT INTO {copies} (collection, index_hash, embedding_model, dimensions, chunks)"
-                " VALUES (%s, %s, %s, %s, %s) ON CONFLICT (collection, index_hash) DO NOTHING"
+                "INSERT INTO {copies} (name, collection, index_hash, embedding_model, dimensions, chunks)"
+                " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (collection, index_hash) DO NOTHING"
             ),
-            *(collection, index_hash, model, vectors.dimensions, len(vectors)),
+            # Never the name of a table that is gone: whoever has that one open asks where the copy is now.
+            *(f"vectors_{secrets.token_hex(8)}", collection, index_hash, model, vectors.dimensions, len(vectors)),
         )
-        sql = SQL("SELECT number, complete FROM {copies} WHERE collection = %s AND index_hash = %s")
-        number, complete = self._run(sql, collection, index_hash).fetchone() or (0, False)
-        return number, complete
+        sql = SQL("SELECT name, complete FROM {copies} WHERE collection = %s AND index_hash = %s")
+        name, complete = self._run(sql, collection, index_hash).fetchone() or ("", False)
+        return name, complete
 
     def _count(self, table: Identifier) -> int | None:
         """The number of rows; None where the table is gone."""
@@ -201,12 +216,12 @@ class Copies:
                 self._run(SQL("ALTER TABLE {table} " + inline).format(table=table))
 
     def _send(
-        self, number: int, table: Identifier, collection: str, model: str, vectors: VectorIndex, progress: Progress
+        self, name: str, table: Identifier, collection: str, model: str, vectors: VectorIndex, progress: Progress
     ) -> None:
         digests = _digests(vectors)
         missing = self._missing(table, digests)
         if len(missing) == len(vectors):
-            missing = self._carried(number, table, collection, model, digests)
+            missing = self._carried(name, table, collection, model, digests)
         for start in range(0, len(missing), PART):
             progress("sending vectors", len(vectors) - len(missing) + start, len(vectors))
             part = missing[start : start + PART]
@@ -231,17 +246,17 @@ class Copies:
         return (~there).nonzero()[0]
 
     def _carried(
-        self, number: int, table: Identifier, collection: str, model: str, digests: NDArray[np.void]
+        self, name: str, table: Identifier, collection: str, model: str, digests: NDArray[np.void]
     ) -> NDArray[np.intp]:
         """Copy on the server what the newest complete copy has too; return the chunks that are still missing."""
         from psycopg.sql import SQL
 
         found = self._run(
             SQL(
-                "SELECT number FROM {copies} WHERE collection = %s AND embedding_model = %s AND complete"
-                " AND number <> %s ORDER BY number DESC LIMIT 1"
+                "SELECT name FROM {copies} WHERE collection = %s AND embedding_model = %s AND complete"
+                " AND name <> %s ORDER BY number DESC LIMIT 1"
             ),
-            *(collection, model, number),
+            *(collection, model, name),
         ).fetchone()
         if found is None:
             return np.arange(len(digests))
@@ -255,7 +270,7 @@ class Copies:
                 SQL(
                     "INSERT INTO {table} SELECT DISTINCT ON (wanted.chunk) wanted.chunk, wanted.digest, old.embedding"
                     " FROM wanted JOIN {old} AS old ON old.digest = wanted.digest"
-                ).format(table=table, old=_vectors(self._database, found[0]))
+                ).format(table=table, old=_table(self._database, found[0]))
             )
         return self._missing(table, digests)
 
@@ -266,21 +281,21 @@ class Copies:
         with self._connection.transaction(), self._connection.cursor().copy(sql) as copy:
             copy.write(rows)
 
-    def _index(self, number: int, table: Identifier, vectors: VectorIndex, progress: Progress) -> None:
+    def _index(self, name: str, table: Identifier, vectors: VectorIndex, progress: Progress) -> None:
         """Build the HNSW index, or drop it, as the settings say."""
         from psycopg.sql import SQL, Identifier
 
         wanted = self._database.settings.search == "hnsw"
-        name = f"hnsw_{number}"
+        index = f"{name}_hnsw"
         if wanted and len(vectors):
             progress("building the HNSW index", 0, 1)
-            sql = "CREATE INDEX IF NOT EXISTS {name} ON {table} USING hnsw (embedding vector_ip_ops)"
+            sql = "CREATE INDEX IF NOT EXISTS {index} ON {table} USING hnsw (embedding vector_ip_ops)"
         else:
-            sql = "DROP INDEX IF EXISTS {namespace}.{name}"
+            sql = "DROP INDEX IF EXISTS {namespace}.{index}"
         with self._connection.transaction():
             namespace = Identifier(self._database.settings.namespace)
-            self._run(SQL(sql).format(name=Identifier(name), table=table, namespace=namespace))
-            self._run(SQL("UPDATE {copies} SET hnsw = %s WHERE number = %s"), wanted, number)
+            self._run(SQL(sql).format(index=Identifier(index), table=table, namespace=namespace))
+            self._run(SQL("UPDATE {copies} SET hnsw = %s WHERE name = %s"), wanted, name)
 
     def _name(self, table: str) -> str:
         return f"{self._database.settings.namespace}.{table}"
@@ -302,10 +317,10 @@ def _copies(database: Database) -> Identifier:
     return Identifier(database.settings.namespace, "copy")
 
 
-def _vectors(database: Database, number: int) -> Identifier:
+def _table(database: Database, name: str) -> Identifier:
     from psycopg.sql import Identifier
 
-    return Identifier(database.settings.namespace, f"vectors_{number}")
+    return Identifier(database.settings.namespace, name)
 
 
 def _release(text: str | None) -> tuple[int, ...]:
@@ -313,7 +328,7 @@ def _release(text: str | None) -> tuple[int, ...]:
     >>> _release("0.8.1") >= (0, 8), _release("0.6.2") >= (0, 8), _release(None)
     (True, False, (0, 0))
     """
-    parts = (text or "0.0").split(".")[:2]
+    parts = (text or "0.0").split(".")
     return tuple(int(part) for part in parts if part.isdigit())
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary, finalize
 
 from hive_agents.credentials import resolve
 from hive_agents.errors import Diagnostic, EngineFault, HiveError
@@ -33,6 +32,8 @@ _FIXES = {
     "57014": "raise vectors.timeout_seconds, or set vectors.search to hnsw",
 }
 """By SQLSTATE."""
+_shared: WeakValueDictionary[tuple[Any, ...], Database] = WeakValueDictionary()
+_sharing = threading.Lock()
 _NO_ANSWER = "57014"
 _NO_TABLES = ("42P01", "3F000")
 
@@ -47,6 +48,8 @@ class Database:
         self.settings = settings
         self._workspace = workspace
         self._idle: list[psycopg.Connection[Any]] = []
+        self.close = finalize(self, _close, self._idle)
+        """Called at the latest when nobody uses it any more."""
         self._lock = threading.Lock()
         self._places = threading.BoundedSemaphore(_CONNECTIONS)
 
@@ -136,11 +139,6 @@ class Database:
         with self._lock:
             self._idle.append(connection)
 
-    def close(self) -> None:
-        with self._lock:
-            while self._idle:
-                self._idle.pop().close()
-
     def fault(self, error: psycopg.Error) -> EngineFault:
         """Return HIVE-434 with what the server or the driver said, in one line."""
         if error.sqlstate in _NO_TABLES:
@@ -181,14 +179,17 @@ def open_database(workspace: Workspace) -> Database:
         fix = "pip install 'hive-agents[postgres]'"
         raise HiveError.of("HIVE-411", "vectors.url needs psycopg, which is not installed", fix=fix) from None
     # A connection isn't shared with a process that was forked off.
-    return _shared(workspace.root, settings.model_dump_json(), os.getpid())
+    key = (workspace.root, settings.model_dump_json(), os.getpid())
+    with _sharing:
+        database = _shared.get(key)
+        if database is None:
+            database = _shared[key] = Database(workspace, settings)
+        return database
 
 
-@lru_cache(maxsize=8)
-def _shared(root: Any, settings: str, process: int) -> Database:  # noqa: ARG001
-    database = Database(Workspace(root), VectorSettings.model_validate_json(settings))
-    atexit.register(database.close)
-    return database
+def _close(connections: list[psycopg.Connection[Any]]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 @contextmanager

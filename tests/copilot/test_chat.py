@@ -29,6 +29,7 @@ from tests.copilot.chats import as_bytes, ask, copied_knowledge_base, knowledge_
 from tests.leaks.service import Service, allowing, serving
 from tests.llm.openai_server import model_server
 from tests.llm.trusting import endpoint_settings, workspace_with
+from tests.sample import copied_sample
 
 KEYS = [
     *("thread_id", "run_id", "route", "strategy", "planner", "rewritten_query", "filters", "status", "answer"),
@@ -418,6 +419,17 @@ def test_a_dead_embedding_server_leaves_a_search_by_words(place: Workspace, monk
     assert (reply["status"], bool(reply["results"])) == ("unavailable", True)
     assert {result["relevance_source"] for result in reply["results"]} == {"none"}
     forget_breakers()
+
+
+def test_a_dead_database_of_vectors_leaves_a_search_by_words_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = copied_sample(tmp_path / "ws")
+    monkeypatch.setenv("HIVE_VECTORS__URL", "postgresql://127.0.0.1:1/hive")
+    reply = ask(Workspace(place.root), "dana", "How do I rotate an API key?")
+    assert (reply["status"], bool(reply["results"])) == ("unavailable", True)
+    assert {result["relevance_source"] for result in reply["results"]} == {"none"}
+    assert "by meaning" in reply["notice"]
 
 
 def test_a_turn_that_a_host_has_given_up_is_done_when_it_ends(place: Workspace) -> None:
