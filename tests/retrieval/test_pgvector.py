@@ -19,6 +19,7 @@ import numpy as np
 import psycopg
 import pytest
 from numpy.typing import NDArray
+from psycopg.sql import SQL
 
 from hive_agents import Workspace
 from hive_agents.access import AccessLabels, AccessRules, known_principal
@@ -32,7 +33,7 @@ from hive_agents.retrieval.vectors import VectorIndex
 from hive_agents.settings import VectorSettings
 from hive_agents.trust import trust
 from tests.conftest import write_document
-from tests.engines import Postgres, postgres
+from tests.engines import Postgres, postgres, postgres_programs
 from tests.sample import copied_sample, hive, write_config
 
 KB = "knowledge-base"
@@ -43,6 +44,15 @@ DEBIAN = Path("/usr/lib/postgresql/15/bin")
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
     with postgres() as found:
+        yield found
+
+
+@pytest.fixture(
+    params=postgres_programs() or [None], ids=lambda found: "-".join(found.parts[-4:-1]) if found else "none"
+)
+def each_server(request: pytest.FixtureRequest) -> Iterator[Postgres]:
+    """Each of those on this machine: releases of pgvector differ in what HNSW can do."""
+    with postgres(request.param) as found:
         yield found
 
 
@@ -198,8 +208,8 @@ def test_a_list_of_thousands_is_the_embedded_one_too(server: Postgres) -> None:
 
 
 @pytest.mark.slow
-def test_hnsw_finds_nearly_the_same_with_exact_scores_and_always_as_many(server: Postgres) -> None:
-    vectors, held = units(6000), database(server, "graph", search="hnsw")
+def test_hnsw_finds_nearly_the_same_with_exact_scores_and_always_as_many(each_server: Postgres) -> None:
+    vectors, held = units(6000), database(each_server, "graph", search="hnsw")
     sent(held, "one", vectors)
     here, there = VectorIndex(vectors), lane(held, "one")
     assert find_copy(held, "kb", "one").hnsw
@@ -212,6 +222,21 @@ def test_hnsw_finds_nearly_the_same_with_exact_scores_and_always_as_many(server:
             assert here.scores(query, theirs[0]).tobytes() == theirs[1].tobytes()
             found.append(len(set(ours[0].tolist()) & set(theirs[0].tolist())) / max(1, len(ours[0])))
     assert np.mean(found) > 0.9
+    held.close()
+
+
+@pytest.mark.slow
+def test_a_filter_is_served_by_the_graph_where_its_scan_goes_on_behind_it(each_server: Postgres) -> None:
+    """Told by the server's own count of the index's use."""
+    held = database(each_server, "used", search="hnsw")
+    sent(held, "one", units(6000))
+    copy, query, mask = find_copy(held, "kb", "one"), units(1, 11)[0], np.arange(6000) % 2 > 0
+    for some, by_graph in ((None, True), (mask, copy.iterative)):
+        each_server.run("SELECT pg_stat_reset()")
+        assert len(lane(held, "one").top(query, 20, mask=some)[0]) == 20
+        held.rows(SQL("SELECT pg_stat_force_next_flush()").format(), {})
+        used = each_server.run("SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname LIKE '%hnsw'")
+        assert used.strip() == ("t" if by_graph else "f")
     held.close()
 
 
