@@ -148,7 +148,7 @@ def postgres(programs: Path | None = None) -> Iterator[Postgres]:
 
 
 class OpenSearch:
-    """A server of one node on loopback; its distribution is the smallest, without analyzers and without k-NN.
+    """A server of one node on loopback; its distribution is the smallest, without analyzers and scripts.
 
     Killed, it starts again with the documents and at the port that it had.
     """
@@ -239,23 +239,36 @@ class OpenSearch:
         return answer.json()
 
 
+# The k-NN plugin extends the one for Painless, which nobody publishes by itself, and uses none of it in searches.
+_NO_PAINLESS = """
+package stub;
+public class Stub extends org.opensearch.plugins.Plugin implements org.opensearch.plugins.ExtensiblePlugin {}
+"""
+_DESCRIPTOR = f"""
+description=stands in for Painless
+version=1
+name=lang-painless
+classname=stub.Stub
+java.version=11
+opensearch.version={OPENSEARCH}
+has.native.controller=false
+"""
+
+
 @contextmanager
-def opensearch() -> Iterator[OpenSearch]:
-    """Its distribution is fetched by Maven, which keeps it for the next time."""
-    if shutil.which("mvn") is None or shutil.which("java") is None:
+def opensearch(*, knn: bool = False) -> Iterator[OpenSearch]:
+    """Distribution and plugin are fetched by Maven, which keeps them for the next time."""
+    if shutil.which("mvn") is None or shutil.which("javac") is None:
         pytest.skip("no Maven or no Java on this machine, by which OpenSearch is fetched and run")
     folder = Path(tempfile.mkdtemp(prefix="hive-os-", dir="/tmp"))
     folder.chmod(0o755)
-    artifact = f"org.opensearch.distribution.integ-test-zip:opensearch:{OPENSEARCH}:zip"
-    fetch = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"]
     try:
-        fetched = subprocess.run(
-            [*fetch, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], capture_output=True, cwd=folder
-        )
-        if fetched.returncode:
-            pytest.skip(f"OpenSearch {OPENSEARCH} can't be fetched here")
+        _fetch(f"org.opensearch.distribution.integ-test-zip:opensearch:{OPENSEARCH}:zip", folder)
         shutil.unpack_archive(folder / f"opensearch-{OPENSEARCH}.zip", folder)
-        server = OpenSearch(folder / f"opensearch-{OPENSEARCH}", folder / "node")
+        home = folder / f"opensearch-{OPENSEARCH}"
+        if knn:
+            _add_knn(home, folder)
+        server = OpenSearch(home, folder / "node")
         (folder / "node").mkdir()
         try:
             server.start()
@@ -264,3 +277,25 @@ def opensearch() -> Iterator[OpenSearch]:
             server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fetch(artifact: str, folder: Path) -> None:
+    fetch = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"]
+    fetched = subprocess.run(
+        [*fetch, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], capture_output=True, cwd=folder
+    )
+    if fetched.returncode:
+        pytest.skip(f"{artifact} can't be fetched here")
+
+
+def _add_knn(home: Path, folder: Path) -> None:
+    _fetch(f"org.opensearch.plugin:opensearch-knn:{OPENSEARCH}.0:zip", folder)
+    shutil.unpack_archive(folder / f"opensearch-knn-{OPENSEARCH}.0.zip", home / "plugins" / "opensearch-knn")
+    painless, source = home / "plugins" / "lang-painless", folder / "stub" / "Stub.java"
+    painless.mkdir()
+    source.parent.mkdir()
+    source.write_text(_NO_PAINLESS)
+    (painless / "plugin-descriptor.properties").write_text(_DESCRIPTOR.lstrip())
+    made = folder / "classes"
+    subprocess.run(["javac", "-d", made, "-cp", f"{home}/lib/*", source], check=True)
+    subprocess.run(["jar", "cf", painless / "stub.jar", "-C", made, "."], check=True)

@@ -22,7 +22,9 @@ _NUMBERED = re.compile(
 )
 _ITEM = re.compile(r"^(?P<indent>\s*)(?P<mark>[-*+o•·]|\d{1,3}[.)]|\(?[a-z0-9]{1,2}\))\s+(?P<words>\S.*)$")
 _COLUMNS = re.compile(r"\S(?:\t+| {3,})\S")
-_CODE_LINE = re.compile(r"^\s*(?:\$\s|//|/\*|;;|<\w|[{}]|\w+\s*[=({].*[;{)}]\s*$|.*[;{}]\s*$|#\S)")
+_CODE_START = re.compile(r"^\s*(?:\$\s|//|/\*|;;|<\w|[{}]|#\S)")
+_CALL_START = re.compile(r"^\s*\w+\s*[=({]")
+_CODE_ENDS = (";", "{", "}")
 _LONG_RULE, _RUN, _WORD = 10, re.compile(r"([^\w\s])\1{3,}"), re.compile(r"\w")
 _SIGN = re.compile(r"[^\w\s.,;:'\"()\-]")
 _LONGEST_HEADING = 90
@@ -125,12 +127,21 @@ def _is_aligned(block: Sequence[str]) -> bool:
     columns = sum("   " in line and _COLUMNS.search(line) is not None for line in block)
     if not columns and _ITEM.match(block[0]):
         return False
-    code = sum(_CODE_LINE.match(line) is not None for line in block)
-    if (len(block) > 1 and columns * 2 >= len(block)) or code * 2 > len(block):
+    if (len(block) > 1 and columns * 2 >= len(block)) or sum(map(_is_code, block)) * 2 > len(block):
         return True
+    if len(block) < 2:
+        return False
     text = "".join(block)
-    letters = sum(map(str.isalnum, text))
-    return len(block) > 1 and letters > 0 and len(_SIGN.findall(text)) > letters
+    signs = len(_SIGN.findall(text))
+    return signs > 1 and 0 < sum(map(str.isalnum, text)) < signs
+
+
+def _is_code(line: str) -> bool:
+    return (
+        line.endswith(_CODE_ENDS)
+        or _CODE_START.match(line) is not None
+        or (line.endswith(")") and _CALL_START.match(line) is not None)
+    )
 
 
 def _indent(block: Sequence[str]) -> int:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+# Every alternative begins with its sign, so that text without one is passed over at once.
 _INLINE = re.compile(
     r"\\(?=[!-/:-@\[-`{-~])"  # a backslash that would escape what follows
     r"|`"
     r"|<(?=[A-Za-z/!?])"
     r"|&(?=#?\w+;)"
-    r"|(?<=\])\("
-    r"|\*(?=\S)|(?<=\S)\*"
-    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"
+    r"|\((?<=\]\()"
+    r"|\*(?=\S)|\*(?<=\S\*)"
+    r"|_(?<![A-Za-z0-9]_)|_(?![A-Za-z0-9])"
 )
 _LINE_START = re.compile(r"^(#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|[-=_]{2,}\s*$|[-=]$|\||~~~)", re.M)
 _NUMBER_START = re.compile(r"^(\d{1,9})([.)])(?=\s|$)", re.M)

@@ -6,7 +6,6 @@ import bisect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
@@ -14,10 +13,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hive_agents.files import AnyCase, Format
+from hive_agents.retrieval.block_parser import block_parser
 from hive_agents.retrieval.embedding import TokenCounter
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
@@ -66,7 +65,7 @@ def chunk_markdown(body: str, chunking: Chunking, pieces: TokenCounter) -> list[
 
 def first_heading(body: str) -> str:
     """The text of the first top-level heading that has any; "" without one."""
-    tokens = _parser().parse(body)
+    tokens = block_parser().parse(body)
     headings = (tokens[i + 1].content for i, token in enumerate(tokens) if _is_heading(token))
     return next(filter(None, (" ".join(heading.split()) for heading in headings)), "")
 
@@ -217,7 +216,7 @@ class _Cutter:
         """The top-level blocks of the Markdown, each with the white space behind it."""
         lines = _line_starts(self.body)
         found: list[tuple[int, Token, str]] = []
-        tokens = _parser().parse(self.body)
+        tokens = block_parser().parse(self.body)
         code = [token.map for token in tokens if token.type in ("fence", "code_block") and token.map]
         spans = [(lines[first], lines[last] if last < len(lines) else len(self.body)) for first, last in code]
         self.fences = [span for span in spans if self._fits(*span)]
@@ -258,11 +257,3 @@ def _descend(path: dict[int, str], heading: _Block) -> None:
 
 def _line_starts(text: str) -> list[int]:
     return [0, *(found.end() for found in _LINE_END.finditer(text))]
-
-
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    # What is inside a paragraph decides no cut, and reading it is most of a parser's time.
-    return MarkdownIt("commonmark").enable("table").disable("inline")
