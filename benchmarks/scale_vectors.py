@@ -11,6 +11,7 @@ medians of those of neighbouring turns; `recall` is the share of the 100 nearest
 import argparse
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,7 +27,7 @@ from hive_agents.retrieval.pgvector_copies import Copies, find_copy
 from hive_agents.retrieval.postgres import Database
 from hive_agents.retrieval.vectors import VectorIndex
 from hive_agents.settings import VectorSettings
-from tests.engines import postgres, postgres_programs
+from tests.engines import has_postgres, postgres, postgres_programs
 
 K, DIMENSIONS, TURNS, BLOCK = 100, 384, 5, 50_000
 
@@ -43,6 +44,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     options = arguments()
+    if not has_postgres():
+        sys.exit("no PostgreSQL with pgvector on this machine")
     rng = np.random.default_rng(7)
     centres = rng.standard_normal((400, DIMENSIONS)).astype(np.float32)
 
