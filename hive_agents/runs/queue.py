@@ -15,7 +15,7 @@ _DUE = """
     SELECT run_id, thread_id, graph, status, started_at FROM runs
     WHERE status IN ('queued', 'running') OR (status = 'waiting' AND wake_at <= ?) OR (status = 'waiting' AND EXISTS (
         SELECT 1 FROM approvals WHERE approvals.run_id = runs.run_id AND approvals.status <> 'pending'
-        AND instr(runs.result, '"' || approvals.id || '"')))
+        AND instr(runs.result, '"' || approvals.id || '"') > 0))
     ORDER BY started_at, rowid
 """
 
