@@ -223,7 +223,7 @@ def _records(
         yield
         return
     if request.node.get_closest_marker("sqlite_file"):
-        pytest.skip("about SQLite's file, or the log's, which records on a server don't have")
+        pytest.skip("holds only where the records are files of this host")
     import psycopg
 
     namespace = _namespaces.pop() if _namespaces else f"t{uuid.uuid4().hex[:12]}"

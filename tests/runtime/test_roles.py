@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.roles import HostRole
 from tests.records import held
 from tests.runtime.hosting import prepared
 
 
+@pytest.mark.sqlite_file
 async def test_a_part_that_ends_while_the_database_is_locked_keeps_no_lease(tmp_path: Path) -> None:
     place = prepared(tmp_path / "ws")
     role = HostRole("judge", asyncio.Event().wait, leases=leases_of(place))
