@@ -19,3 +19,6 @@ from .ledger import (
 from .reading import (
     documents_read as documents_read,
 )
+from .writes import (
+    Writes as Writes,
+)
