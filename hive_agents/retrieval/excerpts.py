@@ -18,7 +18,7 @@ _MARKUP = re.compile(
     r"|!?\[\[(?P<page>[^\[\]|]+)(?:\|(?P<alias>[^\[\]]+))?\]\]"
     r"|!?\[(?P<label>[^\]]*)\]\((?:[^)]*\)|[^)\s]*$)"
 )
-_LINK_NAME = re.compile(r"(?<=\w)\s*\{\s*#[\w-][^{}]*\}\s*$")
+_LINK_NAME = re.compile(r"\s*\{\s*#[\w-][^{}]*\}\s*$")
 _PICTURE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp[34]|webm|ogg|canvas)$", re.I)
 _FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})")
 _ROW, _CELL_END, _NO_CELLS = re.compile(r"\s*\|.*\|\s*$"), re.compile(r"(?<!\\)\|"), re.compile(r"[\s|:-]*")
@@ -74,6 +74,7 @@ def _plain_sentences(markdown: str) -> Iterator[str]:
         elif fence:
             yield from filter(None, [" ".join(line.split())])
         else:
+            line = _LINK_NAME.sub("", line) if line.startswith("#") else line
             parts = [line] if _ROW.match(line) else _SENTENCE.split(line)
             yield from filter(None, map(plain_text, parts))
 
@@ -89,8 +90,7 @@ def plain_text(markdown: str) -> str:
     'l(ist) · show where'
     """
     if not _ROW.match(markdown):
-        line = _LINK_NAME.sub("", markdown) if markdown.startswith("#") else markdown
-        return " ".join(_MARKUP.sub(_shown, line.strip()).split())
+        return " ".join(_MARKUP.sub(_shown, markdown.strip()).split())
     if _NO_CELLS.fullmatch(markdown):
         return ""
     return " · ".join(filter(None, map(plain_text, _CELL_END.split(markdown.strip().strip("|")))))

@@ -269,6 +269,26 @@ def test_asciidoc_keeps_its_structure() -> None:
     assert "nobody" not in imported.markdown
 
 
+@pytest.mark.parametrize("anchor", ["[[keys]]", "[[keys,The keys]]", "(((key, turning)))", "[#keys]"])
+def test_an_anchor_before_a_heading_of_asciidoc_hides_nothing(anchor: str) -> None:
+    text = f"= Guide\n\nText.\n\n{anchor}\n== Keys\n\n{anchor}\n.A title\nimage::a.png[Two keys]\n\n{anchor}\nTurn.\n"
+    expected = "# Guide\n\nText.\n\n## Keys\n\n**A title**\n\n(Image: Two keys)\n\nTurn.\n"
+    assert read("a.adoc", text).markdown == expected
+
+
+def test_a_part_of_an_asciidoc_book_is_called_by_its_heading() -> None:
+    imported = read("rebasing.asc", "[[rebasing]]\n=== Rebasing\n\nWords.\n\n==== Deeper\n\n===== Still\n")
+    assert imported.title == "Rebasing"
+    assert imported.markdown == "# Rebasing\n\nWords.\n\n## Deeper\n\n### Still\n"
+    assert read("a.adoc", "Words.\n\n=== Later\n").markdown == "Words.\n\n### Later\n"
+    assert read("a.adoc", "=== Deep\n\n== Up\n").markdown == "### Deep\n\n## Up\n"
+
+
+def test_a_signature_beside_a_file_is_no_asciidoc() -> None:
+    with pytest.raises(ImportFailure, match="a signature or a key"):
+        read("a.tar.asc", "-----BEGIN PGP SIGNATURE-----\n\niQIz\n-----END PGP SIGNATURE-----\n")
+
+
 def test_a_cell_over_rows_and_columns_shifts_no_row() -> None:
     page = """<table><tr><th>a</th><th>b</th><th>c</th></tr>
     <tr><td rowspan="2">x</td><td>1</td><td rowspan="3">z</td></tr><tr><td>2</td></tr>
