@@ -14,7 +14,7 @@ _ATTRIBUTE = re.compile(r"^:(!?[\w-]+!?):(?:\s+(.*))?$")
 _BLOCK_LINE = re.compile(r"^\[(?P<about>[^\]]*)\]$")
 _UNSEEN = re.compile(r"^(?:\[\[[^\]]*\]\]|\(\(\(.*\)\)\))$")
 _TITLE = re.compile(r"^\.(?=[^\s.])(.+)$")
-_DELIMITER = re.compile(r"^(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|--|```.*|/{4,}|\|===|,===|:===|!===)$")
+_DELIMITER = re.compile(r"^(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|--|```.*|/{4,}|[|,:!]={3,})$")
 _ITEM = re.compile(r"^\s*(?P<mark>\*{1,5}|-|\.{1,5}|\d+\.)\s+(?P<words>\S.*)$")
 _TERM = re.compile(r"^\s*(?P<term>\S.*?)(?:::+|;;)(?:\s+(?P<words>\S.*))?$")
 _ADMONITION = re.compile(r"^(NOTE|TIP|IMPORTANT|WARNING|CAUTION):\s+(.*)$")
@@ -108,7 +108,7 @@ class _Reader:
         start = self.next
         if mark.startswith("```"):
             return fence("\n".join(self._until("```")), mark[3:].strip())
-        if mark in ("|===", ",===", ":===", "!==="):
+        if mark[0] in "|,:!":
             return self._table(self._until(mark), mark[0])
         if mark[0] == "/" or kind == "comment":
             self._until(mark)
@@ -149,7 +149,7 @@ class _Reader:
             if not starts or starts[0].start() != 0:
                 if cells:
                     cells[-1] += " " + line[: starts[0].start() if starts else len(line)].strip()
-                elif not starts:
+                if not starts:
                     continue
             for found, after in zip(starts, [*starts[1:], None], strict=True):
                 across = (found["span"] or "1").split(".")[0] or "1"

@@ -284,6 +284,12 @@ def test_a_part_of_an_asciidoc_book_is_called_by_its_heading() -> None:
     assert read("a.adoc", "=== Deep\n\n== Up\n").markdown == "### Deep\n\n## Up\n"
 
 
+@pytest.mark.parametrize("mark", ["|===", "|========"])
+def test_a_cell_of_asciidoc_may_go_on_in_the_next_line(mark: str) -> None:
+    text = f"{mark}\n|Name |Value\n\n|a\n|one\nand more\n{mark}\n"
+    assert read("a.adoc", text).markdown == "| Name | Value |\n| --- | --- |\n| a | one and more |\n"
+
+
 def test_a_signature_beside_a_file_is_no_asciidoc() -> None:
     with pytest.raises(ImportFailure, match="a signature or a key"):
         read("a.tar.asc", "-----BEGIN PGP SIGNATURE-----\n\niQIz\n-----END PGP SIGNATURE-----\n")
