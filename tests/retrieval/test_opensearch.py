@@ -296,7 +296,7 @@ def test_no_reader_gets_a_document_of_others_and_the_filter_stands_before_the_be
 
 def test_optimizer_gate_and_copilot_complete_over_it(cluster: OpenSearch, place: Workspace) -> None:
     asked_before = searches(cluster)
-    optimized = hive("optimize", "--iterations", "2", "--no-deploy", "-w", place.root, "--json")
+    optimized = hive("optimize", "--iterations", "1", "--seconds", "10", "--no-deploy", "-w", place.root, "--json")
     assert optimized.code in (0, 1), optimized.err
     better = config_json("better", bm25={"k1": 0.9, "b": 0.4, "title_boost": 2.0}) | {"collection": KB}
     (place.configs / "better.json").write_text(json.dumps(better))

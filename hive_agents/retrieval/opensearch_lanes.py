@@ -1,0 +1,175 @@
+"""The lanes of one copy in OpenSearch. A filter or a scope is a bitmap in the request, so that it stands before k."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents.retrieval.bm25 import BM25Params
+from hive_agents.retrieval.index import SqliteIndex, StaleIndex
+from hive_agents.retrieval.lanes import Lane
+from hive_agents.retrieval.opensearch_client import Connection, MissingCopy
+from hive_agents.retrieval.roaring import roaring
+from hive_agents.retrieval.vectors import Mask, Scored
+
+NATIVE = BM25Params()
+"""What a copy's index has; others are computed here, over the best that the cluster gives by these."""
+
+CANDIDATES = 1000
+_CANDIDATE_FACTOR = 10
+_SEARCHES = 64
+"""Searches in one request."""
+
+_MOST_TERMS = 1000
+"""Different ones of a query; a server takes 1024 by default."""
+
+_ANSWER = "hits.hits.sort,timed_out,error,status,_shards.failed"
+_FIX = "use OpenSearch itself, without a proxy that changes requests"
+
+
+class CopyReader:
+    """Asks one copy for the best chunks of queries, and lets no chunk through that wasn't to be found."""
+
+    def __init__(self, connection: Connection, copy: str, index: SqliteIndex) -> None:
+        self._connection, self._copy, self.index = connection, copy, index
+
+    def best(self, queries: Sequence[dict[str, Any]], depth: int, mask: Mask | None) -> list[Lane]:
+        """Return the `depth` best chunks inside `mask` by each query, with the cluster's scores; ties by number."""
+        if depth < 1 or (mask is not None and not mask.any()):
+            return [_lane([]) for _ in queries]
+        filters = [] if mask is None or mask.all() else [_bitmap(mask)]
+        searches = [
+            {
+                "size": min(depth, max(self.index.n_chunks, 1)),
+                "track_total_hits": False,
+                "query": _filtered(query, filters),
+                "sort": ["_score", {"chunk": "asc"}],
+            }
+            for query in queries
+        ]
+        lanes = []
+        for start in range(0, len(searches), _SEARCHES):
+            lanes += [self._checked(found, mask) for found in self._answers(searches[start : start + _SEARCHES])]
+        return lanes
+
+    def _answers(self, searches: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        # Statistics of all shards; a list of a part of them would be another one.
+        how = {"search_type": "dfs_query_then_fetch", "allow_partial_search_results": "false"}
+        try:
+            with self._connection.asking("a search") as client:
+                if len(searches) == 1:
+                    answers = [client.search(index=self._copy, body=searches[0], params=how | {"filter_path": _ANSWER})]
+                else:
+                    lines = [line for search in searches for line in ({"index": self._copy} | how, search)]
+                    under = ",".join(f"responses.{part}" for part in _ANSWER.split(","))
+                    answers = client.msearch(body=lines, params={"filter_path": under})["responses"]
+        except MissingCopy:
+            if not self.index.is_live():
+                raise StaleIndex from None
+            raise
+        for answer in answers:
+            if "error" in answer:
+                kind = str(answer["error"].get("type", "unknown"))
+                if kind == "index_not_found_exception":
+                    raise self._connection.missing() if self.index.is_live() else StaleIndex
+                raise self._connection.fault("a search", f"failed: {kind}", "see the cluster's log")
+            if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
+                raise self._connection.fault("a search", "incomplete: some shards failed", "see the cluster's health")
+            yield answer
+
+    def _checked(self, answer: dict[str, Any], mask: Mask | None) -> Lane:
+        lane = _lane([hit["sort"] for hit in answer.get("hits", {}).get("hits", [])])
+        inside = (lane.chunks >= 0) & (lane.chunks < self.index.n_chunks)
+        if not inside.all() or (mask is not None and not mask[lane.chunks].all()):
+            raise self._connection.fault("a search", "failed: it answered with chunks outside of the filter", _FIX)
+        return lane
+
+
+class WordsThere:
+    """A `WordLane`: BM25 by Lucene, whose scores are `factor` times ours."""
+
+    def __init__(self, copy: CopyReader, factor: float) -> None:
+        self._copy, self._factor = copy, factor
+
+    def top(self, queries: Sequence[Sequence[str]], depth: int, params: BM25Params, mask: Mask | None) -> list[Lane]:
+        native = params == NATIVE
+        deep = depth if native else max(CANDIDATES, _CANDIDATE_FACTOR * depth)
+        lanes = self._copy.best([_match(query) for query in queries], deep if depth > 0 else 0, mask)
+        if native:
+            return [Lane(lane.chunks, lane.scores / np.float32(self._factor)) for lane in lanes]
+        return [self._scored(query, lane, depth, params) for query, lane in zip(queries, lanes, strict=True)]
+
+    def _scored(self, query: Sequence[str], lane: Lane, depth: int, params: BM25Params) -> Lane:
+        """The candidates by `params`, as the embedded lane scores them."""
+        scores = self._copy.index.term_scores(query, lane.chunks, params)
+        order = np.lexsort((lane.chunks, -scores))
+        order = order[scores[order] > 0][:depth]
+        return Lane(lane.chunks[order], scores[order])
+
+
+class VectorsThere:
+    """A `VectorLane`: the exact cosine of every chunk inside the mask, by the k-NN plugin."""
+
+    def __init__(self, copy: CopyReader, dimensions: int) -> None:
+        self._copy, self._dimensions = copy, dimensions
+
+    @property
+    def dimensions(self) -> int:
+        return self._dimensions
+
+    def top(self, query: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> Scored:
+        return self.top_many(query[None], k, mask=mask)[0]
+
+    def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
+        if queries.ndim != 2 or queries.shape[1] != self._dimensions:
+            raise ValueError(f"the index has {self._dimensions} dimensions, the queries have shape {queries.shape}")
+        lanes = self._copy.best([_nearest(query) for query in queries], k, mask)
+        return [(lane.chunks, lane.scores / self._half - 1) for lane in lanes]
+
+    def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        mask = np.zeros(self._copy.index.n_chunks, np.bool_)
+        mask[rows] = True
+        chunks, scores = self.top(query, len(mask), mask=mask)
+        found = dict(zip(chunks.tolist(), scores.tolist(), strict=True))
+        return np.array([found[row] for row in np.asarray(rows).tolist()], np.float32)
+
+    @cached_property
+    def _half(self) -> np.float32:
+        """What the plugin gives for a cosine of 0: its releases scale a score otherwise, which is 0 for -1 in all."""
+        there = np.zeros(self._copy.index.n_chunks, np.bool_)
+        there[0] = True
+        (lane,) = self._copy.best([_nearest(self._copy.index.local_vectors.row(0))], 1, there)
+        return np.float32(lane.scores[0] / 2)
+
+
+def _match(query: Sequence[str]) -> dict[str, Any]:
+    kept = set(list(dict.fromkeys(query))[:_MOST_TERMS])
+    return {"match": {"words": " ".join(word for word in query if word in kept)}}
+
+
+def _nearest(vector: NDArray[np.float32]) -> dict[str, Any]:
+    given = {"field": "vector", "query_value": vector.tolist(), "space_type": "cosinesimil"}
+    script = {"lang": "knn", "source": "knn_score", "params": given}
+    return {"script_score": {"query": {"match_all": {}}, "script": script}}
+
+
+def _filtered(query: dict[str, Any], filters: list[dict[str, Any]]) -> dict[str, Any]:
+    """The query over what the filters let through: a score is computed for nothing else."""
+    if not filters:
+        return query
+    if "script_score" in query:
+        return {"script_score": query["script_score"] | {"query": {"bool": {"filter": filters}}}}
+    return {"bool": {"must": [query], "filter": filters}}
+
+
+def _lane(found: Sequence[Sequence[float]]) -> Lane:
+    return Lane(np.array([chunk for _, chunk in found], np.intp), np.array([score for score, _ in found], np.float32))
+
+
+def _bitmap(mask: Mask) -> dict[str, Any]:
+    return {"terms": {"chunk": [base64.b64encode(roaring(mask)).decode()], "value_type": "bitmap"}}
