@@ -1,10 +1,21 @@
 """How the server holds up: conversations at once, idle streams, and how much of it is ours.
 
-    python benchmarks/server.py [--conversations 100] [--idle 1000] [--json FILE]
+    python benchmarks/server.py [--conversations 100] [--turns 4] [--think 20] [--idle 1000] [--langgraph PROGRAM]
+                                [--json FILE]
 
 It serves a copy of the sample workspace in a process of its own, beside a bare Starlette application that answers the
-same number of requests. Each conversation is a reader of their own who asks, follows the stream to its end, and asks
-again. Times are seconds until the first event of a stream, and until its last one.
+same number of requests, and beside `langgraph dev` where its program is named. Each conversation is a reader of their
+own who asks, follows the stream to its end, and asks again in the same thread. Three loads:
+
+- alone: one conversation after the other;
+- at one instant: all of them ask in the same moment, and again as soon as they have their answer: how fast many are
+  taken in, and how many turns a second are answered;
+- under way: all of them are open, and each reader thinks between turns, `--think` seconds on average, and begins at
+  their own moment.
+
+Times are seconds until the first event of a stream, and until its last one. A server that computes on one core can't
+tell the last of a hundred who ask in one instant sooner than it has read all hundred; the ratio to a reader who is
+alone says what a server adds to that.
 """
 
 from __future__ import annotations
@@ -13,6 +24,7 @@ import argparse
 import asyncio
 import json
 import os
+import random
 import signal
 import socket
 import statistics
@@ -20,6 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,22 +113,35 @@ class Client:
         return json.loads(text[text.index(b"{") : text.rindex(b"}") + 1])
 
 
-async def conversation(client: Client) -> list[tuple[float, float]]:
-    """(seconds to the first event, to the last one) of each turn; the clock starts with the question."""
-    found = []
-    for question in QUESTIONS:
-        began = time.perf_counter()
-        run = await client.call("POST", "/api/runs", {"input": {"text": question}})
-        status, reader, writer = await client.send("GET", f"/api/runs/{run['run_id']}/events")
-        assert status == 200, status
-        first, text = 0.0, b""
-        while piece := await reader.read(65536):
-            text += piece
-            if not first and b"data: " in text:
-                first = time.perf_counter() - began
-        writer.close()
-        assert b"RUN_FINISHED" in text or b"data: {}" in text, text[-300:]
-        found.append((first, time.perf_counter() - began))
+async def turn(client: Client, question: str, thread_id: str | None) -> tuple[tuple[float, float], str | None]:
+    """(seconds to the first event, to the last one) and the thread; the clock starts with the question."""
+    began = time.perf_counter()
+    named = {"thread_id": thread_id} if thread_id is not None else {}
+    run = await client.call("POST", "/api/runs", {"input": {"text": question}, **named})
+    status, reader, writer = await client.send("GET", f"/api/runs/{run['run_id']}/events")
+    assert status == 200, status
+    first, text = 0.0, b""
+    while piece := await reader.read(65536):
+        text += piece
+        if not first and b"data: " in text:
+            first = time.perf_counter() - began
+    writer.close()
+    assert b"RUN_FINISHED" in text or b"data: {}" in text, text[-300:]
+    return (first, time.perf_counter() - began), run.get("thread_id")
+
+
+Turn = Callable[[Any, str, str | None], Awaitable[tuple[tuple[float, float], str | None]]]
+
+
+async def conversation(
+    ask: Turn, client: Any, turns: int, think: float, rng: random.Random
+) -> list[tuple[float, float]]:
+    """Every turn of one reader, who thinks before each for `think` seconds on average."""
+    found, thread_id = [], None
+    for number in range(turns):
+        await asyncio.sleep(2 * think * rng.random())
+        times, thread_id = await ask(client, QUESTIONS[number % len(QUESTIONS)], thread_id)
+        found.append(times)
     return found
 
 
@@ -130,24 +156,38 @@ def summary(turns: list[tuple[float, float]]) -> dict[str, float]:
     }
 
 
-async def many(port: int, pid: int, people: list[dict[str, str]]) -> dict[str, Any]:
-    clients = [Client(port, headers) for headers in people]
-    alone = [turn for client in clients[:10] for turn in await conversation(client)]
+async def at_once(
+    ask: Turn, clients: list[Any], pid: int, turns: int, think: float, alone: dict[str, float]
+) -> dict[str, Any]:
     began, used = time.perf_counter(), cpu(pid)
-    found = await asyncio.gather(*map(conversation, clients), return_exceptions=True)
+    readers = (conversation(ask, one, turns, think, random.Random(n)) for n, one in enumerate(clients))
+    found = await asyncio.gather(*readers, return_exceptions=True)
     seconds = time.perf_counter() - began
     failed = [repr(one)[:200] for one in found if isinstance(one, BaseException)]
-    turns = [turn for one in found if not isinstance(one, BaseException) for turn in one]
-    one, all_ = summary(alone), summary(turns)
+    times = [one for each in found if not isinstance(each, BaseException) for one in each]
+    told = summary(times)
     return {
-        "conversations": len(people),
-        "completed": len(people) - len(failed),
-        "failed": failed[:5],
+        "conversations": len(clients),
+        "turns": len(times),
+        "failed": len(failed),
+        "faults": failed[:5],
         "seconds": seconds,
-        "computed_ms_a_turn": (cpu(pid) - used) * 1000 / max(len(turns), 1),
-        "alone": one,
-        "together": all_,
-        "first_p95_over_median_alone": all_["first_p95"] / one["first_median"],
+        "turns_a_second": len(times) / seconds,
+        "computed_ms_a_turn": (cpu(pid) - used) * 1000 / max(len(times), 1),
+        **told,
+        "first_p95_over_median_alone": told["first_p95"] / alone["first_median"],
+    }
+
+
+async def loads(ask: Turn, clients: list[Any], pid: int, turns: int, think: float) -> dict[str, Any]:
+    for client in clients[:3]:  # what the first of all bring with them is none of the others' cost
+        await conversation(ask, client, 1, 0.0, random.Random())
+    readers = [await conversation(ask, client, 2, 0.0, random.Random()) for client in clients[:20]]
+    alone = summary([one for each in readers for one in each])
+    return {
+        "alone": alone,
+        "at_one_instant": await at_once(ask, clients, pid, turns, 0.0, alone),
+        "under_way": await at_once(ask, clients, pid, turns, think, alone),
     }
 
 
@@ -179,7 +219,12 @@ async def ready(url: str) -> None:
     raise TimeoutError(url)
 
 
-async def measured(conversations: int, streams: int) -> dict[str, Any]:
+def clients_of(port: int, people: list[dict[str, str]]) -> list[Any]:
+    return [Client(port, headers) for headers in people]
+
+
+async def measured(given: argparse.Namespace) -> dict[str, Any]:
+    load = given.turns, given.think
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "ws"
         for command in (["init", str(place)], ["index", "-w", str(place)], ["deploy", "v1", "-w", str(place)]):
@@ -188,40 +233,99 @@ async def measured(conversations: int, streams: int) -> dict[str, Any]:
         port = free_port()
         toml.write_text(toml.read_text() + SERVER + f"port = {port}\n")
         workspace = Workspace(place)
-        names = [f"reader{n}" for n in range(conversations)]
+        names = [f"reader{n}" for n in range(given.conversations)]
         tokens = [mint(workspace, Principal("acme", name, frozenset({"qa"}))).token for name in names]
         people = [{"Authorization": f"Bearer {token}"} for token in tokens]
         operator = mint(workspace, Principal("acme", "root", frozenset(), frozenset({"reader", "operator"}))).token
         command = [sys.executable, "-m", "hive_agents", "serve", "--headless", "--quiet", "-w", str(place)]
-        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)})
-        url = f"http://127.0.0.1:{port}"
+        with (Path(folder) / "log").open("w+b") as log:
+            process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=log)
+            url = f"http://127.0.0.1:{port}"
+            try:
+                await ready(url)
+                found = await loads(turn, clients_of(port, people), process.pid, *load)
+                found["idle"] = await idle(port, process.pid, {"Authorization": f"Bearer {operator}"}, given.idle)
+            finally:
+                process.send_signal(signal.SIGTERM)
+                process.wait(60)
+            log.seek(0)
+            found["lines_that_tell_of_a_lock"] = sum(b"lock" in line or b"HIVE-402" in line for line in log)
+        if given.langgraph is not None:
+            found["langgraph_dev"] = await langgraph(given.langgraph, place, people, load)
+    found["bare_starlette"] = await bare(people, load)
+    return found
+
+
+class LangGraphReader:
+    """A reader of a LangGraph server, who brings their token in the context of each run."""
+
+    def __init__(self, port: int, place: Path, headers: dict[str, str]) -> None:
+        self.client = Client(port, {})
+        self.context = {"workspace": str(place), "token": headers["Authorization"].removeprefix("Bearer ")}
+
+
+async def langgraph_turn(
+    reader: LangGraphReader, question: str, thread_id: str | None
+) -> tuple[tuple[float, float], str | None]:
+    began = time.perf_counter()
+    if thread_id is None:
+        thread_id = (await reader.client.call("POST", "/threads", {}))["thread_id"]
+    asked = {"run_id": f"r{random.getrandbits(40):010x}", "request": {"text": question}}
+    body = {"assistant_id": "worker", "input": asked, "context": reader.context, "stream_mode": ["updates"]}
+    status, stream, writer = await reader.client.send("POST", f"/threads/{thread_id}/runs/stream", body)
+    assert status == 200, status
+    first, text = 0.0, b""
+    while piece := await stream.read(65536):
+        text += piece
+        if not first and b"data: " in text:
+            first = time.perf_counter() - began
+    writer.close()
+    assert b"finalize" in text, text[-500:]
+    return (first, time.perf_counter() - began), thread_id
+
+
+async def langgraph(
+    program: Path, place: Path, people: list[dict[str, str]], load: tuple[int, float]
+) -> dict[str, Any]:
+    """The copilot's graph, by the graphs of `langgraph.json`."""
+    port = free_port()
+    options = ["dev", "--no-browser", "--no-reload", "--config", str(ROOT / "langgraph.json"), "--port", str(port)]
+    with (place / "langgraph.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(program), *options, "--n-jobs-per-worker", "100"],
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
         try:
-            await ready(url)
-            found = await many(port, process.pid, people)
-            found["idle"] = await idle(port, process.pid, {"Authorization": f"Bearer {operator}"}, streams)
+            await ready(f"http://127.0.0.1:{port}")
+            return await loads(
+                langgraph_turn, [LangGraphReader(port, place, one) for one in people], process.pid, *load
+            )
         finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(60)
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(30)
+
+
+async def bare(people: list[dict[str, str]], load: tuple[int, float]) -> dict[str, Any]:
     port = free_port()
     process = subprocess.Popen([sys.executable, "-c", BARE, str(port)])
     try:
-        url = f"http://127.0.0.1:{port}"
-        await ready(url)
-        found["bare_starlette"] = await many(port, process.pid, people)
+        await ready(f"http://127.0.0.1:{port}")
+        return await loads(turn, clients_of(port, people), process.pid, *load)
     finally:
         process.terminate()
         process.wait(30)
-    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--conversations", type=int, default=100)
-    parser.add_argument("--idle", type=int, default=1000)
+    parser.add_argument("--turns", type=int, default=4, help="of each conversation")
+    parser.add_argument("--think", type=float, default=20.0, help="seconds, on average")
+    parser.add_argument("--idle", type=int, default=1000, help="streams of which nothing comes")
+    parser.add_argument("--langgraph", type=Path, help="the program `langgraph` of langgraph-cli[inmem]")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    found = asyncio.run(measured(given.conversations, given.idle))
-    text = json.dumps(found, indent=2)
+    text = json.dumps(asyncio.run(measured(given)), indent=2)
     print(text)
     if given.json is not None:
         given.json.write_text(text + "\n")

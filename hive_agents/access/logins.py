@@ -14,7 +14,7 @@ from typing import Any
 
 from hive_agents.access.keys import own_key
 from hive_agents.access.revocations import is_revoked, revoke
-from hive_agents.access.tokens import MAX_TOKEN, refused
+from hive_agents.access.tokens import MAX_TOKEN, header_of, refused
 from hive_agents.access.who import TOKEN, Asker, known_principal
 from hive_agents.workspace import Workspace
 
@@ -60,11 +60,9 @@ def asker_of(workspace: Workspace, proof: str) -> Asker:
 
 def is_session(proof: str) -> bool:
     """Return whether this says of itself that it is a session; whether it is good is another question."""
-    import jwt
-
     try:
-        return len(proof) <= MAX_TOKEN and jwt.get_unverified_header(proof).get("typ") == _SESSION
-    except Exception:  # whatever the parser stumbles over isn't a session
+        return len(proof) <= MAX_TOKEN and header_of(proof).get("typ") == _SESSION
+    except (ValueError, RecursionError):
         return False
 
 

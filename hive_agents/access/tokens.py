@@ -7,11 +7,17 @@ later holds for what begins later.
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
+import hashlib
+import json
 import secrets
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from hive_agents.access.keys import SigningKey, keys_of
 from hive_agents.access.principal import LOCAL_TENANT, Principal, is_name
@@ -20,6 +26,9 @@ from hive_agents.access.rules import AccessRules
 from hive_agents.errors import HiveError, RightsWithdrawn
 from hive_agents.files import Format
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.settings import Access
 
 MAX_TOKEN = 8192
 MAX_TTL = 366 * 86_400
@@ -113,22 +122,76 @@ def refused(why: str) -> HiveError:
     return HiveError.of("HIVE-417", f"the token is refused: {why}", fix="get a new one: `hive token`", exit_code=2)
 
 
-def _claims(workspace: Workspace, token: object, keys: Mapping[str, SigningKey]) -> dict[str, Any]:
-    import jwt
+def header_of(token: str) -> Mapping[str, Any]:
+    """Return what a token says of itself before anything of it was checked. Raises: ValueError for what is none."""
+    first = token.partition(".")[0].encode("ascii")
+    found = json.loads(base64.urlsafe_b64decode(first + b"=" * (-len(first) % 4)))
+    if not isinstance(found, dict):
+        raise ValueError("no header")
+    return found
 
+
+class _Checked:
+    """The claims of tokens whose signature was checked, by a digest of token, key and what was asked for.
+
+    A caller sends the same token with each request: what holds for ever is found out once, and its end is looked at
+    each time. Neither tokens nor keys are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._claims: OrderedDict[bytes, dict[str, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, mark: bytes) -> dict[str, Any] | None:
+        with self._lock:
+            if mark not in self._claims:
+                return None
+            self._claims.move_to_end(mark)
+            return self._claims[mark]
+
+    def keep(self, mark: bytes, claims: dict[str, Any]) -> None:
+        with self._lock:
+            self._claims[mark] = claims
+            while len(self._claims) > self._most:
+                self._claims.popitem(last=False)
+
+
+_checked = _Checked(4096)
+
+
+def _claims(workspace: Workspace, token: object, keys: Mapping[str, SigningKey]) -> dict[str, Any]:
     if not isinstance(token, str) or len(token) > MAX_TOKEN or not token.isascii() or token.count(".") != 2:
         raise refused("it is no token")
     access = workspace.settings.access
     try:
-        kid = jwt.get_unverified_header(token).get("kid")
-    except Exception:  # whatever the parser stumbles over, a token that can't be read is refused
+        kid = header_of(token).get("kid")
+    except (ValueError, RecursionError):
         raise refused("it is no token") from None
     if kid is None and len(keys) == 1:
         kid = next(iter(keys))
     signing = keys.get(kid) if isinstance(kid, str) else None
     if signing is None:
         raise refused("no key here has its kid")
+    parts = (signing.secret(), signing.alg.encode(), access.issuer.encode(), access.audience.encode(), token.encode())
+    mark = hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+    claims = _checked.get(mark)
+    if claims is None:
+        claims = _decoded(token, signing, access)
+        _checked.keep(mark, claims)
+    elif int(claims["exp"]) <= time.time() - LEEWAY:  # as PyJWT has it
+        raise refused(_REASONS["ExpiredSignatureError"])
+    return claims
+
+
+def _decoded(token: str, signing: SigningKey, access: Access) -> dict[str, Any]:
+    import jwt
+
     material = signing.to_check()
+    try:
+        jwt.get_unverified_header(token)
+    except Exception:  # whatever the parser stumbles over, a token that can't be read is refused
+        raise refused("it is no token") from None
     try:
         claims: dict[str, Any] = jwt.decode(
             token,

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -149,6 +150,7 @@ def canonical_hash(value: Any) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+@lru_cache(maxsize=64)  # what a text means never changes, and each question asks
 def parse_config(text: str, file: str) -> StoredConfig:
     """Raises `HiveError` with every diagnostic of level 1."""
     value = jsontext.parse(text, file)

@@ -219,7 +219,7 @@ def _is_few(allowed: int, rows: int) -> bool:
 
 
 def _one_of(chunks: NDArray[np.intp]) -> tuple[str, dict[str, Any]]:
-    return "chunk = ANY(%(chunks)s::integer[])", {"chunks": chunks.tolist()}
+    return "chunk = ANY(%(chunks)s::integer[])", {"chunks": f"{{{','.join(map(str, chunks.tolist()))}}}"}
 
 
 def _text(vector: NDArray[np.float32]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.errors import AuditFault, Busy, Damaged, HiveError, NoModel, Unwritable, WorkerFault
 from hive_agents.events import Bell, EventType
 from hive_agents.llm import Chain, Role, model_names
+from hive_agents.retrieval import SearchEngine
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, DueRun, LeaseLost, RunQueue, RunStore
 from hive_agents.runtime.driver import Run, leases_of
 from hive_agents.runtime.kinds import KINDS
@@ -78,6 +79,8 @@ class Dispatcher:
     ) -> None:
         self.workspace, self.bus, self.parallel = workspace, bus, parallel
         self._given: dict[str, Any] = {"tools": tools, "models": models}
+        self.engine = SearchEngine(workspace)
+        """What questions search with: what is read of an index is read once, and not for each of them."""
         self._first_pause = pause
         self._leases = leases_of(workspace)
         self._queue = RunQueue(self._leases)
@@ -192,7 +195,8 @@ class Dispatcher:
             if await asyncio.to_thread(self._is_brought, due):
                 self._brought.add(due.run_id)
                 return
-            given = self._given if due.graph == AGENT_GRAPH else {}
+            own = {AGENT_GRAPH: self._given, CHAT_GRAPH: {"engine": self.engine}}
+            given: dict[str, Any] = own.get(due.graph, {})
             resume = partial(KINDS[due.graph].resume, bus=self.bus, hosted=True, **given)
             run = await asyncio.to_thread(resume, self.workspace, due.run_id)
         except (Busy, Unwritable):

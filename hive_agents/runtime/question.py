@@ -100,7 +100,9 @@ class QuestionRun(Run):
         return row, new
 
     @classmethod
-    def resume(cls, workspace: Workspace, run_id: str, **how: Any) -> QuestionRun:
+    def resume(
+        cls, workspace: Workspace, run_id: str, *, engine: SearchEngine | None = None, **how: Any
+    ) -> QuestionRun:
         """Take up a question that was left, for its reader as they stand now.
 
         Raises: HIVE-409 for an unknown run, HIVE-407 for one that doesn't say what was asked and by whom, HIVE-417
@@ -113,7 +115,7 @@ class QuestionRun(Run):
         except (KeyError, ValueError):
             message = f"run {run_id} doesn't say who asked what"
             raise HiveError.of("HIVE-407", message, path="runs.input", fix="ask again", exit_code=3) from None
-        return cls(workspace, row, standing.now(workspace), request, SearchEngine(workspace), **how)
+        return cls(workspace, row, standing.now(workspace), request, engine or SearchEngine(workspace), **how)
 
     @staticmethod
     def result_of(row: RunRow) -> dict[str, Any]:

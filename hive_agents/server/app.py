@@ -8,7 +8,6 @@ from starlette.middleware import Middleware
 from starlette.routing import Route
 
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import SearchEngine
 from hive_agents.runtime import Host
 from hive_agents.server import account, health, pages, webhooks
 from hive_agents.server.access_log import AccessLog
@@ -50,5 +49,5 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
     app.state.feed = Feed(host)
     app.state.rates = Rates(limits)
     app.state.freshness = Freshness(host.workspace)
-    app.state.engine = SearchEngine(host.workspace)
+    app.state.engine = host.dispatcher.engine
     return app

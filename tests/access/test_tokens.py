@@ -381,3 +381,27 @@ def test_clocks_may_differ_by_ten_seconds_and_no_more(hs256: Workspace, ago: int
         assert verify(hs256, token) == DANA or verify(hs256, token).user == "dana"
     else:
         assert "has expired" in reason(hs256, token)
+
+
+def test_a_token_that_was_good_before_ends_all_the_same(hs256: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = signed(exp=int(time.time()) - 5)
+    assert verify(hs256, text).user == "dana"
+    assert verify(hs256, text).user == "dana"
+    later = time.time() + 6
+    monkeypatch.setattr(time, "time", lambda: later)
+    with pytest.raises(HiveError, match="it has expired"):
+        verify(hs256, text)
+
+
+def test_a_token_that_was_good_under_another_key_or_for_another_audience_is_looked_at_anew(
+    hs256: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = signed()
+    assert verify(hs256, text).user == "dana"
+    toml = hs256.root / "hive.toml"
+    toml.write_text(toml.read_text().replace("[[access", '[access]\naudience = "other"\n[[access', 1))
+    with pytest.raises(HiveError, match="another audience"):
+        verify(Workspace(hs256.root), text)
+    monkeypatch.setenv("K1", "t" * 40)
+    with pytest.raises(HiveError, match="signature is wrong"):
+        verify(hs256, text)

@@ -58,6 +58,27 @@ async def signed_in(
     assert told == [], told
 
 
+async def reached(page: Page, selector: str, *, key: str = "Tab", most: int = 30) -> None:
+    """Go there as a keyboard does: from one thing that can be reached to the next, and not too far."""
+    for _ in range(most):
+        await page.keyboard.press(key)
+        if await page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
+            return
+    raise AssertionError(f"{selector} isn't reached by {most} times {key}")
+
+
+async def skipped(page: Page, to: str) -> None:
+    """Follow a link that skips to a part of the page, by the access key that it names, from wherever one is."""
+    key = await page.locator(f"a.skip[href^='{to}']").get_attribute("accesskey")
+    assert key is not None
+    # As a keyboard sends it: the browser looks at the character without Alt, which Playwright leaves out.
+    keyboard = await page.context.new_cdp_session(page)
+    pressed = {"modifiers": 1, "key": key, "code": f"Key{key.upper()}", "windowsVirtualKeyCode": ord(key.upper())}
+    for kind in ("keyDown", "keyUp"):
+        await keyboard.send("Input.dispatchKeyEvent", {"type": kind, "unmodifiedText": key, **pressed})
+    await keyboard.detach()
+
+
 async def require_accessible(page: Page) -> None:
     """What axe-core finds serious or critical fails."""
     found = await Axe().run(page)

@@ -11,7 +11,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
-from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
+from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
 from tests.pages.people import NOTE, noting_agent
 from tests.server.serving import bearer, sample, served
 
@@ -99,16 +99,16 @@ async def test_a_call_is_allowed_with_an_edit_by_keyboard_and_the_run_goes_on(tm
         async with signed_in(browser, str(client.base_url), place, "dana", viewport=NARROW) as page:
             await page.goto("/approvals")
             await require_accessible(page)
-            await page.keyboard.press("j")
+            await skipped(page, "#queue-list")
+            await reached(page, "#queue-list h2 a")
             await page.keyboard.press("Enter")
             await page.get_by_text(NOTE["text"]).first.wait_for()
             await require_accessible(page)
-            await page.keyboard.press("e")
-            while (await page.evaluate("document.activeElement.dataset.arg")) != "text":
-                await page.keyboard.press("Tab")
+            await skipped(page, "#answer")
+            await reached(page, "[data-arg=text]")
             await page.keyboard.press("Control+A")
             await page.keyboard.type("Dear customer, coffee is served.")
-            await page.locator("form[data-decide=edit] button").focus()
+            await reached(page, "form[data-decide=edit] button")
             await page.keyboard.press("Enter")
             await page.get_by_text("dana approved it with changes").wait_for()
             assert await page.get_by_text("coffee is served").first.is_visible()

@@ -17,7 +17,7 @@ from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import RunStore
 from hive_agents.server import streams
 from hive_agents.server.auth import COOKIE
-from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
+from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
 from tests.server.serving import SETTINGS, sample, served, token
 
 pytestmark = [pytest.mark.slow, needs_chromium]
@@ -58,7 +58,9 @@ async def test_by_keyboard_from_the_question_to_the_passage_behind_a_claim(tmp_p
             await page.keyboard.press("Enter")
             await page.wait_for_url("**/chat/t*")
             await page.locator(".answer").wait_for()
-            await page.locator(".cite").nth(1).focus()
+            await skipped(page, "#turn-")
+            await reached(page, ".answer .cite")
+            await page.keyboard.press("Tab")
             await page.keyboard.press("Enter")
             passage = page.locator("#beside #passage")
             await passage.wait_for()
@@ -72,6 +74,13 @@ async def test_by_keyboard_from_the_question_to_the_passage_behind_a_claim(tmp_p
             assert await page.locator("#beside > *").count() == 0
             focused = await page.evaluate("document.activeElement.className")
             assert focused == "cite"
+            await skipped(page, "#text")
+            await page.keyboard.type("and the largest?")
+            await page.keyboard.press("Enter")
+            second = page.locator("article.turn").nth(1)
+            await second.locator(".reply").wait_for()
+            await skipped(page, "#turn-")
+            await reached(page, "article.turn:nth-of-type(2) [data-edit]", most=2)
 
 
 async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hive_agents.access import login_code
 from hive_agents.server.pages import language
 from hive_agents.server.pages.assets import THIRD_PARTY
 from hive_agents.server.pages.view import environment
-from tests.pages.browser import chromium, needs_chromium, require_accessible, signed_in
+from tests.pages.browser import chromium, needs_chromium, reached, require_accessible, signed_in
 from tests.server.serving import sample, served, token
 
 
@@ -99,7 +99,7 @@ async def test_signing_in_and_out_by_keyboard_in_a_browser(tmp_path: Path) -> No
         async with signed_in(browser, str(client.base_url), place) as page:
             assert await page.get_by_text("You are signed in as dana").is_visible()
             await require_accessible(page)
-            await page.get_by_role("button", name="Sign out").focus()
+            await reached(page, ".who button")
             await page.keyboard.press("Enter")
             await page.wait_for_url("**/login")
             await require_accessible(page)

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page
 
 from hive_agents import Workspace
 from hive_agents.access import Principal, known_principal
 from hive_agents.runs import RunStore
-from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
+from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
 from tests.pages.filled import search
 from tests.server.serving import bearer, sample, served
 
@@ -161,15 +160,6 @@ async def test_five_thousand_trials_are_a_chart_and_a_table_in_pages(tmp_path: P
             await require_accessible(page)
 
 
-async def reached(page: Page, selector: str) -> None:
-    """Go there as a keyboard does: from one thing that can be reached to the next."""
-    for _ in range(200):
-        await page.keyboard.press("Tab")
-        if await page.evaluate("(selector) => document.activeElement.matches(selector)", selector):
-            return
-    raise AssertionError(f"{selector} can't be reached by Tab")
-
-
 @pytest.mark.slow
 @needs_chromium
 async def test_by_keyboard_a_search_is_started_and_stopped_and_what_another_found_deployed(
@@ -188,10 +178,12 @@ async def test_by_keyboard_a_search_is_started_and_stopped_and_what_another_foun
             await page.keyboard.press("Enter")
             await page.get_by_role("button", name="Go on").wait_for()
             await page.goto("/optimize")
+            await skipped(page, "#searches")
             await reached(page, f"#searches a[href$='{found}']")
             await page.keyboard.press("Enter")
             await page.get_by_role("heading", name="Certificate").wait_for()
             await page.locator("#chart canvas").wait_for()
+            await skipped(page, "#found")
             await reached(page, "#deploy-reason")
             await page.keyboard.type("fewer of them mislead")
             await page.keyboard.press("Tab")

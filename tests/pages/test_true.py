@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -120,6 +122,62 @@ async def test_arguments_that_a_colleague_changed_meanwhile_are_shown_beside_wha
             await page.get_by_role("button", name="Approve as edited").click()
             await page.locator("li", has_text="dana approved it with changes").wait_for()
         assert ApprovalStore(place).get(id).context["args"] == {"to": "lee", "n": 1}
+
+
+NO_LOOKING = "window.setInterval = () => 0"
+"""No page looks by itself every half minute: what it tells was pushed."""
+
+
+async def test_whoever_edits_is_told_at_once_that_a_colleague_has_decided_and_loses_no_word(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (id,) = filed(place, 1, **CALL)
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        url = str(client.base_url)
+        async with (
+            signed_in(browser, url, place, "dana") as first,
+            signed_in(browser, url, place, "alice", "approver", expected=("409",)) as second,
+        ):
+            await second.context.add_init_script(NO_LOOKING)
+            for page in (first, second):
+                await page.goto(f"/approvals/{id}")
+            await second.wait_for_function("window.setInterval() === 0")
+            await second.get_by_label("to", exact=True).fill("lee")
+            await second.locator("#edit-reason").fill("kim is away")
+            await first.get_by_role("button", name="Approve", exact=True).click()
+            await first.locator("li", has_text="dana approved it").wait_for()
+            await second.locator("#conflict").get_by_text("dana approved this").wait_for()  # nothing was sent
+            assert await second.get_by_label("to", exact=True).input_value() == "lee"
+            assert await second.locator("#edit-reason").input_value() == "kim is away"
+            await second.get_by_role("button", name="Approve as edited").click()
+            await second.locator("#conflict").get_by_text("No answer of yours was counted").wait_for()
+            await require_accessible(second)
+    assert [(one.by, one.verb) for one in ApprovalStore(place).get(id).decisions] == [("user:dana", "approve")]
+
+
+async def test_what_another_process_decided_is_told_to_whoever_edits(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (id,) = filed(place, 1, **CALL)
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place) as page:
+            await page.context.add_init_script(NO_LOOKING)
+            await page.goto(f"/approvals/{id}")
+            await page.get_by_label("to", exact=True).fill("lee")
+            elsewhere = [
+                sys.executable,
+                "-m",
+                "hive_agents",
+                "approvals",
+                "reject",
+                id,
+                "--reason",
+                "no",
+                "-w",
+                place.root,
+            ]
+            decided = await asyncio.create_subprocess_exec(*map(str, elsewhere))
+            assert await decided.wait() == 0
+            await page.locator("#conflict").get_by_text("rejected this").wait_for()
+            assert await page.get_by_label("to", exact=True).input_value() == "lee"
 
 
 async def test_a_decided_request_shows_how_its_run_goes_on(tmp_path: Path) -> None:

@@ -81,6 +81,8 @@
       await htmx.ajax("GET", turnOf(run), { target: "#turns", swap: "beforeend" });
       document.querySelector(".talk > .empty")?.remove();
       document.getElementById(`turn-${run.run_id}`)?.scrollIntoView({ block: "start" });
+      const skip = document.getElementById("skip-turn");
+      skip?.setAttribute("href", `#turn-${run.run_id}`);
     } catch (error) {
       hive.explain(error);
     } finally {
