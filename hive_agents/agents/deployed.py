@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from sqlite3 import Connection
 from typing import Any
 
 from hive_agents.agents.evolution.texts import agent_hash, agent_text, inlined, outlined
@@ -11,7 +10,7 @@ from hive_agents.agents.spec import AgentSpec, agent_ids, load_agent
 from hive_agents.errors import Diagnostic, HiveError, closest
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import atomic_write_text, load
-from hive_agents.store import Ledger, audit
+from hive_agents.store import Ledger, RecordsConnection, audit, exclusive
 from hive_agents.workspace import Workspace
 
 
@@ -142,7 +141,7 @@ def roll_back(
     Returns (the new row, the one that served until now).
     Raises: HIVE-412 (exit code 1) where there is nothing to go back to, HIVE-413 where a broken log may have lost it.
     """
-    with workspace.exclusive("rolling back an agent"):
+    with exclusive(workspace, "rolling back an agent"):
         found = versions(workspace, id)
         standing: list[VersionRow] = []
         for row in reversed(found):
@@ -205,7 +204,7 @@ def find_sub_agent(workspace: Workspace | None, agent: AgentSpec, name: str) -> 
     raise HiveError.of("HIVE-107", f'there is no sub-agent "{name}"', file=f"agents/{agent.id}.json", fix=fix)
 
 
-def _tell(connection: Connection, row: VersionRow) -> None:
+def _tell(connection: RecordsConnection, row: VersionRow) -> None:
     kind = EventType.CONFIG_ROLLED_BACK if row.via == "rollback" else EventType.CONFIG_DEPLOYED
     told = {name: getattr(row, name) for name in ("agent", "version", "by", "decision", "via")}
     EventLog.record(connection, [Event(kind, payload=told)])

@@ -21,12 +21,10 @@ from hive_agents.errors import HiveError
 from hive_agents.llm import Tell, Usage
 from hive_agents.memory import run_folder
 from hive_agents.runs import LeaseLost
-from hive_agents.store import audit, briefly, connected, transaction
+from hive_agents.store import RecordsConnection, audit, briefly, connected, transaction
 from hive_agents.text import encodable
 
 if TYPE_CHECKING:
-    from sqlite3 import Connection
-
     from hive_agents.runs import Lease, Limits
     from hive_agents.workspace import Workspace
 
@@ -96,7 +94,7 @@ class Effects:
 
     def find(self, key: str) -> Any:
         """The recorded result; None where there is none."""
-        with connected(self._workspace.database) as connection:
+        with connected(self._workspace.records) as connection:
             query = "SELECT result FROM effects WHERE key = ? AND status = 'done'"
             row = connection.execute(query, (self._key(key),)).fetchone()
         return None if row is None else json.loads(row[0])
@@ -118,7 +116,7 @@ class Effects:
 
     def waited(self, key: str) -> float:
         """Return for how many seconds the effect at `key` has been tried; from now on it isn't held against it."""
-        with connected(self._workspace.database) as connection, transaction(connection):
+        with connected(self._workspace.records) as connection, transaction(connection):
             row = connection.execute("SELECT started_at FROM effects WHERE key = ?", (self._key(key),)).fetchone()
             # It broke off because nothing answered, and not because its worker died.
             connection.execute("UPDATE effects SET attempts = 0 WHERE key = ?", (self._key(key),))
@@ -154,7 +152,7 @@ class Effects:
     def last_mark(self) -> str | None:
         """The mark of the effect that was recorded last; None where none has one."""
         query = "SELECT mark FROM effects WHERE run_id = ? AND mark IS NOT NULL ORDER BY ended DESC LIMIT 1"
-        with connected(self._workspace.database) as connection:
+        with connected(self._workspace.records) as connection:
             row = connection.execute(query, (self.run_id,)).fetchone()
         return None if row is None else str(row[0])
 
@@ -219,7 +217,7 @@ class Effects:
     def _begin(
         self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int, tokens: int
     ) -> bool:
-        with self._lock, connected(self._workspace.database) as connection:
+        with self._lock, connected(self._workspace.records) as connection:
             with transaction(connection):
                 self._require_lease(connection)
                 update = "UPDATE effects SET attempts = attempts + 1, tokens = tokens + ? WHERE key = ?"
@@ -271,13 +269,13 @@ class Effects:
     def _broken_off(self, key: str, each: int) -> None:
         """Count a call that ended without a result by its requests that are out, `each` of so many tokens."""
         tokens = each * self._sent.count(key)
-        with suppress(HiveError), self._lock, connected(self._workspace.database) as connection:
+        with suppress(HiveError), self._lock, connected(self._workspace.records) as connection:
             with transaction(connection):
                 self._require_lease(connection)
                 self._count(connection, key, tokens)
             self._reserved[key] = tokens
 
-    def _count(self, connection: Connection, key: str, tokens: int, usd: float = 0.0) -> None:
+    def _count(self, connection: RecordsConnection, key: str, tokens: int, usd: float = 0.0) -> None:
         """Let an effect cost so much, in place of what it was estimated at."""
         before = "(SELECT tokens FROM effects WHERE key = ?)"
         update = f"UPDATE runs SET tokens = tokens + ? - {before}, usd = usd + ? WHERE run_id = ?"
@@ -299,7 +297,7 @@ class Effects:
         usage = done.usage
         tokens = usage.input_tokens + usage.output_tokens
         text = encodable(json.dumps(done.result, ensure_ascii=False, allow_nan=False))
-        with self._lock, connected(self._workspace.database) as connection:
+        with self._lock, connected(self._workspace.records) as connection:
             with transaction(connection):
                 self._require_lease(connection)
                 self._count(connection, key, tokens, usage.usd)
@@ -333,23 +331,23 @@ class Effects:
         query = f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ? AND instr(substr(key, ?), ?)"
         prefix = self._key(f"{scope}/" if scope else "")
         inside = (len(prefix) + 1, _VISIT) if delegated else (1, "")
-        with connected(self._workspace.database) as connection:
+        with connected(self._workspace.records) as connection:
             row = connection.execute(query, (self.run_id, len(prefix), prefix, *inside)).fetchone()
         return BudgetSpent.model_validate(dict(zip(names, row, strict=True)))
 
     def _unrecorded(self) -> dict[str, int]:
         """What calls are estimated at that were begun and aren't recorded."""
         query = "SELECT substr(key, ?), tokens FROM effects WHERE run_id = ? AND status = 'started' AND tokens > 0"
-        with connected(self._workspace.database) as connection:
+        with connected(self._workspace.records) as connection:
             return dict(connection.execute(query, (len(self._key("")) + 1, self.run_id)))
 
     def _raised(self) -> list[Any]:
         """The limits that somebody raised."""
         query = "SELECT result FROM effects WHERE run_id = ? AND kind = 'budget' AND status = 'done'"
-        with connected(self._workspace.database) as connection:
+        with connected(self._workspace.records) as connection:
             return [json.loads(row[0]) for row in connection.execute(query, (self.run_id,))]
 
-    def _require_lease(self, connection: Connection) -> None:
+    def _require_lease(self, connection: RecordsConnection) -> None:
         if self._lease is not None:
             self._lease.require(connection)
 

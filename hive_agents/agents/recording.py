@@ -112,7 +112,7 @@ class Recording:
             "SELECT substr(key, ?), kind, result, tokens, usd FROM effects"
             " WHERE run_id = ? AND status = 'done' AND result IS NOT NULL ORDER BY ended, rowid"
         )
-        with connected(self._workspace.database) as connection:
+        with connected(self._workspace.records) as connection:
             rows = connection.execute(query, (len(self._run_id) + 2, self._run_id)).fetchall()
         found: dict[str, RecordedStep] = {}
         for key, kind, text, tokens, usd in rows:

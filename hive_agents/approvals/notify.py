@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sqlite3
 import threading
 import urllib.request
 from typing import Literal
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 from hive_agents.approvals.request import ApprovalRequest
 from hive_agents.events import Event, EventLog, EventType, derived_id
+from hive_agents.store import RecordsConnection
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
@@ -50,7 +50,7 @@ def _post(address: str, body: bytes) -> None:
         _log.warning("approvals.notify: %s was not told: %s", where, error)
 
 
-def record(connection: sqlite3.Connection, type: EventType, request: ApprovalRequest) -> None:
+def record(connection: RecordsConnection, type: EventType, request: ApprovalRequest) -> None:
     """Ids and words that a list of requests shows; what was asked stays in the request."""
     last = request.decisions[-1] if request.decisions else None
     told = {

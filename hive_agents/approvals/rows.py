@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from hive_agents.approvals import log
 from hive_agents.approvals.request import ApprovalRequest
 from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.store import RecordsConnection
 from hive_agents.workspace import Workspace
 
 Row = tuple[Any, ...]
@@ -22,18 +22,18 @@ _COLUMNS = (
 _SELECT = f"SELECT {', '.join(_COLUMNS)}, request, decisions FROM approvals"
 
 
-def insert(connection: sqlite3.Connection, request: ApprovalRequest, key: str | None) -> None:
+def insert(connection: RecordsConnection, request: ApprovalRequest, key: str | None) -> None:
     names = [*_COLUMNS, "request", "decisions", "idempotency_key"]
     marks = ", ".join("?" * len(names))
     connection.execute(f"INSERT INTO approvals ({', '.join(names)}) VALUES ({marks})", (*_values(request), key))
 
 
-def update(connection: sqlite3.Connection, request: ApprovalRequest) -> None:
+def update(connection: RecordsConnection, request: ApprovalRequest) -> None:
     names = ", ".join(f"{name} = ?" for name in [*_COLUMNS, "request", "decisions"])
     connection.execute(f"UPDATE approvals SET {names} WHERE id = ?", (*_values(request), request.id))
 
 
-def select(connection: sqlite3.Connection, where: str = "1", values: Iterable[Any] = ()) -> list[Row]:
+def select(connection: RecordsConnection, where: str = "TRUE", values: Iterable[Any] = ()) -> list[Row]:
     """Newest first."""
     connection.text_factory = _text
     found = connection.execute(f"{_SELECT} WHERE {where} ORDER BY created_at DESC, rowid DESC", tuple(values))
@@ -56,14 +56,14 @@ DUE = Order(_DUE, _DUE, ">")
 """What is due first, of that the greatest risk, of that the oldest."""
 
 
-def place_of(connection: sqlite3.Connection, request_id: str, order: Order) -> tuple[Any, ...] | None:
+def place_of(connection: RecordsConnection, request_id: str, order: Order) -> tuple[Any, ...] | None:
     """Return where a row stands in an order; None for an unknown id."""
     found = connection.execute(f"SELECT {order.columns} FROM approvals WHERE id = ?", (request_id,)).fetchone()
     return None if found is None else tuple(found)
 
 
 def select_page(
-    connection: sqlite3.Connection,
+    connection: RecordsConnection,
     order: Order,
     place: tuple[Any, ...] | None,
     limit: int,
@@ -73,7 +73,7 @@ def select_page(
     ids: Collection[str] | None = None,
 ) -> list[Row]:
     """Return the rows behind a place, in order; with `ids` those of them alone."""
-    where, values = ["status = 'pending'" if pending else "1"], list[Any]()
+    where, values = ["status = 'pending'" if pending else "TRUE"], list[Any]()
     if tenants is not None:
         where, values = [*where, f"tenant IN ({', '.join('?' * len(tenants))})"], [*values, *tenants]
     if ids is not None:
@@ -86,14 +86,14 @@ def select_page(
     return connection.execute(text, (*values, limit)).fetchall()
 
 
-def overdue(connection: sqlite3.Connection, now: str) -> list[str]:
+def overdue(connection: RecordsConnection, now: str) -> list[str]:
     """Return the ids of the pending requests of which something is due."""
     pending = "SELECT id FROM approvals WHERE status = 'pending' AND"
     found = connection.execute(f"{pending} due_at <= ? UNION {pending} remind_at <= ?", (now, now))
     return [str(id) for (id,) in found.fetchall()]
 
 
-def count_pending(connection: sqlite3.Connection, tenants: Collection[str] | None) -> int:
+def count_pending(connection: RecordsConnection, tenants: Collection[str] | None) -> int:
     where, values = "", list[str]()
     if tenants is not None:
         where, values = f" AND tenant IN ({', '.join('?' * len(tenants))})", list(tenants)

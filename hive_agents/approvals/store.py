@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -35,7 +34,7 @@ from hive_agents.approvals.request import (
 from hive_agents.approvals.rows import Inbox, inbox
 from hive_agents.errors import AuditFault, Diagnostic, HiveError, NotFound
 from hive_agents.events import EventType
-from hive_agents.store import audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 
@@ -64,7 +63,7 @@ class ApprovalStore:
             approvers = filing.approvers.model_copy(update={"exclude_requester": True})
             filing = filing.model_copy(update={"approvers": approvers})
         key = None if filing.key is None else f"{filing.tenant}/{filing.key}"
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             found = rows.select(connection, "idempotency_key = ?", [key]) if key is not None else []
             if found:
                 return self._filed_before(found[0], filing)
@@ -119,7 +118,7 @@ class ApprovalStore:
         self.sweep()
         order = rows.DUE if by_due else rows.NEWEST
         found: list[ApprovalRequest] = []
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             place = None if after is None else self._place(connection, after, order, tenants)
             # How a request stands the log says; a row that lags behind it says that it is pending.
             given: dict[str, Any] = {"pending": status == "pending", "tenants": tenants}
@@ -134,13 +133,13 @@ class ApprovalStore:
 
     def count_pending(self, tenants: Collection[str] | None = None) -> int:
         """Return how many requests wait, as the database has it."""
-        if not self.workspace.database.exists():
+        if not self.workspace.records.exists():
             return 0
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             return rows.count_pending(connection, tenants)
 
     def _place(
-        self, connection: sqlite3.Connection, request_id: str, order: rows.Order, tenants: Collection[str] | None
+        self, connection: RecordsConnection, request_id: str, order: rows.Order, tenants: Collection[str] | None
     ) -> tuple[Any, ...] | None:
         known = rows.select(connection, "id = ?", [request_id])
         if not known or (tenants is not None and known[0][1] not in tenants):
@@ -164,7 +163,7 @@ class ApprovalStore:
     def get(self, request_id: str) -> ApprovalRequest:
         """Raises: HIVE-409 for an unknown id, HIVE-413 for one that was altered outside the store or a broken log."""
         self.sweep()
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             return self._find(connection, request_id)
 
     def read(self, request_id: str) -> tuple[ApprovalRequest, Sequence[Diagnostic]]:
@@ -172,7 +171,7 @@ class ApprovalStore:
         verdict = audit.verify(self.workspace)
         if verdict.ok:
             return self.get(request_id), ()
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             found = rows.request_of(self._row(connection, request_id))
         return found, [replace(one, severity="warning") for one in audit.broken(verdict).diagnostics]
 
@@ -217,7 +216,7 @@ class ApprovalStore:
         args = edited_args(seen, patch, self.recheck) if verb == "edit" else None
         if check is not None:
             check(seen)
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             if repeats(request, verb, by, message, patch):
                 return request
@@ -239,14 +238,14 @@ class ApprovalStore:
 
     def revise(self, request_id: str, *, title: str | None = None, context: dict[str, Any]) -> ApprovalRequest:
         """Change what a pending request asks; what was agreed to before counts no more."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             require_open(request, self.now())
             return self._write(connection, "revised", request, content(request, context, title))
 
     def supersede(self, request_id: str, why: str) -> ApprovalRequest:
         """Close a request that the world has overtaken: pending, or approved and not carried out."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             if request.status == "superseded":
                 return request
@@ -261,7 +260,7 @@ class ApprovalStore:
     ) -> ApprovalRequest:
         """Hand a request to another person, who then decides in place of `by`."""
         by, to = person(by), person(to)
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             require_open(request, self.now())
             verb = request.allowed_decisions[0]
@@ -277,23 +276,23 @@ class ApprovalStore:
 
     def record_outcome(self, request_id: str, outcome: dict[str, Any]) -> None:
         """Remember that a decision was carried out, so that nothing looks for it again."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             rows.update(connection, request.model_copy(update={"outcome": outcome}))
 
     def sweep(self) -> None:
         """Remind, escalate and expire whatever is due. Time rejects or asks louder; it never approves."""
         now = self.now()
-        if not self.workspace.database.exists():
+        if not self.workspace.records.exists():
             return
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             due = rows.overdue(connection, now)
         for request_id in due:
             with suppress(AuditFault):  # what is damaged waits, and nothing else waits for it
                 self._sweep(request_id, now)
 
     def _sweep(self, request_id: str, now: str) -> None:
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             occasion, changes = overdue(request, now, self.settings.due_hours, self.settings.remind_hours)
             if occasion is not None:
@@ -325,7 +324,7 @@ class ApprovalStore:
         return request
 
     def _write(
-        self, connection: sqlite3.Connection, event: str, request: ApprovalRequest, changes: dict[str, Any]
+        self, connection: RecordsConnection, event: str, request: ApprovalRequest, changes: dict[str, Any]
     ) -> ApprovalRequest:
         after = log.changed(request, changes)
         log.append(self.workspace, event, after, changes)
@@ -335,11 +334,11 @@ class ApprovalStore:
             record(connection, EventType.APPROVAL_EXPIRED if expired else EventType.APPROVAL_DECIDED, after)
         return after
 
-    def _find(self, connection: sqlite3.Connection, request_id: str) -> ApprovalRequest:
+    def _find(self, connection: RecordsConnection, request_id: str) -> ApprovalRequest:
         request = rows.request_of(self._row(connection, request_id))
         return log.standing(request, log.histories(self.workspace).get(request_id, []))
 
-    def _row(self, connection: sqlite3.Connection, request_id: str) -> rows.Row:
+    def _row(self, connection: RecordsConnection, request_id: str) -> rows.Row:
         found = rows.select(connection, "id = ?", [request_id])
         if not found:
             fix = "`hive approvals list` shows all of them"
@@ -348,7 +347,7 @@ class ApprovalStore:
 
     def _inbox(self) -> Inbox:
         self.sweep()
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             return inbox(self.workspace, rows.select(connection))
 
     def _tell(self, occasion: Occasion, request: ApprovalRequest) -> None:

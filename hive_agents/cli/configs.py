@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hive_agents.text import count
@@ -37,13 +38,18 @@ def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> 
     """Before a search: look for changed documents, or with `index.auto_refresh` off say that there are some.
 
     What is wrong with documents is `told` to the workspace's owner only: a reader may not know that they exist. That
-    a damaged database was set aside, and conversations with it, everybody is told.
+    a damaged database was set aside, and conversations with it, everybody is told. Where an engine is away that would
+    have to get the changes, the search is over the documents as they were.
     """
-    from hive_agents.errors import Diagnostic
+    from hive_agents.errors import Diagnostic, EngineFault
     from hive_agents.retrieval import index_is_stale
 
     if workspace.settings.index.auto_refresh:
-        refresh_index(workspace, surface, told=told)
+        try:
+            refresh_index(workspace, surface, told=told)
+        except EngineFault as error:
+            if told:
+                surface.warn([replace(found, severity="warning") for found in error.diagnostics])
     elif told and workspace.database.exists() and index_is_stale(workspace):
         message = "documents changed since they were indexed"
         surface.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix="run `hive index`", severity="warning")])

@@ -79,7 +79,7 @@ class FeedbackQueue:
             raise NotFound.of("HIVE-409", "that result is not found", fix="name a result of the turn: --result 1")
         at = self._now()
         hour_ago = (dt.datetime.fromisoformat(at) - dt.timedelta(hours=1)).isoformat(timespec="seconds")
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             recent = connection.execute(
                 "SELECT count(*) FROM feedback WHERE tenant = ? AND by = ? AND created_at > ?",
                 (self.person.tenant, self.person.user, hour_ago),
@@ -116,7 +116,7 @@ class FeedbackQueue:
 
     def items(self, status: str | None = None) -> list[Item]:
         """Return what the person may review, and what they filed themselves, oldest first."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             rows = connection.execute(
                 f"SELECT {_COLUMNS} FROM feedback WHERE tenant = ? ORDER BY created_at, rowid", (self.person.tenant,)
             ).fetchall()
@@ -149,7 +149,7 @@ class FeedbackQueue:
             if item.status == "pending":
                 if accept:
                     self._label(item)  # the same label twice is one label, so that a crash in between does no harm
-                with connected(self.workspace.database) as connection, transaction(connection):
+                with connected(self.workspace.records) as connection, transaction(connection):
                     connection.execute(
                         "UPDATE feedback SET status = ?, reviewed_by = ?, reviewed_at = ? WHERE id = ?",
                         (status, self.person.user, self._now(), item_id),

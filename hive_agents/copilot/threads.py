@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
+import sys
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import NotFound
 from hive_agents.judging import DecisionLog
-from hive_agents.store import audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 TITLE = 80
@@ -64,7 +64,7 @@ class ThreadStore:
 
         The same name of another reader is another thread.
         """
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, name)).fetchone() is not None:
                 return name
         digest = hashlib.sha256(json.dumps([*self._owner, name]).encode()).hexdigest()
@@ -72,7 +72,7 @@ class ThreadStore:
 
     def of_questions(self, texts: Sequence[str]) -> str | None:
         """Return the thread in which just these questions were asked, the last such; None without one."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             query = "SELECT thread_id FROM turns WHERE tenant = ? AND user = ? AND n = ? AND text = ? ORDER BY at DESC"
             found = connection.execute(f"{query} LIMIT 50", (*self._owner, len(texts), texts[-1])).fetchall()
         for (thread_id,) in found:
@@ -82,7 +82,7 @@ class ThreadStore:
 
     def _create(self, thread_id: str, title: str) -> str:
         now = audit.now()
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             connection.execute(
                 "INSERT OR IGNORE INTO threads VALUES (?, ?, ?, ?, ?, ?)",
                 (*self._owner, thread_id, _title(title), now, now),
@@ -91,7 +91,7 @@ class ThreadStore:
 
     def require(self, thread_id: str) -> None:
         """Check that a thread is this reader's. Raises: HIVE-409."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             self._require(connection, thread_id)
 
     def threads(self, search: str | None = None) -> list[dict[str, Any]]:
@@ -99,11 +99,12 @@ class ThreadStore:
 
         `search` keeps those whose title or questions have the words in them, whatever their case.
         """
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             rows = connection.execute(
                 "SELECT t.thread_id, t.title, count(u.run_id), t.created_at, t.updated_at FROM threads t"
                 " LEFT JOIN turns u ON u.tenant = t.tenant AND u.user = t.user AND u.thread_id = t.thread_id"
-                " WHERE t.tenant = ? AND t.user = ? GROUP BY t.thread_id ORDER BY t.updated_at DESC, t.thread_id",
+                " WHERE t.tenant = ? AND t.user = ? GROUP BY t.tenant, t.user, t.thread_id"
+                " ORDER BY t.updated_at DESC, t.thread_id",
                 self._owner,
             ).fetchall()
             if search is not None:
@@ -119,17 +120,17 @@ class ThreadStore:
 
     def turns(self, thread_id: str, last: int | None = None) -> list[Turn]:
         """Return the turns in order; only the `last` ones if that is given. Raises: HIVE-409."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             self._require(connection, thread_id)
             rows = connection.execute(
                 f"{_TURN} {_MINE} ORDER BY n DESC LIMIT ?",
-                (*self._owner, thread_id, -1 if last is None else last),
+                (*self._owner, thread_id, sys.maxsize if last is None else last),
             ).fetchall()
         return [_turn(row) for row in reversed(rows)]
 
     def turn(self, run_id: str) -> Turn:
         """Return the turn of a run. Raises: HIVE-409 for a run that isn't this reader's."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             row = connection.execute(
                 f"{_TURN} WHERE tenant = ? AND user = ? AND run_id = ?", (*self._owner, run_id)
             ).fetchone()
@@ -149,7 +150,7 @@ class ThreadStore:
         """Append a turn; the same run again changes nothing. Raises: HIVE-409."""
         traced = json.dumps(trace.to_json(), ensure_ascii=False)
         now = audit.now()
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             self._require(connection, thread_id)
             key = (*self._owner, thread_id)
             added = connection.execute(
@@ -169,7 +170,7 @@ class ThreadStore:
 
     def answer(self, run_id: str) -> ModelAnswer | None:
         """Return what the model wrote in that turn, for whoever may see all the documents behind it."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             row = connection.execute(
                 "SELECT a.text, a.documents FROM answers a JOIN turns t ON t.run_id = a.run_id"
                 " WHERE t.tenant = ? AND t.user = ? AND a.run_id = ?",
@@ -179,7 +180,7 @@ class ThreadStore:
 
     def rename(self, thread_id: str, title: str) -> None:
         """Give a thread another title. Raises: HIVE-409."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             self._require(connection, thread_id)
             connection.execute(f"UPDATE threads SET title = ? {_MINE}", (_title(title), *self._owner, thread_id))
 
@@ -189,18 +190,18 @@ class ThreadStore:
         Raises: HIVE-409.
         """
         key = (*self._owner, thread_id)
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             self._require(connection, thread_id)
             # A run that was killed has no turn.
             known = f"SELECT run_id FROM turns {_MINE} UNION SELECT run_id FROM runs {_MINE}"
             run_ids = [run_id for (run_id,) in connection.execute(known, key + key)]
         DecisionLog(self.workspace).forget_questions(run_ids)
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {_MINE})", key)
             for table in ("runs", "turns", "threads"):
                 connection.execute(f"DELETE FROM {table} {_MINE}", key)
 
-    def _require(self, connection: sqlite3.Connection, thread_id: str) -> None:
+    def _require(self, connection: RecordsConnection, thread_id: str) -> None:
         if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, thread_id)).fetchone() is None:
             fix = "`hive chat --threads` lists yours; without --thread a new one begins"
             raise NotFound.of("HIVE-409", f"there is no thread {thread_id}", fix=fix, exit_code=2)
@@ -223,13 +224,13 @@ def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: V
 def asked_questions(workspace: Workspace, reader: Principal | None = None) -> list[str]:
     """Return what was asked in all threads, oldest first; with `reader`, in theirs alone."""
     where, values = ("", ()) if reader is None else (" WHERE tenant = ? AND user = ?", (reader.tenant, reader.user))
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         return [text for (text,) in connection.execute(f"SELECT text FROM turns{where} ORDER BY at", values)]
 
 
 def trace_of(workspace: Workspace, tenant: str, run_id: str) -> dict[str, Any]:
     """Return the trace of any turn within a tenant. Raises: HIVE-409."""
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         row = connection.execute("SELECT trace FROM turns WHERE tenant = ? AND run_id = ?", (tenant, run_id)).fetchone()
     if row is None:
         raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix="a reply names its run_id", exit_code=2)

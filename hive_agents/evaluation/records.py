@@ -15,7 +15,7 @@ def record(workspace: Workspace, config: RetrievalConfig, evaluation: Evaluation
 
     digest = canonical_hash(config.model_dump(mode="json", exclude_unset=True))
     row = (digest, evaluation.golden_hash, evaluation.index_hash, audit.now(), json.dumps(evaluation.metrics))
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         connection.execute(
             "INSERT INTO eval_results (config_hash, golden_hash, index_hash, at, metrics) VALUES (?, ?, ?, ?, ?)", row
         )

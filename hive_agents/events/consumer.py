@@ -82,7 +82,7 @@ class Consumer:
         _log.error("%s skips event %s (%s) after %d tries", self.name, event.seq, event.type, TRIES)
 
     def _begin(self) -> int:
-        with connected(self._log.workspace.database) as connection:
+        with connected(self._log.workspace.records) as connection:
             found = connection.execute("SELECT seq FROM consumers WHERE name = ?", (self.name,)).fetchone()
         if found is not None:
             return int(found[0])
@@ -92,5 +92,5 @@ class Consumer:
 
     def _remember(self, seq: int) -> None:
         upsert = "INSERT INTO consumers (name, seq) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET seq = excluded.seq"
-        with connected(self._log.workspace.database) as connection:
+        with connected(self._log.workspace.records) as connection:
             connection.execute(upsert, (self.name, seq))

@@ -1,16 +1,16 @@
-"""The event log in the workspace's SQLite file."""
+"""The event log among the workspace's records."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import sys
 import threading
-from collections.abc import Iterable, Sequence
-from sqlite3 import Connection, Row
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.events.types import DURABLE, Event, EventType
-from hive_agents.store import briefly, connected, disconnect, transaction
+from hive_agents.store import RecordsConnection, briefly, connected, disconnect, last_number, transaction
 
 if TYPE_CHECKING:
     from hive_agents.events.protocols import Bus
@@ -42,11 +42,11 @@ class EventLog:
         rows = [_row(event) for event in events]
         if not rows:
             return []
-        with self._lock, connected(self.workspace.database) as connection, transaction(connection):
+        with self._lock, connected(self.workspace.records) as connection, transaction(connection):
             return [_append(connection, event, row) for event, row in zip(events, rows, strict=True)]
 
     @staticmethod
-    def record(connection: Connection, events: Sequence[Event]) -> list[tuple[Event, bool]]:
+    def record(connection: RecordsConnection, events: Sequence[Event]) -> list[tuple[Event, bool]]:
         """`append` inside the caller's own transaction: what it does and that it is told of happen together.
 
         Whoever listens in this process hears of it by `Consumer`, which reads the log, or by `Bus.announce`.
@@ -56,7 +56,7 @@ class EventLog:
     def recorded(self, id: str) -> Event | None:
         """Return the event of that id with its seq; None where the log has none."""
         query = f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?"
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             found = connection.execute(query, (id,)).fetchone()
         return None if found is None else _event(found)
 
@@ -71,7 +71,7 @@ class EventLog:
         row = _row(event)
 
         def work() -> tuple[Event, bool]:
-            with connected(self.workspace.database) as connection, transaction(connection):
+            with connected(self.workspace.records) as connection, transaction(connection):
                 return _append(connection, event, row)
 
         recorded, new = await briefly(work)
@@ -99,14 +99,15 @@ class EventLog:
                 clauses.append(f"{column} = ?")
                 values.append(value)
         query = f"SELECT seq, {_COLUMNS} FROM events WHERE {' AND '.join(clauses)} ORDER BY seq LIMIT ?"
-        with connected(self.workspace.database, rows=True) as connection:
-            return [_event(row) for row in connection.execute(query, (*values, -1 if limit is None else limit))]
+        with connected(self.workspace.records, rows=True) as connection:
+            return [
+                _event(row) for row in connection.execute(query, (*values, sys.maxsize if limit is None else limit))
+            ]
 
     def last_seq(self) -> int:
         """The highest seq ever given, 0 in a new log. Pruning doesn't lower it."""
-        with connected(self.workspace.database, rows=True) as connection:
-            found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
-        return 0 if found is None else int(found[0])
+        with connected(self.workspace.records, rows=True) as connection:
+            return last_number(connection, "events", "seq")
 
     def prune(self, before: dt.datetime) -> int:
         """Forget what happened before that moment, in short transactions; returns how many events went."""
@@ -114,7 +115,7 @@ class EventLog:
         delete = "DELETE FROM events WHERE seq IN (SELECT seq FROM events WHERE time < ? ORDER BY seq LIMIT ?)"
         gone = 0
         while True:
-            with self._lock, connected(self.workspace.database) as connection, transaction(connection):
+            with self._lock, connected(self.workspace.records) as connection, transaction(connection):
                 deleted = connection.execute(delete, (limit, _PRUNED_AT_ONCE)).rowcount
             gone += deleted
             if deleted < _PRUNED_AT_ONCE:
@@ -122,7 +123,7 @@ class EventLog:
 
     def close(self) -> None:
         """Close the connection that this thread keeps; the next use opens it again."""
-        disconnect(self.workspace.database)
+        disconnect(self.workspace.records)
 
 
 def _row(event: Event) -> tuple[str | None, ...]:
@@ -143,16 +144,14 @@ def _row(event: Event) -> tuple[str | None, ...]:
     )
 
 
-def _append(connection: Connection, event: Event, row: tuple[str | None, ...]) -> tuple[Event, bool]:
+def _append(connection: RecordsConnection, event: Event, row: tuple[str | None, ...]) -> tuple[Event, bool]:
     # Not INSERT … ON CONFLICT DO NOTHING: it uses up a number when it does nothing.
-    found = connection.execute(f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?", (event.id,))
-    found.row_factory = Row
-    if (recorded := found.fetchone()) is not None:
-        return _event(recorded), False
-    seq = connection.execute(_INSERT, row).lastrowid
-    assert seq is not None
+    found = connection.execute(f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?", (event.id,)).fetchone()
+    if found is not None:
+        return _event(dict(zip(("seq", *_COLUMNS.split(", ")), found, strict=True))), False
+    (seq,) = connection.execute(f"{_INSERT} RETURNING seq", row).fetchone()
     return event.numbered(seq), True
 
 
-def _event(row: Row) -> Event:
+def _event(row: Mapping[str, Any]) -> Event:
     return Event.from_json({**dict(row), "payload": json.loads(row["payload"])})

@@ -20,6 +20,7 @@ KINDS = {
     ".log": "text",
     ".rst": "rst",
     ".adoc": "asciidoc",
+    ".asc": "asciidoc",
     ".asciidoc": "asciidoc",
     ".html": "html",
     ".htm": "html",
@@ -35,7 +36,7 @@ KINDS = {
     ".xlsx": "xlsx",
 }
 MAX_BYTES = 50_000_000
-VERSION = "5"
+VERSION = "6"
 """Of the conversion as a whole: another version makes another document of the same file."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS = ("markdown", "mdx", "text")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
-from sqlite3 import Connection
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.decisions import ESCALATE_ALL, SECURITY, THRESHOLD_REASONS, JudgedCase
 from hive_agents.judging.metrics import CalibrationMetrics, CalibrationStatus, Guarantee, accept_accuracy, retry_success
 from hive_agents.judging.thresholds import GLOBAL, Threshold, threshold_for, was_certified
-from hive_agents.store import audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 VALID_DAYS = 90
@@ -145,7 +144,7 @@ def _store(
     settings = workspace.settings.judge
     laxer = alpha > settings.alpha or delta > settings.delta
     expires = (at + dt.timedelta(days=VALID_DAYS)).isoformat(timespec="seconds")
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         with transaction(connection):
             alarms = drift.states_in(connection)
             for name, (result, value) in found.items():
@@ -177,20 +176,19 @@ def _store(
     return numbers["awaiting_approval"]
 
 
-def _insert(connection: Connection, row: tuple[str | float, ...]) -> int:
+def _insert(connection: RecordsConnection, row: tuple[str | float, ...]) -> int:
     """Add a calibration; what still waited for its goal type is superseded by a newer certificate."""
     if row[2] != "insufficient":
         connection.execute(
             "UPDATE calibrations SET status = 'superseded' WHERE goal_type = ? AND status = 'awaiting_approval'",
             (row[1],),
         )
-    number = connection.execute(
+    (number,) = connection.execute(
         "INSERT INTO calibrations (at, goal_type, status, threshold, judge_hash, expires_at, certificate)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
         row,
-    ).lastrowid
-    assert number is not None
-    return number
+    ).fetchone()
+    return int(number)
 
 
 def _warnings(rows: Sequence[JudgedCase], alpha: float) -> list[str]:

@@ -8,7 +8,6 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.access import same_person
@@ -16,7 +15,7 @@ from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import disk_errors, opened, read_bytes
 from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import ACTIONS, OUTCOMES, SECURITY, JudgedCase, Label, decision_of, source_of
-from hive_agents.store import audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ class DecisionLog:
         }
         if usage is not None:
             entry |= {name: getattr(usage, name) for name in ("input_tokens", "output_tokens", "usd")}
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             number = _insert(connection, entry)
             if value["action"] != "escalate" and (drawn := self._drawn(number, goal_type)):
                 connection.execute("UPDATE judge_decisions SET audit = ? WHERE id = ?", (drawn, number))
@@ -97,7 +96,7 @@ class DecisionLog:
         """
         if action not in ACTIONS:
             raise HiveError.of("HIVE-409", f'"{action}" is no action', fix=f"use one of {', '.join(ACTIONS)}")
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             if connection.execute("SELECT 1 FROM judge_decisions WHERE id = ?", (decision_id,)).fetchone() is None:
                 raise unknown_decision(decision_id)
             labelled = connection.execute("SELECT by FROM human_labels WHERE decision = ?", (decision_id,)).fetchall()
@@ -117,14 +116,14 @@ class DecisionLog:
         """
         if outcome not in OUTCOMES:
             raise HiveError.of("HIVE-409", f'"{outcome}" is no outcome', fix=f"use one of {', '.join(OUTCOMES)}")
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             changed = connection.execute("UPDATE judge_decisions SET outcome = ? WHERE id = ?", (outcome, decision_id))
             if changed.rowcount == 0:
                 raise unknown_decision(decision_id)
 
     def forget_questions(self, run_ids: Iterable[str]) -> None:
         """Blank what a reader asked in the results of these runs; the judgement and its numbers stay."""
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             for run_id in run_ids:
                 found = connection.execute("SELECT id, result FROM judge_decisions WHERE run_id = ?", (run_id,))
                 for number, text in found.fetchall():
@@ -159,7 +158,7 @@ class DecisionLog:
         The audit flags of the record are kept, because the labels were given to the decisions drawn then.
         """
         entries = [json.loads(line) for line in lines if line.strip()]
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             for entry in entries:
                 number = _insert(connection, entry)
                 for label in entry.get("labels", ()):
@@ -172,7 +171,7 @@ class DecisionLog:
     def _select(self, bounds: Mapping[str, str | int | None]) -> list[JudgedCase]:
         used = {clause: value for clause, value in bounds.items() if value is not None}
         where = f" WHERE {' AND '.join(used)}" if used else ""
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             labels: dict[int, list[Label]] = {}
             chosen = f"SELECT id FROM judge_decisions{where}"
             for row in connection.execute(
@@ -246,7 +245,7 @@ def _shown(result: Any) -> str:
         return type(result).__name__
 
 
-def _insert(connection: Connection, entry: Mapping[str, Any]) -> int:
+def _insert(connection: RecordsConnection, entry: Mapping[str, Any]) -> int:
     """Add a recorded decision without its labels; returns its number."""
     judgment = entry["judgment"]
     columns = {
@@ -271,8 +270,6 @@ def _insert(connection: Connection, entry: Mapping[str, Any]) -> int:
         "usd": float(entry.get("usd", 0.0)),
     }
     marks = ", ".join("?" * len(columns))
-    number = connection.execute(
-        f"INSERT INTO judge_decisions ({', '.join(columns)}) VALUES ({marks})", tuple(columns.values())
-    ).lastrowid
-    assert number is not None
-    return number
+    insert = f"INSERT INTO judge_decisions ({', '.join(columns)}) VALUES ({marks}) RETURNING id"
+    (number,) = connection.execute(insert, tuple(columns.values())).fetchone()
+    return int(number)

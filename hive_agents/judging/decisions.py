@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from sqlite3 import Row
 from typing import Any
 
 from hive_agents.access import same_person
+from hive_agents.store import SelectedRow
 
 SECURITY = "security"
 UNTYPED = "untyped"
@@ -106,12 +106,12 @@ def people(labels: Iterable[Label]) -> list[str]:
     return found
 
 
-def decision_of(row: Row, labels: Sequence[Label]) -> JudgedCase:
+def decision_of(row: SelectedRow, labels: Sequence[Label]) -> JudgedCase:
     """The decision in a row of `judge_decisions`, with each person's first label.
 
     Raises: ValueError for a row that was damaged.
     """
-    values = {name: row[name] for name in row.keys()}  # noqa: SIM118 - a Row iterates over its values
+    values = {name: row[name] for name in row.keys()}  # noqa: SIM118 - a SelectedRow iterates over its values
     try:
         values["judgment"], values["result"] = json.loads(row["judgment"]), json.loads(row["result"])
     except (TypeError, RecursionError) as error:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from sqlite3 import Connection
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hive_agents.goals import goal_type_of
-from hive_agents.store import audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 ALPHA = 0.05
@@ -71,7 +70,7 @@ def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
     What speaks for an alarm speaks against every threshold that waits for a second person: it was found without this.
     """
     goal_type = goal_type_of(goal_type)
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         with transaction(connection):
             row = connection.execute(
                 "SELECT e_value, alarmed_at FROM drift WHERE goal_type = ?", (goal_type,)
@@ -94,16 +93,16 @@ def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:
 
 def states(workspace: Workspace) -> dict[str, DriftState]:
     """What is known of every goal type that was ever audited."""
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         return states_in(connection)
 
 
-def states_in(connection: Connection) -> dict[str, DriftState]:
+def states_in(connection: RecordsConnection) -> dict[str, DriftState]:
     """As `states`, on an open connection."""
     rows = connection.execute("SELECT goal_type, e_value, alarmed_at FROM drift ORDER BY goal_type").fetchall()
     return {row[0]: DriftState(*row) for row in rows}
 
 
-def forget(connection: Connection, goal_types: Iterable[str]) -> None:
+def forget(connection: RecordsConnection, goal_types: Iterable[str]) -> None:
     """Begin anew, in the transaction that puts a new certificate of these types in force."""
     connection.executemany("DELETE FROM drift WHERE goal_type = ?", [(name,) for name in goal_types])

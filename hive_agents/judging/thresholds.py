@@ -51,7 +51,7 @@ def standing(
     stays where it is above the default, and so does that of a damaged one.
     """
     goal_types = [goal_type_of(name) for name in goal_types]
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         newest = connection.execute(
             "SELECT goal_type, threshold, expires_at, certificate FROM calibrations WHERE id IN"
             " (SELECT max(id) FROM calibrations WHERE status = 'certified' GROUP BY goal_type)"
@@ -86,14 +86,14 @@ def threshold_for(
 
 def was_certified(workspace: Workspace, goal_type: str) -> bool:
     """Whether a goal type ever had a threshold of its own in force."""
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         sql = "SELECT 1 FROM calibrations WHERE goal_type = ? AND status = 'certified'"
         return connection.execute(sql, (goal_type_of(goal_type),)).fetchone() is not None
 
 
 def awaiting(workspace: Workspace) -> dict[int, str]:
     """The calibrations that wait for a second person: number → goal type. One older than a drift alarm doesn't."""
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         rows = connection.execute(f"SELECT id, goal_type FROM calibrations WHERE {_WAITS}")
         return dict(rows.fetchall())
 
@@ -103,7 +103,7 @@ def apply_threshold(workspace: Workspace, calibration_id: int, by: str) -> Thres
 
     Raises: HIVE-409 when it does not wait, `by` is the one who calibrated, or drift was found since.
     """
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         with transaction(connection):
             row = connection.execute(
                 f"SELECT goal_type, threshold, expires_at, certificate FROM calibrations WHERE id = ? AND {_WAITS}",
@@ -127,7 +127,7 @@ def apply_threshold(workspace: Workspace, calibration_id: int, by: str) -> Thres
 
 def refuse_thresholds(workspace: Workspace, calibration_ids: Iterable[int]) -> None:
     """A person refused these: they will not come into force, unless a later calibration asks again."""
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         with transaction(connection):
             connection.executemany(
                 "UPDATE calibrations SET status = 'rejected' WHERE id = ? AND status = 'awaiting_approval'",

@@ -90,7 +90,7 @@ class DataBuffer:
         """Every value that may be read, by key; without a scope the nearest of each."""
         places = [self._place(scope)] if scope else list(self._places.values())
         values: dict[str, Any] = {}
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             # One transaction, so that no writer comes between two scopes.
             connection.execute("BEGIN")
             try:
@@ -113,10 +113,11 @@ class DataBuffer:
         """
         self._permit(key, self.writes, "an output")
         place, text = self._place(scope), to_json(key, value)
-        with self._locks[scope], connected(self.workspace.database) as connection:
+        with self._locks[scope], connected(self.workspace.records) as connection:
             row = connection.execute(
-                "INSERT INTO buffers VALUES (?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO UPDATE"
-                " SET value = excluded.value, version = version + 1, at = excluded.at RETURNING version",
+                "INSERT INTO buffers VALUES (?, ?, ?, ?, ?, 1, ?) ON CONFLICT (tenant, scope, scope_key, key)"
+                " DO UPDATE"
+                " SET value = excluded.value, version = buffers.version + 1, at = excluded.at RETURNING version",
                 (*place, key, text, audit.now()),
             ).fetchall()
         return int(row[0][0])
@@ -142,17 +143,17 @@ class DataBuffer:
                     return value
 
     def _replace(self, place: tuple[str, str, str], key: str, text: str, version: int) -> bool:
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             if not version:
                 insert = "INSERT INTO buffers VALUES (?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO NOTHING"
                 return connection.execute(insert, (*place, key, text, audit.now())).rowcount == 1
-            update = f"UPDATE buffers SET value = ?, version = version + 1, at = ? WHERE {_WHERE}"
+            update = f"UPDATE buffers SET value = ?, version = buffers.version + 1, at = ? WHERE {_WHERE}"
             row = (text, audit.now(), *place, key, version)
             return connection.execute(f"{update} AND key = ? AND version = ?", row).rowcount == 1
 
     def _get(self, place: tuple[str, str, str], key: str) -> tuple[str, int] | None:
         query = f"SELECT value, version FROM buffers WHERE {_WHERE} AND key = ?"
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             found: tuple[str, int] | None = connection.execute(query, (*place, key)).fetchone()
         return found
 

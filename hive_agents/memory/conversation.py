@@ -6,7 +6,6 @@ The outputs of a node stand beside its messages: `OutputAccumulator` sets and re
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 import uuid
 from collections import OrderedDict
@@ -19,7 +18,7 @@ from hive_agents.llm import Message
 from hive_agents.memory.entries import ConversationPointer, Entry, Mark, from_parts, message_tokens, to_parts
 from hive_agents.memory.timeline import Timeline, sent
 from hive_agents.memory.values import to_json, value_line
-from hive_agents.store import audit, connected, disconnect, transaction
+from hive_agents.store import RecordsConnection, audit, connected, disconnect, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -187,24 +186,24 @@ class ConversationStore:
             self._fresh(connection, conversation_id)
             connection.execute(
                 "INSERT INTO cursors VALUES (?, ?, ?, ?)"
-                " ON CONFLICT DO UPDATE SET value = excluded.value, at = excluded.at",
+                " ON CONFLICT (conversation_id, key) DO UPDATE SET value = excluded.value, at = excluded.at",
                 (conversation_id, key, text, audit.now()),
             )
 
     def close(self) -> None:
         """Close the connection that this thread keeps; the next use opens it again."""
-        disconnect(self.workspace.database)
+        disconnect(self.workspace.records)
 
     @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        used = connected(self.workspace.database)
+    def _connection(self) -> Iterator[RecordsConnection]:
+        used = connected(self.workspace.records)
         with self._lock, used as connection:
             if self._cached_from != used.file:
                 self._cache.clear()
                 self._cached_from = used.file
             yield connection
 
-    def _fresh(self, connection: sqlite3.Connection, conversation_id: str) -> Timeline:
+    def _fresh(self, connection: RecordsConnection, conversation_id: str) -> Timeline:
         timeline = self._cache.get(conversation_id)
         if timeline is None:
             known = connection.execute(
@@ -220,7 +219,7 @@ class ConversationStore:
         self._read_on(connection, conversation_id, timeline)
         return timeline
 
-    def _read_on(self, connection: sqlite3.Connection, conversation_id: str, timeline: Timeline) -> None:
+    def _read_on(self, connection: RecordsConnection, conversation_id: str, timeline: Timeline) -> None:
         last = timeline.entries[-1].n if timeline.entries else 0
         for row in connection.execute(f"{_MESSAGES} AND n > ? ORDER BY n", (conversation_id, last)):
             timeline.add(from_parts(*row))

@@ -285,7 +285,7 @@ def _tell(session: OptimizerSession, state: SearchState, type: EventType, told: 
         )
         for n, one in enumerate(told)
     ]
-    with connected(session.workspace.database) as connection, transaction(connection):
+    with connected(session.workspace.records) as connection, transaction(connection):
         EventLog.record(connection, events)
 
 

@@ -113,6 +113,10 @@ from .lanes import (
     ChunkRow as ChunkRow,
     WordBatch as WordBatch,
 )
+from .opensearch import (
+    KNN as KNN,
+    OpenSearch as OpenSearch,
+)
 from .pgvector_copies import (
     find_copy as find_copy,
 )

@@ -23,6 +23,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
 _WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
 _A_WORD = re.compile(r"[^\W_]")
+_LINK_NAME = re.compile(r"\s*\{\s*#[\w-][^{}]*\}\s*$")
 _PART = 50_000
 _MOST_PIECES = 4  # of one character: a Hangul syllable is three letters to the tokenizer
 
@@ -67,7 +68,12 @@ def first_heading(body: str) -> str:
     """The text of the first top-level heading that has any; "" without one."""
     tokens = block_parser().parse(body)
     headings = (tokens[i + 1].content for i, token in enumerate(tokens) if _is_heading(token))
-    return next(filter(None, (" ".join(heading.split()) for heading in headings)), "")
+    return next(filter(None, map(_heading_text, headings)), "")
+
+
+def _heading_text(content: str) -> str:
+    """Return a heading on one line, without the name that links give it, as in `Keys {#api-keys}`."""
+    return " ".join(_LINK_NAME.sub("", content).split())
 
 
 def _is_heading(token: Token) -> bool:
@@ -234,7 +240,7 @@ class _Cutter:
                 continue
             kind = "paragraph" if token.type == "paragraph_open" else token.type
             level = int(token.tag[1:]) if _is_heading(token) else 0
-            yield _Block(start, end, kind, " ".join(content.split()), level)
+            yield _Block(start, end, kind, _heading_text(content), level)
 
 
 def _piece_starts(body: str, pieces: TokenCounter) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from hive_agents.retrieval.config import (
     point_active,
     read_config,
 )
-from hive_agents.store import Ledger, audit
+from hive_agents.store import Ledger, audit, exclusive
 from hive_agents.workspace import Workspace
 
 
@@ -121,7 +121,7 @@ def _finish_switch(workspace: Workspace) -> None:
     """Finish what a killed deployment left undone; one that still runs holds the lock."""
     if not _mark(workspace).exists():
         return
-    with suppress(HiveError), workspace.exclusive("finishing a deployment", timeout=0):
+    with suppress(HiveError), exclusive(workspace, "finishing a deployment", timeout=0):
         history = versions(workspace)
         if history and _mark(workspace).exists():
             settle(workspace, history[0])

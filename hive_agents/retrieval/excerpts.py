@@ -8,13 +8,18 @@ from collections.abc import Iterator
 from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
 from hive_agents.retrieval.lanes import ChunkRow
 
-_SENTENCE = re.compile(r"(?<=[.!?:])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[。！？；])")
 _MARKUP = re.compile(
     r"\\(?P<sign>[!-/:-@\[-`{-~])|\\$"
     r"|(?P<ticks>`+)(?P<code>[^`].*?|)(?P=ticks)(?!`)"
-    r"|^(?:#{1,6}\s+|[-*+]\s+|\d+\.\s+|>\s?)|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`"
-    r"|<(?P<address>(?:https?://|mailto:)[^<>\s]+)>|\[(?P<label>[^\]]*)\]\([^)]*\)"
+    r"|^(?:#{1,6}\s+|[-*+]\s+|\d+\.\s+|>\s?(?:\[!\w+\][-+]?)?)|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`"
+    r"|<(?P<address>(?:https?://|mailto:)[^<>\s]+)>"
+    r"|</?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>|<!--.*?-->"
+    r"|!?\[\[(?P<page>[^\[\]|]+)(?:\|(?P<alias>[^\[\]]+))?\]\]"
+    r"|!?\[(?P<label>[^\]]*)\]\((?:[^)]*\)|[^)\s]*$)"
 )
+_LINK_NAME = re.compile(r"\s*\{\s*#[\w-][^{}]*\}\s*$")
+_PICTURE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp[34]|webm|ogg|canvas)$", re.I)
 _FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})")
 _ROW, _CELL_END, _NO_CELLS = re.compile(r"\s*\|.*\|\s*$"), re.compile(r"(?<!\\)\|"), re.compile(r"[\s|:-]*")
 LENGTH = 240
@@ -43,7 +48,7 @@ def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFA
         if len(shown) + 1 + len(sentence) > length:
             break
         shown += " " + sentence
-    return shown if len(shown) <= length else shown[: length - 1].rsplit(" ", 1)[0] + "…"
+    return shown if len(shown) <= length else _cut(shown, length)
 
 
 def row_excerpt(row: ChunkRow, query: str, language: str) -> str:
@@ -69,6 +74,7 @@ def _plain_sentences(markdown: str) -> Iterator[str]:
         elif fence:
             yield from filter(None, [" ".join(line.split())])
         else:
+            line = _LINK_NAME.sub("", line) if line.startswith("#") else line
             parts = [line] if _ROW.match(line) else _SENTENCE.split(line)
             yield from filter(None, map(plain_text, parts))
 
@@ -91,4 +97,13 @@ def plain_text(markdown: str) -> str:
 
 
 def _shown(mark: re.Match[str]) -> str:
+    page = mark["page"]
+    if page is not None:
+        return mark["alias"] or ("" if _PICTURE.search(page) else page.replace("#", " > "))
     return mark["sign"] or mark["code"] or mark["address"] or mark["label"] or ""
+
+
+def _cut(text: str, length: int) -> str:
+    """Return the text's beginning, ended after a word where one ends near."""
+    begun = text[: length - 1]
+    return (begun[: begun.rfind(" ", length // 2)] if " " in begun[length // 2 :] else begun) + "…"

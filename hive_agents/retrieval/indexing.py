@@ -124,10 +124,11 @@ def build_index(
                     plan(_pending_work(connection, folder, [one.name for one in collections], embedder))
                 guarded = not accept and connection.execute("SELECT 1 FROM config_versions").fetchone() is not None
                 engines = open_engines(workspace)
-                indexer = _Indexer(workspace, connection, folder, report, progress, write_seed, engines)
                 for collection in collections:
+                    indexer = _Indexer(workspace, connection, folder, report, progress, write_seed, quick, engines)
                     indexer.bring_up_to_date(Recipe(collection, language, embedder), guarded)
-                    switch(connection, engines, collection.name)
+                    if indexer.sent:
+                        switch(connection, engines, collection.name)
                 if report.added or report.updated or report.deleted:
                     EventLog.record(connection, [Event(EventType.INDEX_COMPLETED, payload=report.counts)])
         finally:
@@ -247,7 +248,10 @@ class _Indexer:
     report: IndexReport
     progress: Progress
     write_seed: bool
+    quick: bool
     engines: Sequence[Engine]
+    sent: bool = False
+    """Whether the engines were asked for a copy."""
 
     def bring_up_to_date(self, wanted: Recipe, guarded: bool) -> None:
         name = wanted.schema.name
@@ -268,6 +272,7 @@ class _Indexer:
             self.report.chunks += live.n_chunks
         aside = replace(self, report=IndexReport())
         aside._build(wanted, "candidate", store.find_generation(self.connection, name, "candidate"))
+        self.sent |= aside.sent
         self.report.embedded += aside.report.embedded
         self.report.skipped += [one for one in aside.report.skipped if one not in self.report.skipped]
         self.report.waiting.append(name)
@@ -289,7 +294,8 @@ class _Indexer:
         name = recipe.schema.name
         # Where engines need a copy first, the new generation stands aside until they have it.
         written: State = "next" if state == "live" and self.engines else state
-        if self._holds(old, new_hash) and not self.write_seed:
+        up_to_date = self._holds(old, new_hash) and not self.write_seed
+        if up_to_date:
             written = state
             store.drop(self.workspace, self.connection, name, "next")
         elif written != "next" or not self._holds(store.find_generation(self.connection, name, "next"), new_hash):
@@ -309,7 +315,9 @@ class _Indexer:
                 embedding_model=recipe.model_id,
                 index_hash=new_hash,
             )
-        ship(self.workspace, self.engines, recipe.schema, written, self.progress)
+        if not (self.quick and up_to_date):  # a look before each search leaves servers alone until something changed
+            ship(self.workspace, self.engines, recipe.schema, written, self.progress)
+            self.sent = True
         if written == "next":
             store.drop(self.workspace, self.connection, name, "candidate")
             store.promote(self.workspace, self.connection, name, "next")

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from sqlite3 import Connection
 from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
 from hive_agents.files import disk_errors, opened
-from hive_agents.store import connected, transaction
+from hive_agents.store import RecordsConnection, clock_of, connected, transaction
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -67,7 +66,7 @@ def is_alive(workspace: Workspace, holder: str) -> bool:
     found = _mine.get(str(folder))
     if found is not None and (found.pid, found.name) == (os.getpid(), holder):
         return True
-    return _locked(folder / holder)
+    return _locked(folder / holder, missing=not isinstance(workspace.records, Path))
 
 
 def _made(folder: Path) -> _Mine:
@@ -79,11 +78,12 @@ def _made(folder: Path) -> _Mine:
     return _Mine(os.getpid(), name, file)
 
 
-def _locked(path: Path) -> bool:
+def _locked(path: Path, *, missing: bool = False) -> bool:
+    """Whether a living process holds the file; `missing` is what a file that isn't here says: another host's may be."""
     try:
         file = opened(path, os.O_RDWR)
     except FileNotFoundError:
-        return False
+        return missing
     except OSError:
         return True  # another user's: its expiry decides
     try:
@@ -140,15 +140,21 @@ class Lease:
         finally:
             leave(self.leases.workspace, self.holder)
 
-    def require(self, connection: Connection) -> None:
-        """Called inside the transaction of a write that only the holder may make. Raises: LeaseLost (HIVE-425)."""
-        found = connection.execute("SELECT fence FROM leases WHERE thread_id = ?", (self.thread_id,)).fetchone()
+    def require(self, connection: RecordsConnection, *, keeping: bool = False) -> None:
+        """Called inside the transaction of a write that only the holder may make.
+
+        With `keeping`, on a server, nobody takes the lease before that is committed, though others write meanwhile.
+
+        Raises: LeaseLost (HIVE-425).
+        """
+        query = f"SELECT fence FROM leases WHERE thread_id = ?{' FOR SHARE' if keeping else ''}"
+        found = connection.execute(query, (self.thread_id,)).fetchone()
         if found is None or found[0] != self.fence:
             raise self.lost
 
     def check(self) -> None:
         """`require` for a write that is in another database: what this one says just before it. Raises: LeaseLost."""
-        with connected(self.leases.workspace.database) as connection:
+        with connected(self.leases.workspace.records) as connection:
             self.require(connection)
 
     @property
@@ -158,13 +164,16 @@ class Lease:
 
 
 class Leases:
-    """The leases of one workspace, in its SQLite file.
+    """The leases of one workspace, among its records.
 
-    A lease ends `seconds` after it was last renewed, and at once where the process that held it is dead.
+    A lease ends `seconds` after it was last renewed, and at once where a process of this host held it that is dead.
+    The clock is the database's.
     """
 
-    def __init__(self, workspace: Workspace, *, seconds: float = 30.0, clock: Callable[[], float] = time.time) -> None:
-        self.workspace, self.seconds, self.clock = workspace, seconds, clock
+    def __init__(
+        self, workspace: Workspace, *, seconds: float = 30.0, clock: Callable[[], float] | None = None
+    ) -> None:
+        self.workspace, self.seconds, self.clock = workspace, seconds, clock or clock_of(workspace.records)
 
     def acquire(self, thread_id: str, run_id: str) -> Lease | None:
         """The lease of a thread that nobody has; None while another worker, or another run of ours, has it."""
@@ -178,7 +187,7 @@ class Leases:
         return None if fence is None else Lease(self, thread_id, run_id, fence, me, self.clock() + self.seconds)
 
     def _taken(self, thread_id: str, run_id: str, me: str) -> int | None:
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             found = connection.execute(
                 "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ?", (thread_id,)
             ).fetchone()
@@ -195,14 +204,14 @@ class Leases:
 
     def is_held(self, thread_id: str) -> bool:
         """Whether a living worker has the thread."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             query = "SELECT holder, expires_at FROM leases WHERE thread_id = ?"
             found = connection.execute(query, (thread_id,)).fetchone()
         return found is not None and self._held(found[0], found[1])
 
     def held(self) -> frozenset[str]:
         """The threads that living workers have."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             query = "SELECT thread_id, holder FROM leases WHERE expires_at > ?"
             found = connection.execute(query, (self.clock(),)).fetchall()
         alive = {holder: is_alive(self.workspace, holder) for holder in {row[1] for row in found}}
@@ -210,7 +219,7 @@ class Leases:
 
     def clear(self, thread_id: str) -> None:
         """Take away the lease of a worker that is dead or silent; what was let go of is nobody's fault."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             query = "SELECT holder, expires_at FROM leases WHERE thread_id = ? AND expires_at > 0"
             found = connection.execute(query, (thread_id,)).fetchone()
             if found is not None and not self._held(*found):
@@ -219,7 +228,7 @@ class Leases:
     def extend(self, lease: Lease, until: float) -> bool:
         """Let the lease last until then; False where another worker has it."""
         update = "UPDATE leases SET expires_at = ? WHERE thread_id = ? AND fence = ?"
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             return connection.execute(update, (until, lease.thread_id, lease.fence)).rowcount == 1
 
     def _held(self, holder: str, expires_at: float) -> bool:

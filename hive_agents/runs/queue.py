@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,7 @@ class DueRun:
 
 
 class RunQueue:
-    """The queue of one workspace, in its SQLite file; leases say who works on what."""
+    """The queue of one workspace, among its records; leases say who works on what."""
 
     def __init__(self, leases: Leases) -> None:
         self._leases = leases
@@ -45,19 +44,19 @@ class RunQueue:
 
         Whoever takes one needs its lease, and looks again: the list is a hint, and a request's row is, too.
         """
-        with connected(self.workspace.database) as connection:
-            found = [DueRun(*row) for row in connection.execute(_DUE, (time.time(),))]
+        with connected(self.workspace.records) as connection:
+            found = [DueRun(*row) for row in connection.execute(_DUE, (self._leases.clock(),))]
         held = self._leases.held() if found else frozenset()
         return [run for run in found if run.thread_id not in held]
 
     def progress(self, run_id: str) -> int:
         """How many effects of the run are recorded; a number that doesn't rise says that nothing comes of it."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             query = "SELECT count(*) FROM effects WHERE run_id = ? AND status = 'done'"
             return int(connection.execute(query, (run_id,)).fetchone()[0])
 
     def attempts(self, run_id: str) -> int:
         """How often the effect that is under way was begun: each time but the last its worker died, or was cut off."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             query = "SELECT max(attempts) FROM effects WHERE run_id = ? AND status = 'started'"
             return int(connection.execute(query, (run_id,)).fetchone()[0] or 0)

@@ -161,7 +161,7 @@ class RunStore:
             "user": user,
             "key": key,
         }
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             if key is not None:
                 found = connection.execute("SELECT * FROM runs WHERE tenant = ? AND key = ?", (tenant, key)).fetchone()
                 if found is not None:
@@ -175,7 +175,7 @@ class RunStore:
 
     def get(self, run_id: str) -> RunRow:
         """Raises: HIVE-409 (exit code 2) for a run that doesn't exist."""
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             found = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             if found is not None:
                 return RunRow.of(found)
@@ -198,7 +198,7 @@ class RunStore:
     ) -> list[RunRow]:
         """Newest first; with `before` those that began before that run."""
         wanted = [status] if isinstance(status, str) else status
-        clauses: list[str] = ["1"]
+        clauses: list[str] = ["TRUE"]
         values: list[Any] = []
         if wanted is not None:
             clauses.append(f"status IN ({', '.join('?' * len(wanted))})")
@@ -214,7 +214,7 @@ class RunStore:
         # Chosen first and read then: replies are long, and aren't sorted along.
         chosen = f"SELECT rowid FROM runs WHERE {' AND '.join(clauses)} {newest} LIMIT ?"
         query = f"SELECT * FROM runs WHERE rowid IN ({chosen}) {newest}"
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             return [RunRow.of(found) for found in connection.execute(query, (*values, limit))]
 
     def count(self, status: Sequence[str], *, tenant: str, user: str) -> int:
@@ -222,7 +222,7 @@ class RunStore:
         query = (
             f"SELECT count(*) FROM runs WHERE tenant = ? AND user = ? AND status IN ({', '.join('?' * len(status))})"
         )
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             return int(connection.execute(query, (tenant, user, *status)).fetchone()[0])
 
     def update(
@@ -260,7 +260,7 @@ class RunStore:
         if seen is not None:
             where += " AND status = ? AND control IS ?"
             wanted += [seen.status, seen.control]
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             if lease is not None:
                 lease.require(connection)
             changed = connection.execute(
@@ -283,7 +283,7 @@ class RunStore:
         A change of status is told of in the event log, in the same transaction. A stop that was asked for is not
         taken back by a pause.
         """
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             found = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             if found is None or found["status"] != status:
                 return self.get(run_id), False
@@ -302,14 +302,14 @@ class RunStore:
 
     def asked(self, run_id: str) -> str | None:
         """What is asked of whoever works on the run: "pause", "stop", or nothing."""
-        with connected(self.workspace.database) as connection:
+        with connected(self.workspace.records) as connection:
             found = connection.execute("SELECT control FROM runs WHERE run_id = ?", (run_id,)).fetchone()
         return found[0] if found is not None else None
 
     def delete(self, run_id: str) -> None:
         """Forget the row, its ledger, its conversations and its values; the event log keeps what it was told."""
         of_run = "SELECT conversation_id FROM conversations WHERE run_id = ?"
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             for table in ("messages", "compactions", "cursors"):
                 connection.execute(f"DELETE FROM {table} WHERE conversation_id IN ({of_run})", (run_id,))
             for table in ("conversations", "effects", "runs"):

@@ -35,7 +35,7 @@ from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, Dif
 from hive_agents.errors import HiveError
 from hive_agents.goals import load_goal
 from hive_agents.runtime.agent_gate import Stage, measure
-from hive_agents.store import made_by
+from hive_agents.store import exclusive, made_by
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def deploy_approved(workspace: Workspace, request: ApprovalRequest) -> VersionRo
     Raises: HIVE-307 where anything that its figures rest on has changed.
     """
     context = request.context
-    with workspace.exclusive("deploying an agent"):
+    with exclusive(workspace, "deploying an agent"):
         made = deployed_for(workspace, request)
         if made is not None:
             if made == versions(workspace, made.agent)[0]:  # killed before the file followed
@@ -169,7 +169,7 @@ def _first(stage: Stage, id: str, by: str, reason: str | None) -> AgentDeploymen
     verdict = measure(stage, goal, agent, None)
     if verdict.decision != "first":
         return AgentDeployment(verdict, None, None)
-    with workspace.exclusive("deploying an agent"):
+    with exclusive(workspace, "deploying an agent"):
         now = inlined(load_agent(workspace, id), workspace)
         edited = agent_hash(now) != agent_hash(agent) or format_hash(load_goal(workspace, goal.id)) != format_hash(goal)
         if edited or versions(workspace, id):
@@ -207,7 +207,7 @@ def _proposed(stage: Stage, proposal: Proposal, served: VersionRow | None) -> Ag
         if verdict.decision == "blocked":
             return AgentDeployment(verdict, None, previous)
         filing = _filing(stage, proposal, bound, base, candidate, verdict, served)
-        with workspace.exclusive("asking for a deployment"):
+        with exclusive(workspace, "asking for a deployment"):
             earlier = _requests(workspace, bound)
             waiting = next((one for one in earlier if one.status == "pending"), None)
             if waiting is None:

@@ -1,7 +1,8 @@
-"""LangGraph's checkpoints in `.hive/checkpoints.db`, written by whoever holds the thread's lease.
+"""LangGraph's checkpoints, written by whoever holds the thread's lease.
 
-A lease is asked just before a write, for it is in another database: a worker that lost it in that instant may leave a
-checkpoint, and what it leads to is refused by the ledger.
+They are in `.hive/checkpoints.db`, or with the records on a server. In the file, a lease is asked just before a write,
+for it is in another database: a worker that lost it in that instant may leave a checkpoint, and what it leads to is
+refused by the ledger. On a server lease and write are one transaction.
 """
 
 from __future__ import annotations
@@ -13,23 +14,30 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.errors import Damaged, HiveError
 from hive_agents.files import unlinked
 from hive_agents.runs import Lease
-from hive_agents.store import BUSY_SECONDS, briefly, connected, database_errors
-from hive_agents.workspace import Workspace
+from hive_agents.store import BUSY_SECONDS, RecordsConnection, briefly, connected, database_errors
+from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    from hive_agents.store import PostgresConnection
 
 
 @contextmanager
-def checkpointer(workspace: Workspace) -> Iterator[SqliteSaver]:
+def checkpointer(workspace: Workspace) -> Iterator[BaseCheckpointSaver[str]]:
     """A saver whose stored bytes are plain data, whoever wrote them; for looking at threads that nobody works on."""
+    if isinstance(workspace.records, RemoteDatabase):
+        from langgraph.checkpoint.postgres import PostgresSaver
+
+        with connected(workspace.records) as records:
+            yield PostgresSaver(_prepared(records), serde=_serializer())
+        return
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     path = unlinked(workspace.state / "checkpoints.db")
@@ -49,6 +57,9 @@ async def async_checkpointer(
 
     With a lease its writes raise LeaseLost (HIVE-425) as soon as another worker has it.
     """
+    if isinstance(workspace.records, RemoteDatabase):
+        yield _fenced_on_server()(workspace.records, lease)
+        return
     path = unlinked(workspace.state / "checkpoints.db")
     with _set_aside_if_damaged(path):
         yield _fenced()(path, lease)
@@ -59,31 +70,12 @@ def _fenced() -> Callable[[Path, Lease | None], BaseCheckpointSaver[str]]:
     """Return the class, which is made when it is first needed: LangGraph takes long to import."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-    class Fenced(SqliteSaver):
-        """LangGraph's saver for code that awaits: each operation takes the thread's connection for as long as it lasts.
-
-        LangGraph's own opens a connection and a thread for each run, and hands that one three jobs a write.
-        """
+    class Fenced(_Awaited, SqliteSaver):
+        """LangGraph's own opens a connection and a thread for each run, and hands that one three jobs a write."""
 
         def __init__(self, path: Path, lease: Lease | None) -> None:
             super().__init__(None, serde=_serializer())  # type: ignore[arg-type]
             self._path, self._lease, self._turn = path, lease, asyncio.Lock()
-
-        async def aget_tuple(self, config: Any) -> Any:
-            return await self._do(partial(self.get_tuple, config))
-
-        async def alist(self, *what: Any, **named: Any) -> AsyncIterator[Any]:
-            for found in await self._do(lambda: [*self.list(*what, **named)]):
-                yield found
-
-        async def aput(self, *what: Any, **named: Any) -> Any:
-            return await self._do(partial(self.put, *what, **named), writes=True)
-
-        async def aput_writes(self, *what: Any, **named: Any) -> None:
-            await self._do(partial(self.put_writes, *what, **named), writes=True)
-
-        async def adelete_thread(self, thread_id: str) -> None:
-            await self._do(partial(self.delete_thread, thread_id), writes=True)
 
         async def _do(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
             def at_once() -> Any:
@@ -97,6 +89,77 @@ def _fenced() -> Callable[[Path, Lease | None], BaseCheckpointSaver[str]]:
                 return await briefly(at_once)
 
     return Fenced
+
+
+@cache
+def _fenced_on_server() -> Callable[[RemoteDatabase, Lease | None], BaseCheckpointSaver[str]]:
+    """As `_fenced`, for a server."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    class Fenced(_Awaited, PostgresSaver):
+        def __init__(self, place: RemoteDatabase, lease: Lease | None) -> None:
+            super().__init__(None, serde=_serializer())  # type: ignore[arg-type]
+            self._place, self._lease, self._turn = place, lease, asyncio.Lock()
+
+        async def _do(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
+            def in_thread() -> Any:
+                with connected(self._place) as records:
+                    self.conn = raw = _prepared(records)
+                    if not writes:
+                        return work()
+                    # Checkpoints of different threads don't wait for each other: the lease's row is what is fenced.
+                    with raw.transaction():
+                        if self._lease is not None:
+                            self._lease.require(records, keeping=True)
+                        return work()
+
+            async with self._turn:
+                return await asyncio.to_thread(in_thread)
+
+    return Fenced
+
+
+class _Awaited:
+    """A saver for code that awaits: each operation takes a thread's connection for as long as it lasts."""
+
+    if TYPE_CHECKING:
+        get_tuple: Any
+        list: Any
+        put: Any
+        put_writes: Any
+        delete_thread: Any
+
+    async def aget_tuple(self, config: Any) -> Any:
+        return await self._do(partial(self.get_tuple, config))
+
+    async def alist(self, *what: Any, **named: Any) -> AsyncIterator[Any]:
+        for found in await self._do(lambda: [*self.list(*what, **named)]):
+            yield found
+
+    async def aput(self, *what: Any, **named: Any) -> Any:
+        return await self._do(partial(self.put, *what, **named), writes=True)
+
+    async def aput_writes(self, *what: Any, **named: Any) -> None:
+        await self._do(partial(self.put_writes, *what, **named), writes=True)
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        await self._do(partial(self.delete_thread, thread_id), writes=True)
+
+    async def _do(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
+        """Do it in order, on a connection; `writes` need the lease."""
+        raise NotImplementedError
+
+
+def _prepared(records: RecordsConnection) -> Any:
+    """Return psycopg's connection to a schema that has the tables of checkpoints."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    connection = cast("PostgresConnection", records)
+    if not connection.has_checkpoints:
+        with connection.held("checkpoints"):
+            PostgresSaver(connection.raw).setup()
+        connection.has_checkpoints = True
+    return connection.raw
 
 
 def _opened(path: Path) -> sqlite3.Connection:

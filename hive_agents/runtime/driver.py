@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
@@ -453,7 +452,7 @@ class Attempt:
         """For a model that can't be reached: the run rests, and is due again after a pause."""
         self._working = False
         why = _told(outage)
-        how: dict[str, Any] = {"error": why, "wake_at": time.time() + outage.pause, "unasked": True}
+        how: dict[str, Any] = {"error": why, "wake_at": self._lease.leases.clock() + outage.pause, "unasked": True}
         at = self._at
         if not await self._record(EventType.RUN_WAITING, at, "waiting", {"error": why}, **how):
             await self._rested("queued")

@@ -79,7 +79,7 @@ class HealthJudge:
 
     def _tenants(self, context: JudgeContext) -> set[str]:
         """Those with something to look at: elsewhere a tick reads no more than this, and writes nothing."""
-        if not self.workspace.database.exists():
+        if not self.workspace.records.exists():
             return set()
         self._book.catch_up()
         return watched_tenants(self.workspace, looked_back(context)) | {one.tenant for one in self._book.open()}

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,17 +16,17 @@ from hive_agents.llm import Chain, Role as ModelRole
 from hive_agents.runtime.dispatcher import Dispatcher
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.roles import HostRole, Work
-from hive_agents.store import connect, database_errors, transaction
+from hive_agents.store import require_writable
 
 if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry
     from hive_agents.triggers import TriggerSpec
-    from hive_agents.workspace import Workspace
+from hive_agents.workspace import Workspace
 
 ROLES = ("runs", "judge", "queen", "triggers", "http")
 GRACE = 20.0
 """Seconds that the steps of runs have when the host ends."""
-READY_MS = 1_000
+READY_SECONDS = 1.0
 """Milliseconds that whoever asks for readiness waits for the database."""
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -119,7 +119,7 @@ class Host:
             if state == "down"
         ]
         try:
-            await asyncio.to_thread(_require_writable, self.workspace)
+            await asyncio.to_thread(require_writable, self.workspace.records, READY_SECONDS)
         except HiveError as error:
             found += error.diagnostics
         return found
@@ -172,13 +172,3 @@ class Host:
         async with asyncio.TaskGroup() as group:
             group.create_task(Scheduler(self.workspace, self.fire).run())
             group.create_task(Subscriptions(self.workspace, self.fire).run())
-
-
-def _require_writable(workspace: Workspace) -> None:
-    """Raises: HIVE-402, HIVE-403, HIVE-407 for a database that can't be written, where the disk is full, too."""
-    with closing(connect(workspace.database)) as connection, database_errors(workspace.database):
-        connection.execute(f"PRAGMA busy_timeout = {READY_MS}")
-        # Written down and not taken back: only a commit finds out that the disk is full.
-        with transaction(connection):
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            connection.execute(f"PRAGMA user_version = {version}")

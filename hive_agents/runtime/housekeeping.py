@@ -81,11 +81,11 @@ def prune(workspace: Workspace, now: dt.datetime | None = None) -> Pruned:
     Raises: HIVE-402, HIVE-403, HIVE-407 when the database fails.
     """
     days = workspace.settings.runs.retention_days
-    if not days or not workspace.database.exists():
+    if not days or not workspace.records.exists():
         return Pruned()
     limit = (now or dt.datetime.now(dt.UTC)) - dt.timedelta(days=days)
     moment = limit.isoformat(timespec="milliseconds")
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         old = [row[0] for row in connection.execute(_OLD, (moment,))]
     gone = 0
     for run_id in old:
@@ -117,9 +117,9 @@ def steady_now(workspace: Workspace, wall: dt.datetime) -> dt.datetime:
 
 
 def _newest(workspace: Workspace) -> dt.datetime | None:
-    if not workspace.database.exists():
+    if not workspace.records.exists():
         return None
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         (at,) = connection.execute("SELECT max(time) FROM events").fetchone()
     return None if at is None else dt.datetime.fromisoformat(at).astimezone(dt.UTC)
 
@@ -148,7 +148,7 @@ def _forget_talk(workspace: Workspace, limit: str) -> None:
     """What people and the queen said to each other, and what she did, before then; not what she is still doing."""
     talk = "SELECT conversation_id FROM conversations WHERE agent_id = 'queen' AND run_id LIKE 'queen:%'"
     over = f"{talk} AND created_at < ? AND conversation_id NOT IN (SELECT conversation_id FROM messages)"
-    with connected(workspace.database) as connection, transaction(connection):
+    with connected(workspace.records) as connection, transaction(connection):
         connection.execute(f"DELETE FROM messages WHERE at < ? AND conversation_id IN ({talk})", (limit,))
         for table in ("compactions", "cursors", "conversations"):
             connection.execute(f"DELETE FROM {table} WHERE conversation_id IN ({over})", (limit,))

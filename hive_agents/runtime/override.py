@@ -6,6 +6,7 @@ from typing import Any
 
 from hive_agents.access import same_person
 from hive_agents.approvals import ApprovalStore, Filing
+from hive_agents.store import exclusive
 from hive_agents.workspace import Workspace
 
 
@@ -17,7 +18,7 @@ def file_once(workspace: Workspace, filing: Filing) -> str:
     supersedes what its requester asked before for this config; what is decided stands in nobody's way.
     """
     store = ApprovalStore(workspace)
-    with workspace.exclusive("asking for an override"):
+    with exclusive(workspace, "asking for an override"):
         earlier = [one for one in store.list("pending") if _same_config(one, filing)]
         for request in earlier:
             if _identity(request) == _identity(filing):

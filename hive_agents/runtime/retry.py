@@ -101,7 +101,7 @@ async def _told(effects: Effects, workspace: Workspace, run_id: str, node: str, 
         "SELECT name, count(*) FROM effects WHERE run_id = ? AND node_id = ? AND kind = 'tool' AND status = 'done'"
         " GROUP BY name"
     )
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         ran = [f"{name} ({count})" for name, count in connection.execute(query, (run_id, node))]
     words = f"{node} begins once more, because it ended without success: {why}."
     if ran:
@@ -113,9 +113,9 @@ def _forgive(workspace: Workspace, run_id: str) -> None:
     """Failed answers and judgements are asked for once more; what they cost stays counted."""
     failed = (
         "run_id = ? AND status = 'done' AND ((kind = 'model' AND json_extract(result, '$.error') IS NOT NULL)"
-        " OR (kind = 'judge' AND json_extract(result, '$.outage')))"
+        " OR (kind = 'judge' AND CAST(json_extract(result, '$.outage') AS INTEGER) = 1))"
     )
-    with connected(workspace.database) as connection, transaction(connection):
+    with connected(workspace.records) as connection, transaction(connection):
         renamed = "UPDATE effects SET key = key || '!' || COALESCE(ended, 0) || '.' || rowid, status = 'failed' WHERE "
         connection.execute(renamed + failed, (run_id,))
         connection.execute("UPDATE effects SET attempts = 1 WHERE run_id = ? AND status = 'started'", (run_id,))

@@ -40,7 +40,7 @@ class Metrics:
 
     def shown(self, host: Host, feed: Feed) -> bytes:
         """Return the text that Prometheus reads, with the numbers of this moment."""
-        with connected(host.workspace.database) as connection:
+        with connected(host.workspace.records) as connection:
             by_status = dict(connection.execute("SELECT status, count(*) FROM runs GROUP BY status").fetchall())
             query = "SELECT count(*) FROM approvals WHERE status = 'pending'"
             self._pending.set(connection.execute(query).fetchone()[0])

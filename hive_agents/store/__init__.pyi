@@ -3,12 +3,18 @@ from . import (
 )
 from .database import (
     BUSY_SECONDS as BUSY_SECONDS,
+    RecordsConnection as RecordsConnection,
+    SelectedRow as SelectedRow,
     briefly as briefly,
+    clock_of as clock_of,
     connect as connect,
     connected as connected,
     database_errors as database_errors,
     disconnect as disconnect,
+    exclusive as exclusive,
     file_identity as file_identity,
+    last_number as last_number,
+    require_writable as require_writable,
     transaction as transaction,
 )
 from .ledger import (
@@ -16,6 +22,12 @@ from .ledger import (
     LedgerHistory as LedgerHistory,
     made_by as made_by,
 )
+from .postgres import (
+    PostgresConnection as PostgresConnection,
+)
 from .reading import (
     documents_read as documents_read,
+)
+from .writes import (
+    Writes as Writes,
 )

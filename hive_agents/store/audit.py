@@ -1,9 +1,10 @@
 """The audit log: append-only, one JSON object a line, chained so that a changed line shows.
 
-`audit/log.jsonl` is authoritative for deployments, uses of a holdout and decisions. With a key in
-`HIVE_AUDIT_KEY` the chain is an HMAC that only a holder of the key can continue; without one it is a
-plain hash, which detects accidents and not attackers. `.hive/audit.head` remembers how far the log went, so that
-a cut shows; it is written after the line, and lags where a process dies in between.
+It is the file `audit/log.jsonl`, or lines of a table where hosts share their records. It is authoritative for
+deployments, uses of a holdout and decisions. With a key in `HIVE_AUDIT_KEY` the chain is an HMAC that only a holder of
+the key can continue; without one it is a plain hash, which detects accidents and not attackers. `.hive/audit.head`
+remembers how far the log went when this host wrote to it last, so that a cut shows; it is written after the line, and
+lags where a process dies in between.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import hmac
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from hive_agents.errors import AuditFault, HiveError
 from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
-from hive_agents.workspace import Workspace
+from hive_agents.store.database import connected, transaction
+from hive_agents.workspace import RemoteDatabase, Workspace
 
 FILE = "audit/log.jsonl"
 HEAD = ".hive/audit.head"
@@ -70,11 +73,11 @@ def extend(
     place: Place, kind: str, fields_of: Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any] | None]
 ) -> dict[str, Any] | None:
     """As `append`, with fields made from the entries so far; nobody else writes meanwhile. None adds nothing."""
-    with locked(_lock(place), "writing the audit log"):
-        _mend_last_line(place)
+    medium = _medium(place)
+    with medium.writing() as write:
         log = _read(place)
         if log.damaged is not None:
-            raise _damage(log.damaged, _path(place))
+            raise _damage(log.damaged, medium.told)
         before = log.entries
         fields = fields_of(before)
         if fields is None:
@@ -89,7 +92,7 @@ def extend(
         }
         entry["digest"] = _digest(entry, _key())
         heads = None if isinstance(place, LogFile) else _heads(place)
-        append_line(_path(place), json.dumps(entry, ensure_ascii=False, sort_keys=True))
+        write(entry["seq"], json.dumps(entry, ensure_ascii=False, sort_keys=True))
         if heads is not None and not isinstance(place, LogFile):
             lost = heads[:1] if len(heads) > 1 or not all(_has(before, head) for head in heads) else []
             heads = [*lost, (len(before) + 1, entry["digest"])]
@@ -102,7 +105,8 @@ def entries(place: Place, kind: str | None = None) -> Iterator[dict[str, Any]]:
 
     Raises: HIVE-101 for a damaged line that is not the last.
     """
-    return (entry for entry in _lines(_path(place), _bytes(_path(place))) if kind is None or entry["kind"] == kind)
+    medium = _medium(place)
+    return (entry for entry in _lines(medium, medium.data()) if kind is None or entry["kind"] == kind)
 
 
 def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
@@ -112,7 +116,7 @@ def recorded(workspace: Workspace, kind: str) -> Sequence[dict[str, Any]]:
     """
     log = _read(workspace)
     if log.damaged is not None:
-        raise _damage(log.damaged, workspace.root / FILE)
+        raise _damage(log.damaged, _medium(workspace).told)
     return [entry for entry in log.entries if entry["kind"] == kind]
 
 
@@ -199,7 +203,7 @@ class _Walk:
         return sound and hashlib.sha256(memoryview(data)[: self.size]).digest() == self.digest
 
 
-_walks: dict[Path, _Walk] = {}
+_walks: dict[_Medium, _Walk] = {}
 
 
 def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
@@ -219,46 +223,108 @@ def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
     return log, log.verdict
 
 
-def _path(place: Place) -> Path:
-    return place.path if isinstance(place, LogFile) else place.root / FILE
+_Write = Callable[[int, str], object]
+"""Writes the line of a number."""
 
 
-def _lock(place: Place) -> Path:
-    return (
-        place.path.with_name(f".{place.path.name}.lock") if isinstance(place, LogFile) else place.state / "audit.lock"
-    )
+@dataclass(frozen=True)
+class _FileLinesLinesLines:
+    """A log in a file; `told` is its name in diagnostics."""
+
+    path: Path
+    lock: Path
+    told: str
+
+    @contextmanager
+    def writing(self) -> Iterator[_Write]:
+        with locked(self.lock, "writing the audit log"):
+            _mend_last_line(self.path)
+            yield lambda _, line: append_line(self.path, line)
+
+    def data(self) -> bytes:
+        try:
+            return read_bytes(self.path)
+        except FileNotFoundError:
+            return b""
+
+    def stamp(self) -> tuple[int, ...] | None:
+        """What changes with the log; None where there is none."""
+        try:
+            status = unlinked(self.path).stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+@dataclass(frozen=True)
+class _TableLinesLinesLines:
+    """A log that hosts share, in their database."""
+
+    place: RemoteDatabase
+
+    @property
+    def told(self) -> str:
+        return self.place.name
+
+    @contextmanager
+    def writing(self) -> Iterator[_Write]:
+        insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
+        # A turn of its own: the line is written while the row that follows it waits to be committed.
+        with connected(self.place) as connection, transaction(connection, "audit"):
+            yield lambda number, line: connection.execute(insert, (number, line))
+
+    def data(self) -> bytes:
+        with connected(self.place) as connection:
+            found = connection.execute("SELECT line FROM audit_lines ORDER BY seq").fetchall()
+        return b"".join(line.encode() + b"\n" for (line,) in found)
+
+    def stamp(self) -> tuple[int, ...] | None:
+        query = "SELECT count(*), max(seq), max(CAST(CAST(xmin AS text) AS bigint)) FROM audit_lines"
+        with connected(self.place) as connection:
+            found = connection.execute(query).fetchone()
+        return None if not found[0] else tuple(found)
+
+
+_Medium = _FileLinesLinesLines | _TableLinesLinesLines
+
+
+def _medium(place: Place) -> _Medium:
+    if isinstance(place, LogFile):
+        return _FileLinesLinesLines(place.path, place.path.with_name(f".{place.path.name}.lock"), place.path.name)
+    if isinstance(place.records, RemoteDatabase):
+        return _TableLinesLinesLines(place.records)
+    return _FileLinesLinesLines(place.root / FILE, place.state / "audit.lock", FILE)
 
 
 def _read(place: Place) -> _Log:
-    path = unlinked(_path(place))
-    try:
-        status = path.stat()
-    except OSError:
+    medium = _medium(place)
+    stamp = medium.stamp()
+    if stamp is None:
         return _Log((), AuditVerdict(True, 0, None, _key() is not None, ""))
-    return _walked(path, (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns), _key())
+    return _walked(medium, stamp, _key())
 
 
-def _walked(path: Path, stamp: tuple[int, ...], key: bytes | None) -> _Log:
+def _walked(medium: _Medium, stamp: tuple[int, ...], key: bytes | None) -> _Log:
     """The log as the file has it now; of a file that has only grown, what is new is read and verified."""
-    known = _walks.get(path)
+    known = _walks.get(medium)
     if known is not None and (known.stamp, known.key) == (stamp, key):
         return known.log
-    data = _bytes(path)
+    data = medium.data()
     grown = known if known is not None and known.key == key and known.begins(data) else None
-    log = _extended(grown.log, path, data, grown.size, key) if grown else _extended(_EMPTY, path, data, 0, key)
-    _walks.pop(path, None)
-    _walks[path] = _Walk(stamp, key, len(data), hashlib.sha256(data).digest(), data.endswith(b"\n"), log)
+    log = _extended(grown.log, medium, data, grown.size, key) if grown else _extended(_EMPTY, medium, data, 0, key)
+    _walks.pop(medium, None)
+    _walks[medium] = _Walk(stamp, key, len(data), hashlib.sha256(data).digest(), data.endswith(b"\n"), log)
     while len(_walks) > MOST_WALKS:
         _walks.pop(next(iter(_walks)), None)
     return log
 
 
-def _extended(log: _Log, path: Path, data: bytes, start: int, key: bytes | None) -> _Log:
+def _extended(log: _Log, medium: _Medium, data: bytes, start: int, key: bytes | None) -> _Log:
     """What `log` and the lines from `start` on come to."""
     found, previous = list(log.entries), log.verdict.head
     verdict, damaged = None, None
     try:
-        for entry in _lines(path, data, start):
+        for entry in _lines(medium, data, start):
             found.append(entry)
             if verdict is None and (why := _fault(entry, len(found), previous, key)):
                 verdict = AuditVerdict(False, len(found), len(found), key is not None, previous, why)
@@ -303,14 +369,7 @@ def _heads(workspace: Workspace) -> list[Head]:
         raise HiveError.of("HIVE-413", f"{HEAD} is damaged", file=HEAD, path="$", fix=fix, exit_code=1) from None
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return read_bytes(path)
-    except FileNotFoundError:
-        return b""
-
-
-def _lines(path: Path, data: bytes, start: int = 0) -> Iterator[dict[str, Any]]:
+def _lines(medium: _Medium, data: bytes, start: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the entries from a place on where a line begins."""
     lines = data[start:].split(b"\n")
     first = data.count(b"\n", 0, start) + 1
@@ -323,11 +382,10 @@ def _lines(path: Path, data: bytes, start: int = 0) -> Iterator[dict[str, Any]]:
         elif number == first + len(lines) - 1:
             return
         else:
-            raise _damage(number, path)
+            raise _damage(number, medium.told)
 
 
-def _damage(line: int, path: Path) -> HiveError:
-    file = FILE if path.as_posix().endswith(f"/{FILE}") else path.name
+def _damage(line: int, file: str) -> HiveError:
     fix = f"restore {file} from version control or a backup"
     return HiveError.of("HIVE-101", "a line of the audit log is damaged", file=file, path="$", line=line, fix=fix)
 
@@ -367,9 +425,9 @@ def _key() -> bytes | None:
     return value.encode() or None
 
 
-def _mend_last_line(place: Place) -> None:
+def _mend_last_line(path: Path) -> None:
     """Drop what a crash left of an entry; a whole entry that only lacks its end is kept, as readers saw it."""
-    path = unlinked(_path(place))
+    path = unlinked(path)
     if not path.exists():
         return
     data = read_bytes(path)

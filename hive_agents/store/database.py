@@ -1,24 +1,35 @@
-"""How a SQLite file is opened, kept open, told from another one, changed, and what its failures mean."""
+"""How a database is opened, kept open, told from another one, changed, and what its failures mean."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload
 
 from hive_agents.errors import Busy, HiveError, NewerRelease
 from hive_agents.files import locked, unlinked
 from hive_agents.store.schema import MIGRATIONS
+from hive_agents.workspace import RemoteDatabase, Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.store.postgres import PostgresConnection
 
 BUSY_SECONDS = 10.0
+CLOCK_SECONDS = 60.0
+_PAUSE = 0.1
 T = TypeVar("T")
+C = TypeVar("C", covariant=True)
+DatabasePlace = Path | RemoteDatabase
+"""Where a database is: a file of SQLite's, or a server's."""
 KEPT = 4
 """Connections that a thread keeps open in between, each to another file: those used last."""
 
@@ -67,40 +78,101 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("COMMIT")
 
 
-class connected:
+class Cursor(Protocol):
+    """What a statement gave, from whichever database."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class RecordsConnection(Protocol):
+    """A connection to the records, which take SQLite's SQL on whichever database.
+
+    `text_factory` reads text that may be damaged; a server's never is.
+    """
+
+    text_factory: Any
+
+    @property
+    def in_transaction(self) -> bool: ...
+    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor: ...
+    def executemany(self, sql: str, parameters: Any, /) -> object: ...
+
+
+class SelectedRow(Protocol):
+    """A selected row, by position and by name."""
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def keys(self) -> Any: ...
+
+
+class connected(Generic[C]):
     """A `with` block that has this thread's connection, for short work.
 
-    It is kept open in between, and `opened`, by default by `connect`, anew where the file was replaced.
+    It is kept open in between, and `opened`, by default by `connect`, anew where the file was replaced or the server
+    has closed it.
 
-    With `rows`, selected rows are `sqlite3.Row`. A use inside another one gets a connection of its own.
+    With `rows`, selected rows are known by their names, too. A use inside another one gets a connection of its own.
 
-    Raises: as `connect`; SQLite's errors in the body become diagnostics, too.
+    Raises: as `connect`; the database's errors in the body become diagnostics, too.
     """
 
     # No generator: a run enters hundreds of these.
-    __slots__ = ("_kept", "_opened", "_path", "_rows")
+    __slots__ = ("_kept", "_opened", "_place", "_rows")
+
+    @overload
+    def __init__(
+        self: connected[sqlite3.Connection],
+        place: Path,
+        *,
+        rows: bool = False,
+        opened: Callable[[Path], sqlite3.Connection] | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(self: connected[RecordsConnection], place: DatabasePlace, *, rows: bool = False) -> None: ...
 
     def __init__(
-        self, path: Path, *, rows: bool = False, opened: Callable[[Path], sqlite3.Connection] | None = None
+        self, place: DatabasePlace, *, rows: bool = False, opened: Callable[[Path], sqlite3.Connection] | None = None
     ) -> None:
-        self._path, self._rows, self._opened = path, rows, opened
+        self._place, self._rows, self._opened = place, rows, opened
 
-    def __enter__(self) -> sqlite3.Connection:
-        path = self._path
-        found, file = _local.kept.pop(str(path), None), file_identity(path)
+    def __enter__(self) -> C:
+        place = self._place
+        if isinstance(place, RemoteDatabase):
+            return cast(C, self._served(place))
+        found, file = _local.kept.pop(str(place), None), file_identity(place)
         if found is not None and found.file != file:
             _close(found)
             found = None
         if found is None:
-            connection = (self._opened or connect)(path)
-            found = _Kept(connection, file or file_identity(path))
+            connection = (self._opened or connect)(place)
+            found = _Kept(connection, file or file_identity(place))
         self._kept = found
         connection = found.connection
         if found.waits is _local.at_once:
             found.waits = not found.waits
             connection.execute(f"PRAGMA busy_timeout = {int(found.waits * BUSY_SECONDS * 1_000)}")
         connection.row_factory = sqlite3.Row if self._rows else None
-        return connection
+        return cast(C, connection)
+
+    def _served(self, place: RemoteDatabase) -> PostgresConnection:
+        if _local.at_once:
+            raise Busy.of("HIVE-402", "a server is not waited for here")  # `briefly` goes on in a thread
+        found = _local.kept.pop(str(place), None)
+        if found is not None and (found.file != (0, 0, os.getpid()) or found.connection.lost()):
+            _close(found)
+            found = None
+        if found is None:
+            found = _Kept(connect_to(place), (0, 0, os.getpid()))
+        self._kept = found
+        served: PostgresConnection = found.connection
+        served.row_factory = self._rows or None
+        return served
 
     @property
     def file(self) -> tuple[int, int, int] | None:
@@ -110,11 +182,11 @@ class connected:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        key, connection, kept = str(self._path), self._kept.connection, _local.kept
+        key, connection, kept = str(self._place), self._kept.connection, _local.kept
         if error is not None:
             connection.close()
-            if isinstance(error, sqlite3.Error):
-                raise _explained(error, self._path) from error
+            if (told := _explained(error, self._place)) is not None:
+                raise told from error
         elif key in kept or connection.in_transaction:  # an inner use has its own; a transaction was left open
             connection.close()
         else:
@@ -123,9 +195,25 @@ class connected:
                 _close(kept.pop(next(iter(kept))))
 
 
-def disconnect(path: Path) -> None:
+def connect_to(place: RemoteDatabase) -> PostgresConnection:
+    """Return a new connection to a server's database, with the newest schema.
+
+    Raises: HIVE-411 without the extra, HIVE-402 out of reach, HIVE-403 not writable, HIVE-407 newer or damaged.
+    """
+    from hive_agents.store.postgres import PostgresConnection
+
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        fix = 'pip install "hive-agents[postgres]"'
+        raise HiveError.of("HIVE-411", "a PostgreSQL database needs psycopg", file="hive.toml", fix=fix) from None
+    with _explained_errors(place):
+        return PostgresConnection(place)
+
+
+def disconnect(place: DatabasePlace) -> None:
     """Close the connection that this thread keeps open; the next use opens it again."""
-    found = _local.kept.pop(str(path), None)
+    found = _local.kept.pop(str(place), None)
     if found is not None:
         _close(found)
 
@@ -153,7 +241,7 @@ async def briefly(work: Callable[[], T]) -> T:
 class _Kept:
     """`waits` says whether the connection waits for other writers."""
 
-    connection: sqlite3.Connection
+    connection: Any
     file: tuple[int, int, int] | None
     waits: bool = True
 
@@ -190,15 +278,21 @@ def file_identity(path: Path) -> tuple[int, int, int] | None:
 
 
 class transaction:
-    """A `with` block that is committed as a whole or not at all; it waits for other writers, then raises HIVE-402."""
+    """A `with` block that is committed as a whole or not at all; it waits for other writers, then raises HIVE-402.
 
-    __slots__ = ("_connection",)
+    `of` says whose turn it is to write on a server; SQLite has one turn for all.
+    """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    __slots__ = ("_connection", "_of")
+
+    def __init__(self, connection: RecordsConnection, of: str = "records") -> None:
+        self._connection, self._of = connection, of
 
     def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
+        if isinstance(self._connection, sqlite3.Connection):
+            self._connection.execute("BEGIN IMMEDIATE")
+        else:
+            cast("PostgresConnection", self._connection).begin(self._of)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -207,11 +301,87 @@ class transaction:
             with _rolled_back(self._connection):
                 self._connection.execute("COMMIT")
         elif self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+            with suppress(Exception):  # where the connection is lost, the server rolls back
+                self._connection.execute("ROLLBACK")
+
+
+def last_number(connection: RecordsConnection, table: str, column: str) -> int:
+    """Return the highest number that a table has given to a row, 0 where it gave none."""
+    if isinstance(connection, sqlite3.Connection):
+        found = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    else:  # the sequence doesn't know of numbers that were given by hand
+        sequence = f"pg_sequence_last_value(pg_get_serial_sequence('{table}', '{column}'))"
+        found = connection.execute(f"SELECT greatest({sequence}, max({column})) FROM {table}").fetchone()
+    return int(found[0] or 0) if found else 0
+
+
+def clock_of(place: DatabasePlace) -> Callable[[], float]:
+    """Return the clock that all writers of a database go by, in seconds since 1970: a server's own, or this host's."""
+    return time.time if isinstance(place, Path) else _ServerClock(place)
+
+
+class _ServerClock:
+    """Asks the server now and then; in between this host's clock that never jumps counts on."""
+
+    def __init__(self, place: RemoteDatabase) -> None:
+        self._place = place
+
+    def __call__(self) -> float:
+        ahead, asked = _clocks.get(self._place, (0.0, -math.inf))
+        now = time.monotonic()
+        if now - asked > CLOCK_SECONDS:
+            with connected(self._place) as connection:
+                ahead = cast("PostgresConnection", connection).time() - time.monotonic()
+            _clocks[self._place] = ahead, now
+        return time.monotonic() + ahead
+
+
+_clocks: dict[RemoteDatabase, tuple[float, float]] = {}
 
 
 @contextmanager
-def _rolled_back(connection: sqlite3.Connection) -> Iterator[None]:
+def exclusive(workspace: Workspace, what: str, timeout: float = 30.0) -> Iterator[None]:
+    """`Workspace.exclusive` for what all hosts share: one at a time, on whichever host.
+
+    Raises: HIVE-402 after `timeout` seconds.
+    """
+    with workspace.exclusive(what, timeout):
+        place = workspace.records
+        if isinstance(place, Path):
+            yield
+            return
+        connection = connect_to(place)
+        try:
+            with _explained_errors(place):
+                while not connection.holds("exclusive"):
+                    if timeout <= 0:
+                        message = "another host is changing what all share"
+                        raise HiveError.of("HIVE-402", message, file=place.name, fix="run the command again later")
+                    time.sleep(_PAUSE)
+                    timeout -= _PAUSE
+            yield
+        finally:
+            connection.close()
+
+
+def require_writable(place: DatabasePlace, seconds: float) -> None:
+    """Commit a change of nothing, waiting so long for other writers: only a commit finds out that the disk is full.
+
+    Raises: HIVE-402, HIVE-403, HIVE-407.
+    """
+    if isinstance(place, RemoteDatabase):
+        with connected(place) as connection:
+            connection.execute("UPDATE schema_version SET version = version")
+        return
+    with closing(connect(place)) as connection, database_errors(place):
+        connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1_000)}")
+        with transaction(connection):
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            connection.execute(f"PRAGMA user_version = {version}")
+
+
+@contextmanager
+def _rolled_back(connection: RecordsConnection) -> Iterator[None]:
     try:
         yield
     except BaseException:
@@ -221,15 +391,36 @@ def _rolled_back(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
+def _explained_errors(place: DatabasePlace) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if (told := _explained(error, place)) is not None:
+            raise told from error
+        raise
+
+
+@contextmanager
 def database_errors(path: Path) -> Iterator[None]:
     """Turn SQLite's failures into diagnostics that say what to do."""
     try:
         yield
     except sqlite3.Error as error:
-        raise _explained(error, path) from error
+        raise _of_sqlite(error, path) from error
 
 
-def _explained(error: sqlite3.Error, path: Path) -> HiveError:
+def _explained(error: BaseException, place: DatabasePlace) -> HiveError | None:
+    """Return the diagnostic of a database's failure, None for another's."""
+    if isinstance(place, Path):
+        return _of_sqlite(error, place) if isinstance(error, sqlite3.Error) else None
+    import psycopg
+
+    from hive_agents.store.postgres import explained
+
+    return explained(error, place) if isinstance(error, psycopg.Error) else None
+
+
+def _of_sqlite(error: sqlite3.Error, path: Path) -> HiveError:
     name = getattr(error, "sqlite_errorname", "") or ""
     file = f".hive/{path.name}"
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):

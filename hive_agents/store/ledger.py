@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from sqlite3 import Connection
 from typing import Any, Generic, Protocol, TypeVar
 
 from hive_agents.errors import HiveError
 from hive_agents.store import audit
-from hive_agents.store.database import connected, transaction
+from hive_agents.store.database import RecordsConnection, connected, last_number, transaction
 from hive_agents.workspace import Workspace
 
 
@@ -98,13 +97,13 @@ class Ledger(Generic[R]):
         self,
         workspace: Workspace,
         make: Callable[[int], R],
-        also: Callable[[Connection, R], object] | None = None,
+        also: Callable[[RecordsConnection, R], object] | None = None,
     ) -> R:
         """Add the entry that `make` returns for its number, and what `also` writes in the same transaction.
 
         To be called under `workspace.exclusive`.
         """
-        with connected(workspace.database) as connection, transaction(connection):
+        with connected(workspace.records) as connection, transaction(connection):
             row = make(self._next_id(workspace, connection))
             self._write(connection, row)
             values = {self._logged_name(name): getattr(row, name) for name in self._columns}
@@ -115,11 +114,11 @@ class Ledger(Generic[R]):
         return row
 
     def _rows(self, workspace: Workspace, subject: str | None) -> dict[int, R]:
-        if not workspace.database.exists():
+        if not workspace.records.exists():
             return {}
-        where, values = ("1", ()) if subject is None else (f"{self.subject} = ?", (subject,))
+        where, values = ("TRUE", ()) if subject is None else (f"{self.subject} = ?", (subject,))
         select = f"SELECT {', '.join(self._columns)} FROM {self.table} WHERE {where} ORDER BY id"
-        with connected(workspace.database) as connection:
+        with connected(workspace.records) as connection:
             return {row[0]: self._of_row(row) for row in connection.execute(select, values)}
 
     def _of_row(self, row: Sequence[Any]) -> R:
@@ -143,25 +142,27 @@ class Ledger(Generic[R]):
 
     def _restore(self, workspace: Workspace, lost: Iterable[R], verdict: audit.AuditVerdict) -> None:
         if verdict.ok:
-            with connected(workspace.database) as connection, transaction(connection):
+            with connected(workspace.records) as connection, transaction(connection):
                 for row in lost:
                     self._write(connection, row)
         elif not self.vouched_only:
             why = f"the database lost or changed entries, and the audit log is broken at line {verdict.first_bad}"
             raise self._broken(why, verdict.first_bad)
 
-    def _write(self, connection: Connection, row: R) -> None:
+    def _write(self, connection: RecordsConnection, row: R) -> None:
         values = {name: getattr(row, name) for name in self._columns}
         values["evaluation"] = None if row.evaluation is None else json.dumps(row.evaluation)
         marks = ", ".join("?" * len(values))
-        insert = f"INSERT OR REPLACE INTO {self.table} ({', '.join(values)}) VALUES ({marks})"
+        changed = ", ".join(f"{name} = excluded.{name}" for name in values if name != "id")
+        insert = (
+            f"INSERT INTO {self.table} ({', '.join(values)}) VALUES ({marks}) ON CONFLICT (id) DO UPDATE SET {changed}"
+        )
         connection.execute(insert, tuple(values.values()))
 
-    def _next_id(self, workspace: Workspace, connection: Connection) -> int:
+    def _next_id(self, workspace: Workspace, connection: RecordsConnection) -> int:
         """A number that neither the database nor the log has: what was logged may not be a row yet."""
-        top = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (self.table,)).fetchone()
         logged = [int(entry[self._logged_name("id")]) for entry in audit.recorded(workspace, self.kind)]
-        return max([*logged, int(top[0]) if top else 0]) + 1
+        return max([*logged, last_number(connection, self.table, "id")]) + 1
 
     @property
     def _columns(self) -> list[str]:

@@ -11,7 +11,7 @@ from hive_agents.workspace import Workspace
 def documents_read(workspace: Workspace, run_id: str) -> dict[str, frozenset[str]]:
     """Return the ids of the documents that a run's tool calls have shown it, by the key of the call."""
     query = "SELECT key, result FROM effects WHERE run_id = ? AND kind = 'tool' AND result LIKE '%\"documents\": [%'"
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         rows = connection.execute(query, (run_id,)).fetchall()
     return {
         key.removeprefix(f"{run_id}/"): frozenset(found)

@@ -1,5 +1,21 @@
 """The schema of the workspace's database, as the scripts that lead to it."""
 
+INDEX_TABLES = frozenset(
+    {
+        "corpus_stats",
+        "documents",
+        "chunks",
+        "terms",
+        "postings",
+        "term_stats",
+        "field_values",
+        "import_sources",
+        "imports",
+        "file_stamps",
+    }
+)
+"""What each host makes from the documents for itself; all other tables hold records, which hosts may share."""
+
 # Forward only: a release appends a script, and never edits one that has shipped.
 MIGRATIONS = (
     """
@@ -434,7 +450,7 @@ MIGRATIONS = (
     CREATE INDEX approvals_by_deadline ON approvals (status, due_at);
     CREATE INDEX approvals_by_reminder ON approvals (status, remind_at);
     CREATE INDEX approvals_by_due ON approvals (
-        status, coalesce(due_at, '9999'), CASE risk WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END, created_at
+        status, coalesce(due_at, '9999'), (CASE risk WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END), created_at
     );
     """,
 )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.events import Event, EventLog, EventType, derived_id
-from hive_agents.store import connected, transaction
+from hive_agents.store import RecordsConnection, connected, transaction
 from hive_agents.triggers.schedule import next_tick
 from hive_agents.triggers.spec import is_scheduled
 
@@ -53,12 +52,12 @@ class TriggerStore:
         self.workspace = workspace
 
     def get(self, id: str) -> TriggerState | None:
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             return _state(connection, id)
 
     def begin(self, spec: TriggerSpec, now: dt.datetime) -> TriggerState:
         """The trigger's state; one that is new, or whose file says something new, is watched from now on."""
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             found = _state(connection, spec.id)
             if found is None or found.digest != spec.digest:
                 with transaction(connection):
@@ -79,7 +78,7 @@ class TriggerStore:
         False where another process did so first, or the file changed meanwhile: nothing is counted twice.
         """
         values = (iso(last), missed.count, run_id, state.id, state.digest, state.last_at and iso(state.last_at))
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             changed = connection.execute(
                 "UPDATE triggers SET last_at = ?, missed = missed + ?, last_run_id = coalesce(?, last_run_id)"
                 " WHERE id = ? AND hash = ? AND last_at IS ?",
@@ -94,7 +93,7 @@ class TriggerStore:
 
         Without `at` a schedule's ticks stay as they are: that is for a person who fires it by hand.
         """
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             connection.execute(
                 "UPDATE triggers SET last_at = coalesce(?, last_at), last_run_id = coalesce(?, last_run_id),"
                 " last_event_id = coalesce(?, last_event_id) WHERE id = ?",
@@ -102,7 +101,7 @@ class TriggerStore:
             )
 
     def forget(self, id: str) -> None:
-        with connected(self.workspace.database, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
             connection.execute("DELETE FROM triggers WHERE id = ?", (id,))
 
     def key_of(self, tenant: str, key: str, now: dt.datetime) -> tuple[str, str | None]:
@@ -111,7 +110,7 @@ class TriggerStore:
         An id counts as the same for 24 hours after its run was started; later it is somebody's new one.
         """
         query, first = "SELECT run_id, started_at FROM runs WHERE tenant = ? AND key = ?", key
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             while (found := connection.execute(query, (tenant, key)).fetchone()) is not None:
                 if now - dt.datetime.fromisoformat(found["started_at"]) < ID_DAY:
                     return key, str(found["run_id"])
@@ -119,7 +118,7 @@ class TriggerStore:
         return key, None
 
 
-def _state(connection: Connection, id: str) -> TriggerState | None:
+def _state(connection: RecordsConnection, id: str) -> TriggerState | None:
     found = connection.execute("SELECT * FROM triggers WHERE id = ?", (id,)).fetchone()
     if found is None:
         return None

@@ -149,7 +149,7 @@ def canary_for(workspace: Workspace, run_id: str, reader: Principal, question: s
     if canary is None or not canary.takes(run_id, share):
         return None
     who, asked = _hashed(workspace, reader), _hashed(workspace, reader, " ".join(question.casefold().split()))
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         known = connection.execute(
             "SELECT 1 FROM canary_impressions WHERE version = ? AND asked = ? AND run_id <> ?",
             (canary.version.id, asked, run_id),
@@ -166,7 +166,7 @@ def record_impression(workspace: Workspace, impression: Impression, *, now: str 
     """Keep an impression, the same once, and decide by those that have settled."""
     at = now or audit.now()
     settles = dt.datetime.fromisoformat(at) + dt.timedelta(minutes=workspace.settings.canary.settle_minutes)
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         connection.execute(
             "INSERT OR IGNORE INTO canary_impressions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (*asdict(impression).values(), at, settles.isoformat(timespec="seconds")),
@@ -179,7 +179,7 @@ def open_impressions(workspace: Workspace, reader: Principal, *, now: str | None
     canary = running_canary(workspace)
     if canary is None:
         return []
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         rows = connection.execute(
             "SELECT run_id FROM canary_impressions WHERE version = ? AND reader = ? AND kind = 'drafted'"
             " AND settles_at > ? ORDER BY at DESC, rowid DESC",
@@ -196,10 +196,11 @@ def credit(workspace: Workspace, run_id: str, rank: int, signal: CanarySignal, *
     if running_canary(workspace) is None:
         return
     at, kind = now or audit.now(), "open" if signal == "open" else "opinion"
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         connection.execute(
-            "INSERT OR REPLACE INTO canary_credits SELECT run_id, ?, ?, ? FROM canary_impressions"
-            " WHERE run_id = ? AND kind = 'drafted' AND settles_at > ?",
+            "INSERT INTO canary_credits SELECT run_id, ?, ?, ? FROM canary_impressions"
+            " WHERE run_id = ? AND kind = 'drafted' AND settles_at > ?"
+            " ON CONFLICT (run_id, rank, kind) DO UPDATE SET value = excluded.value",
             (rank, kind, CREDIT[signal], run_id, at),
         )
     _try_to_decide(workspace, at)
@@ -272,7 +273,7 @@ def canary_status(workspace: Workspace, *, now: str | None = None) -> CanaryStat
 
 
 def _tally(workspace: Workspace, version: int, now: str) -> Tally:
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         shown = connection.execute(
             "SELECT run_id, kind, teams, reader, settles_at FROM canary_impressions WHERE version = ?", (version,)
         ).fetchall()

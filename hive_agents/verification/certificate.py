@@ -56,7 +56,7 @@ def certify(
 def log_verdict(workspace: Workspace) -> audit.AuditVerdict:
     """As `audit.verify`, and the log must still have the lines that the last deployment's certificate names."""
     found = audit.verify(workspace)
-    if not found.ok or not workspace.database.exists():
+    if not found.ok or not workspace.records.exists():
         return found
     rows = (*unlogged_versions(workspace), *versions(workspace))
     # A rollback repeats the certificate of what it went back to.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from sqlite3 import Connection
 from typing import Any
 
 from hive_agents.access import local_user
@@ -24,7 +23,7 @@ from hive_agents.retrieval import (
     settle,
     versions,
 )
-from hive_agents.store import audit
+from hive_agents.store import RecordsConnection, audit, exclusive
 from hive_agents.verification.acceptance import nothing_to_accept, require_acceptable
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.check import require_sound
@@ -121,7 +120,7 @@ def switch(
 
     Raises: HIVE-307 where the active config, the golden set or the index is no longer the one measured.
     """
-    with workspace.exclusive("deploying"):
+    with exclusive(workspace, "deploying"):
         active = find_active(workspace)
         now = active.stored.hash if active else None
         if active and active.version and now == candidate.hash and active.version.evaluation == evaluation:
@@ -155,7 +154,7 @@ def rollback(
     Returns the new version and the name of the config that served until now.
     Raises: HIVE-412 when there is nothing to go back to, HIVE-307 where another version than `of` serves.
     """
-    with workspace.exclusive("rolling back"):
+    with exclusive(workspace, "rolling back"):
         history = versions(workspace)
         if of is not None and (not history or history[0].id != of):
             message = f"version {of} was to be rolled back, and it doesn't serve any more"
@@ -228,7 +227,7 @@ def _record(
     return version
 
 
-def _tell(connection: Connection, version: Version) -> None:
+def _tell(connection: RecordsConnection, version: Version) -> None:
     kind = EventType.CONFIG_ROLLED_BACK if version.via == "rollback" else EventType.CONFIG_DEPLOYED
     told = {name: getattr(version, name) for name in ("by", "decision", "via")}
     EventLog.record(connection, [Event(kind, payload={"config": version.name, "version": version.id, **told})])

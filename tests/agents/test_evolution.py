@@ -193,18 +193,18 @@ def test_a_deployment_that_dies_is_finished_by_the_next(
     assert [row.version for row in versions(first, "digest")] == [2, 1]
     assert deployment_warnings(first, "digest") == []
     assert audit.verify(first).ok
-    with connected(first.database) as connection:
+    with connected(first.records) as connection:
         assert [row[0] for row in connection.execute("SELECT version FROM agent_versions ORDER BY id")] == [1, 2]
 
 
 def test_the_audit_log_says_what_serves(first: Workspace) -> None:
     """A row that was edited or lost is restored, one that nobody logged serves nobody, a broken line doesn't count."""
     assert approve(first, deploy(first, proposed(first, *ALL)).approval_id) == "approved"
-    with connected(first.database) as connection:
+    with connected(first.records) as connection:
         connection.execute("UPDATE agent_versions SET text = replace(text, 'lice', 'mice') WHERE version = 2")
         connection.execute("DELETE FROM agent_versions WHERE version = 1")
     assert prompt(first) == knows(*ALL)
-    with connected(first.database) as connection:
+    with connected(first.records) as connection:
         texts = [row[0] for row in connection.execute("SELECT text FROM agent_versions ORDER BY id")]
         assert ["mice" in text for text in texts] == [False, False]
         connection.execute(
@@ -246,7 +246,7 @@ def test_where_the_log_is_broken_and_the_rows_are_gone_no_file_serves(
     if rows is None:
         first.database.unlink()
     else:
-        with connected(first.database) as connection:
+        with connected(first.records) as connection:
             connection.execute(rows)
     broken(first)
     for asked in (serving_agent, versions, deployment_warnings):

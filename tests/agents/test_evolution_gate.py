@@ -174,7 +174,7 @@ def test_a_rehearsals_workspace_is_whole_while_the_log_grows(place: Workspace, m
 
 
 def _traces(place: Workspace) -> tuple[int, int, int, int, list[str]]:
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         runs, events, effects, asked = (
             connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
             for table in ("runs", "events", "effects", "approvals")

@@ -239,7 +239,7 @@ def test_damaged_checkpoints_are_set_aside_and_the_run_goes_on(place: Workspace,
 def test_a_damaged_row_is_told_and_hides_no_other(place: Workspace) -> None:
     script(place, sets("items", [1]), sets("text", "bees"))
     id = command(place, "run", "digest", *INPUT, "--json").json["run_id"]
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE runs SET input = '{bad', result = '[', error = '{', status = 'waiting'")
     (row,) = command(place, "runs", "--json").json["runs"]
     assert (row["run_id"], row["error"]["code"]) == (id, "HIVE-407")

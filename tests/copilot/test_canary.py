@@ -67,7 +67,7 @@ def shown(reply: dict[str, Any]) -> list[str]:
 
 
 def impressions(place: Workspace) -> list[Any]:
-    with connected(place.database, rows=True) as connection:
+    with connected(place.records, rows=True) as connection:
         return connection.execute("SELECT * FROM canary_impressions ORDER BY rowid").fetchall()
 
 
@@ -219,7 +219,7 @@ def test_a_config_that_is_shown_worse_is_rolled_back_at_once(place: Workspace) -
 
 def test_the_next_search_or_click_rolls_it_back(place: Workspace) -> None:
     opens(place, "faqs/rotate.md", 7)
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE canary_impressions SET settles_at = at")
     ask(place, "guest", "how do I rotate a lost key near the lamp?")
     assert active_config(place).stored.name == "words"
@@ -227,7 +227,7 @@ def test_the_next_search_or_click_rolls_it_back(place: Workspace) -> None:
 
 async def test_a_host_rolls_it_back_without_another_search(place: Workspace) -> None:
     await asyncio.to_thread(opens, place, "faqs/rotate.md", 7)
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE canary_impressions SET settles_at = at")
     house = asyncio.create_task(keep_house(place))
     while (await asyncio.to_thread(versions, place))[0].name != "words":
@@ -264,7 +264,7 @@ def test_a_config_that_is_shown_better_is_confirmed(place: Workspace) -> None:
 
 def test_what_is_kept_names_no_document_question_or_person(place: Workspace) -> None:
     opens(place, "faqs/rotate.md", 2)
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         kept = [
             str(row)
             for table in ("canary_impressions", "canary_credits")
@@ -290,7 +290,7 @@ def test_nothing_that_a_reader_does_shows_in_another_readers_replies(place: Work
 
 def test_a_rollback_that_fails_fails_no_reader(place: Workspace, caplog: pytest.LogCaptureFixture) -> None:
     opens(place, "faqs/rotate.md", 7)
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE canary_impressions SET settles_at = at")
     (place.configs / "active.json").unlink()
     (place.configs / "active.json").mkdir()
@@ -330,14 +330,14 @@ def test_the_receipt_of_a_drafted_answer_is_derived_again(place: Workspace) -> N
 
 def test_the_command_says_what_is_missing(place: Workspace) -> None:
     opens(place, "faqs/rotate.md", 2)
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE canary_impressions SET settles_at = at")
     told = hive("canary", "-w", place.root).out
     assert "drafts against words: undecided" in told
     assert "2 settled: 0 won, 2 lost, 0 tied, 0 without a word" in told
     assert "5 more lost in a row roll it back" in told
     opens(place, "faqs/rotate.md", 5)
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE canary_impressions SET settles_at = at")
     told = hive("canary", "-w", place.root).out
     assert "missing: nothing; the host, or the next search or click, carries it out" in told

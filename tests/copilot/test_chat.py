@@ -309,7 +309,7 @@ def test_a_deleted_thread_leaves_no_words_of_its_reader(place: Workspace) -> Non
     RunStore(place).insert("worker", {"text": "how do I rotate a first key?"}, owner=dana, thread_id=reply["thread_id"])
     before = DecisionLog(place).rows()
     ThreadStore(place, dana).delete(reply["thread_id"])
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         assert "rotate a first" not in "\n".join(connection.iterdump())
     after = DecisionLog(place).rows()
     assert [row.judgment for row in after] == [row.judgment for row in before]

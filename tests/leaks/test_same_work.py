@@ -37,7 +37,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Workspace:
     place = make(tmp_path / "ws", [doc(1, "open/a.md", mine=True), doc(2, HIDDEN, mine=False)])
     Rules().write(place, readers())
     if request.param == "written before the index":
-        with connected(place.database) as connection:
+        with connected(place.records) as connection:
             connection.execute("UPDATE corpus_stats SET created_at = '2999-01-01T00:00:00+00:00'")
     return place
 

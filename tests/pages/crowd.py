@@ -62,7 +62,7 @@ def _mail(k: int) -> Filing:
 
 
 def _insert(place: Workspace, statement: str, rows: list[tuple[Any, ...]]) -> None:
-    with connected(place.database) as connection, transaction(connection):
+    with connected(place.records) as connection, transaction(connection):
         connection.executemany(statement, rows)
 
 

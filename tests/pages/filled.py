@@ -220,7 +220,7 @@ def tickets(place: Workspace, run: str) -> None:
         suggested_action="ask whoever has the request to answer it", tenant=row.tenant,
         assessment="It waits for a person; nothing is wrong with the agent itself.",
     )  # fmt: skip
-    with connected(place.database) as connection, transaction(connection):
+    with connected(place.records) as connection, transaction(connection):
         EventLog.record(connection, [ticket.told(EventType.ESCALATION_OPENED, row.thread_id)])
 
 

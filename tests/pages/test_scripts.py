@@ -159,7 +159,7 @@ def colony(place: Workspace) -> list[str]:
         ).told(EventType.ESCALATION_OPENED, row.thread_id)
         for n, text in enumerate(PAYLOADS)
     ]  # fmt: skip
-    with connected(place.database) as connection, transaction(connection):
+    with connected(place.records) as connection, transaction(connection):
         EventLog.record(connection, told)
     return ["/colony", "/colony?status=failed", f"/colony/runs/{row.run_id}"]
 

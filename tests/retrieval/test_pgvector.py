@@ -19,6 +19,7 @@ import numpy as np
 import psycopg
 import pytest
 from numpy.typing import NDArray
+from psycopg.sql import SQL
 
 from hive_agents import Workspace
 from hive_agents.access import AccessLabels, AccessRules, known_principal
@@ -27,12 +28,12 @@ from hive_agents.evaluation import load_golden
 from hive_agents.retrieval import SqliteIndex, build_index, find_copy, load_collection
 from hive_agents.retrieval.pgvector import PgLane
 from hive_agents.retrieval.pgvector_copies import PART, Copies
-from hive_agents.retrieval.postgres import Database
+from hive_agents.retrieval.postgres import REST, Database
 from hive_agents.retrieval.vectors import VectorIndex
 from hive_agents.settings import VectorSettings
 from hive_agents.trust import trust
 from tests.conftest import write_document
-from tests.engines import Postgres, postgres
+from tests.engines import Postgres, postgres, postgres_programs
 from tests.sample import copied_sample, hive, write_config
 
 KB = "knowledge-base"
@@ -43,6 +44,15 @@ DEBIAN = Path("/usr/lib/postgresql/15/bin")
 @pytest.fixture(scope="module")
 def server() -> Iterator[Postgres]:
     with postgres() as found:
+        yield found
+
+
+@pytest.fixture(
+    params=postgres_programs() or [None], ids=lambda found: "-".join(found.parts[-4:-1]) if found else "none"
+)
+def each_server(request: pytest.FixtureRequest) -> Iterator[Postgres]:
+    """Each of those on this machine: releases of pgvector differ in what HNSW can do."""
+    with postgres(request.param) as found:
         yield found
 
 
@@ -58,12 +68,12 @@ def place(tmp_path: Path) -> Workspace:
     return copied_sample(tmp_path / "ws")
 
 
-def with_vectors(place: Workspace, url: str, **more: Any) -> Workspace:
-    """Let its vectors be searched there, and nothing be indexed by itself."""
+def with_vectors(place: Workspace, url: str, *, refresh: bool = False, **more: Any) -> Workspace:
+    """Let its vectors be searched there; without `refresh` nothing is indexed by itself."""
     settings = place.root / "hive.toml"
     kept = settings.read_text(encoding="utf-8").partition("\n[vectors]")[0]
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in more.items())
-    own = f"\n[vectors]\nurl = {json.dumps(url)}\n{lines}[index]\nauto_refresh = false\n"
+    own = f"\n[vectors]\nurl = {json.dumps(url)}\n{lines}[index]\nauto_refresh = {json.dumps(refresh)}\n"
     settings.write_text(kept + own, encoding="utf-8")
     found = Workspace(place.root)
     trust(found)
@@ -133,6 +143,20 @@ def test_nothing_changes_here_where_nothing_can_be_sent_there(place: Workspace) 
     assert SqliteIndex(place, load_collection(place, KB), engines=False).index_hash == index_hash
 
 
+def test_words_are_searched_as_they_were_where_the_server_that_needs_the_changes_is_away(place: Workspace) -> None:
+    write_config(place, "words", retrieval={"method": "keyword"})
+    place = with_vectors(place, NOBODY, refresh=True)
+    told = hive("query", "rotate an API key", "--config", "words", "-w", place.root)
+    assert (told.code, told.err) == (0, "")
+    write_document(place, "faqs/axolotl.md", "# The axolotl\n\nIt is fed at noon.\n")
+    told = hive("query", "rotate an API key", "--config", "words", "-w", place.root)
+    assert told.code == 0
+    assert "warning[HIVE-434]" in told.err
+    chat = hive("chat", "How do I rotate an API key?", "--as", "dana", "-w", place.root, "--json")
+    assert (chat.code, chat.json["status"], bool(chat.json["results"])) == (0, "unavailable", True)
+    assert "by meaning" in chat.json["notice"]
+
+
 def test_nothing_is_asked_in_a_workspace_that_is_not_trusted(place: Workspace) -> None:
     place = with_vectors(place, NOBODY)
     (place.root / "hive.toml").write_text('[vectors]\nurl = "postgresql://elsewhere/hive"\n')
@@ -198,8 +222,8 @@ def test_a_list_of_thousands_is_the_embedded_one_too(server: Postgres) -> None:
 
 
 @pytest.mark.slow
-def test_hnsw_finds_nearly_the_same_with_exact_scores_and_always_as_many(server: Postgres) -> None:
-    vectors, held = units(6000), database(server, "graph", search="hnsw")
+def test_hnsw_finds_nearly_the_same_with_exact_scores_and_always_as_many(each_server: Postgres) -> None:
+    vectors, held = units(6000), database(each_server, "graph", search="hnsw")
     sent(held, "one", vectors)
     here, there = VectorIndex(vectors), lane(held, "one")
     assert find_copy(held, "kb", "one").hnsw
@@ -212,6 +236,21 @@ def test_hnsw_finds_nearly_the_same_with_exact_scores_and_always_as_many(server:
             assert here.scores(query, theirs[0]).tobytes() == theirs[1].tobytes()
             found.append(len(set(ours[0].tolist()) & set(theirs[0].tolist())) / max(1, len(ours[0])))
     assert np.mean(found) > 0.9
+    held.close()
+
+
+@pytest.mark.slow
+def test_a_filter_is_served_by_the_graph_where_its_scan_goes_on_behind_it(each_server: Postgres) -> None:
+    """Told by the server's own count of the index's use."""
+    held = database(each_server, "used", search="hnsw")
+    sent(held, "one", units(6000))
+    copy, query, mask = find_copy(held, "kb", "one"), units(1, 11)[0], np.arange(6000) % 2 > 0
+    for some, by_graph in ((None, True), (mask, copy.iterative)):
+        each_server.run("SELECT pg_stat_reset()")
+        assert len(lane(held, "one").top(query, 20, mask=some)[0]) == 20
+        held.rows(SQL("SELECT pg_stat_force_next_flush()").format(), {})
+        used = each_server.run("SELECT idx_scan > 0 FROM pg_stat_user_indexes WHERE indexrelname LIKE '%hnsw'")
+        assert used.strip() == ("t" if by_graph else "f")
     held.close()
 
 
@@ -455,6 +494,42 @@ def test_a_chat_never_shows_what_its_reader_may_not_view(place: Workspace, serve
         assert doc_id not in told.out + told.err
 
 
+@pytest.mark.slow
+def test_a_look_before_each_search_asks_the_server_nothing_until_something_changed(
+    place: Workspace, server: Postgres
+) -> None:
+    place = with_vectors(place, server.url, namespace="looks", refresh=True)
+    place.index()
+    write_config(place, "words", retrieval={"method": "keyword"})
+    server.run("DROP TABLE looks.copy")
+    assert hive("query", "rotate an API key", "--config", "words", "-w", place.root).code == 0
+    assert server.run("SELECT to_regclass('looks.copy')").strip() == "", "nobody made it again"
+    write_document(place, "faqs/axolotl.md", "# The axolotl\n\nIt is fed at noon.\n")
+    assert hive("query", "when is the axolotl fed?", "-w", place.root, "--json").json["hits"]
+    assert server.run("SELECT count(*) FROM looks.copy WHERE complete AND current").strip() == "1"
+
+
+@pytest.mark.slow
+def test_a_generation_that_waits_is_measured_over_its_own_copy_and_takes_over_with_it(
+    place: Workspace, server: Postgres
+) -> None:
+    place = with_vectors(place, server.url, namespace="waits")
+    place.index()
+    write_config(place, "v2", description="the same once more")
+    assert hive("deploy", "v2", "--allow-inconclusive", "-w", place.root).code == 0
+    path = place.root / "collections" / f"{KB}.json"
+    chunking = {"strategy": "by_heading", "max_tokens": 128, "heading_level": 2}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"chunking": chunking}))
+    build_index(place)
+    assert server.run("SELECT count(*) FROM waits.copy WHERE complete").strip() == "2"
+    assert place.engine().search("How do I rotate an API key?").hits
+    told = hive("index", "--accept", "--reason", "smaller chunks", "-w", place.root)
+    assert told.code == 0, told.err
+    assert server.run("SELECT count(*) FROM waits.copy WHERE complete AND current").strip() == "1"
+    assert len(tables(server, "waits")) == 1
+    assert place.engine().search("How do I rotate an API key?").hits
+
+
 # What fails.
 
 
@@ -506,6 +581,33 @@ def test_a_server_that_answers_nothing_any_more_is_waited_for_no_longer_than_the
         for process in [str(server.process), *backends]:
             os.kill(int(process), signal.SIGCONT)
     assert engine.search("How do I rotate an API key?").hits
+
+
+@pytest.mark.slow
+def test_a_server_that_stays_silent_is_left_alone_for_a_while_and_asked_again(own_server: Postgres) -> None:
+    now = [0.0]
+    settings = VectorSettings(url=own_server.url, timeout_seconds=0.5)
+    held = Database(None, settings, lambda: now[0])  # type: ignore[arg-type]
+    sent(held, "one", units(50))
+    there, query = lane(held, "one"), units(1, 4)[0]
+    wanted = there.top(query, 5)[0].tolist()
+    backends = own_server.run("SELECT pid FROM pg_stat_activity WHERE application_name = 'hive'").split()
+    for process in [str(own_server.process), *backends]:
+        os.kill(int(process), signal.SIGSTOP)
+    try:
+        for _ in range(2):
+            with pytest.raises(EngineFault):
+                there.top(query, 5)
+        with pytest.raises(EngineFault, match="isn't asked for 15 s"):
+            there.top(query, 5)
+    finally:
+        for process in [str(own_server.process), *backends]:
+            os.kill(int(process), signal.SIGCONT)
+    with pytest.raises(EngineFault, match="isn't asked"):
+        there.top(query, 5)
+    now[0] = REST + 1
+    assert there.top(query, 5)[0].tolist() == wanted
+    held.close()
 
 
 @pytest.mark.slow

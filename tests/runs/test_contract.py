@@ -75,7 +75,7 @@ def test_a_deleted_run_leaves_nothing_of_it_in_the_database(place: Workspace) ->
         assert Leases(place).acquire(row.thread_id, row.run_id) is not None
     store.delete(gone.run_id)
     assert [row.run_id for row in store.list()] == [kept.run_id]
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         for table in ("runs", "conversations", "messages"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
 
@@ -97,7 +97,7 @@ def test_a_lease_of_which_nothing_is_known_lets_nobody_write(place: Workspace) -
     lease = Leases(place).acquire("t", "r1")
     assert lease is not None
     lease.check()
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("DELETE FROM leases")
     with pytest.raises(LeaseLost):
         lease.check()
@@ -127,7 +127,7 @@ async def test_a_worker_is_told_that_another_has_its_run(place: Workspace) -> No
     assert lease is not None
     told: list[str] = []
     async with Hold(lease, told.append):
-        with connected(place.database) as connection:
+        with connected(place.records) as connection:
             connection.execute("UPDATE leases SET fence = fence + 1")
         until = time.monotonic() + 30
         while not told and time.monotonic() < until:

@@ -66,11 +66,11 @@ async def test_runs_that_an_outage_left_behind_are_no_longer_lost_while_they_wai
     left = queued(place)
     thread = RunStore(place).get(left).thread_id
     RunStore(place).update(left, "running")
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("INSERT INTO leases VALUES (?, ?, 'dead', 1, 1.0)", (thread, left))
     async with dispatching(place, parallel=0, **seams(place.root)) as dispatcher:
         await dispatcher.looked.wait()
-        with connected(place.database) as connection:
+        with connected(place.records) as connection:
             assert connection.execute("SELECT fence, expires_at FROM leases").fetchall() == [(1, 0.0)]
 
 
@@ -181,7 +181,7 @@ async def test_a_run_that_breaks_off_again_and_again_has_failed(place: Workspace
 async def test_a_run_at_whose_step_workers_die_again_and_again_has_failed(place: Workspace) -> None:
     run = queued(place)
     RunStore(place).update(run, "running")
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute(
             "INSERT INTO effects (key, run_id, kind, name, status, attempts, started_at)"
             " VALUES ('k', ?, 'tool', 'toil', 'started', ?, '')",
@@ -209,7 +209,7 @@ async def test_who_lost_the_lease_writes_no_checkpoint(place: Workspace) -> None
 
 async def test_a_run_that_cannot_be_read_is_stopped_and_hinders_no_other(place: Workspace) -> None:
     damaged, sound = queued(place), queued(place)
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE runs SET input = '{' WHERE run_id = ?", (damaged,))
     async with host(place):
         await until(place, "done", sound)
@@ -228,7 +228,7 @@ async def test_a_run_whose_tools_somebody_brought_is_left_alone(place: Workspace
 async def test_a_chat_that_nobody_waits_for_any_more_is_stopped(place: Workspace) -> None:
     old = RunStore(place).insert("worker", {"request": {}}, status="running")[0].run_id
     new = RunStore(place).insert("worker", {"request": {}}, status="running")[0].run_id
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE runs SET started_at = '2026-01-01T00:00:00.000+00:00' WHERE run_id = ?", (old,))
     async with host(place):
         await until(place, "stopped", old)

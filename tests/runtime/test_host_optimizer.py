@@ -32,7 +32,7 @@ async def test_a_run_that_was_left_behind_is_ended_by_hosts_and_a_person(tmp_pat
     async with Host(place, roles=("runs",)) as host:
         await host.dispatcher.looked.wait()
         assert not host.dispatcher.active, "its own process is about to begin"
-        with connected(place.database) as connection:
+        with connected(place.records) as connection:
             connection.execute("UPDATE runs SET started_at = '2026-01-01T00:00:00.000+00:00'")
         while not leases_of(place).held() & {RunStore(place).get(run).thread_id}:
             await asyncio.sleep(0.02)

@@ -38,7 +38,7 @@ async def done(place: Workspace) -> str:
 def left_of(place: Workspace, run: str) -> dict[str, int]:
     """Rows that name the run, by table."""
     found = {}
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         for table in ("runs", "effects", "conversations", "leases"):
             query = f"SELECT count(*) FROM {table} WHERE run_id = ?"
             found[table] = connection.execute(query, (run,)).fetchone()[0]
@@ -136,7 +136,7 @@ def test_what_the_queen_heard_and_did_long_ago_is_forgotten_and_the_rest_goes_on
     talks, now = ConversationStore(place), dt.datetime.now(dt.UTC)
     long_ago = (now - dt.timedelta(days=91)).isoformat(timespec="milliseconds")
     silent, going_on, agents = (talks.create(agent, run) for agent, run in TALKS)
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         for talk in (silent, going_on, agents):
             talks.append(talk, Message(role="user", content="long ago"))
         connection.execute("UPDATE messages SET at = ?", (long_ago,))
@@ -154,5 +154,5 @@ def test_what_the_queen_heard_and_did_long_ago_is_forgotten_and_the_rest_goes_on
     with pytest.raises(HiveError, match="no conversation"):
         left.messages(silent)
     assert left.append(going_on, Message(role="user", content="again")).n == 3
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         assert [row[0] for row in connection.execute("SELECT key FROM queen_actions")] == ["begun", "new"]

@@ -35,7 +35,7 @@ VOUCHED = replace(BELIEVED, logged_as={"id": "number", "at": "decreed_at"}, vouc
 def place(tmp_path: Path) -> Workspace:
     (tmp_path / "collections").mkdir()
     made = Workspace(tmp_path)
-    with connected(made.database) as connection:
+    with connected(made.records) as connection:
         connection.execute(TABLE)
     return made
 
@@ -45,12 +45,12 @@ def decree(place: Workspace, text: str, town: str = "Hive", ledger: Ledger[Decre
 
 
 def execute(place: Workspace, sql: str, *values: Any) -> None:
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute(sql, values)
 
 
 def rows(place: Workspace) -> list[tuple[int, str]]:
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         return connection.execute("SELECT id, text FROM decrees ORDER BY id").fetchall()
 
 
@@ -172,7 +172,7 @@ def test_the_moment_of_a_line_may_differ_from_that_of_its_row(place: Workspace) 
     made = decree(place, "one")
     assert audit.recorded(place, "decree")[0]["at"] != made.at
     assert BELIEVED.history(place).rows == [made]
-    with connected(place.database) as connection, transaction(connection):
+    with connected(place.records) as connection, transaction(connection):
         connection.execute("DELETE FROM decrees")
     assert BELIEVED.history(place).rows[0].at == audit.recorded(place, "decree")[0]["at"]
 

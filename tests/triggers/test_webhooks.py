@@ -60,7 +60,7 @@ async def test_the_same_id_gives_the_first_run_for_a_day(place: Workspace, fired
     later = UNIX + 86_000
     in_time = NOW + dt.timedelta(seconds=86_000)
     assert await post(place, fired, signed(again, timestamp=later), again, now=in_time) == Accepted(200, first.run_id)
-    with connected(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE runs SET started_at = ?", ((NOW - dt.timedelta(hours=25)).isoformat(),))
     second = await post(place, fired, signed())
     assert second.status == 202

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from sqlite3 import Connection
 from typing import Any
 
 from hive_agents.access import same_person
@@ -15,7 +14,7 @@ from hive_agents.goals import goal_type_of
 from hive_agents.judging.decisions import SECURITY
 from hive_agents.judging.learning.proposals import RuleProposal
 from hive_agents.judging.learning.sequential import Evidence
-from hive_agents.store import audit, connected, transaction
+from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
 STAGES = ("proposed", "approved", "shadow", "10", "50", "100")
@@ -75,7 +74,7 @@ class RuleBook:
 
     def propose(self, proposal: RuleProposal, author: str) -> LearnedRule:
         """Enter a mined proposal. A rule that is known stays as it is: who retired it need not do so again."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             known = _find(connection, proposal.id)
             if known is not None:
                 return known
@@ -88,7 +87,7 @@ class RuleBook:
 
         Raises: HIVE-409 for an unknown rule, one that is past approval, or a person who may not approve.
         """
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             rule = _known(connection, rule_id)
             if rule.stage != "proposed":
                 raise HiveError.of(
@@ -107,7 +106,7 @@ class RuleBook:
 
     def retire(self, rule_id: str, by: str, reason: str = "") -> LearnedRule:
         """A person ends the rule for good. Raises: HIVE-409 for an unknown or ended rule."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             rule = _known(connection, rule_id)
             if rule.stage in ENDED:
                 raise HiveError.of("HIVE-409", f"{rule_id} is {rule.stage} already")
@@ -115,7 +114,7 @@ class RuleBook:
 
     def tried(self, matches: Mapping[str, bool]) -> None:
         """Note which rules, by id, were tried on a result, and whether they matched; unknown ids are let be."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             for rule_id, matched in matches.items():
                 rule = _find(connection, rule_id)
                 if rule is not None:
@@ -123,18 +122,18 @@ class RuleBook:
 
     def observe(self, rule_id: str, agrees: bool) -> LearnedRule:
         """Note that a person decided a result that the rule matches; promotes or rolls back when that decides it."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             rule = _known(connection, rule_id)
             return self._note(connection, rule, rule.evidence.observed(agrees))
 
     def get(self, rule_id: str) -> LearnedRule:
         """Raises: HIVE-409 for an unknown rule."""
-        with connected(self.workspace.database) as connection, transaction(connection):
+        with connected(self.workspace.records) as connection, transaction(connection):
             return _known(connection, rule_id)
 
     def rules(self) -> list[LearnedRule]:
         """All of them, also the ended ones, by id."""
-        path = self.workspace.database
+        path = self.workspace.records
         with connected(path) as connection:
             rows = connection.execute("SELECT id, stage, rule, history, updated_at FROM learned_rules ORDER BY id")
             return [_rule(row) for row in rows]
@@ -143,13 +142,13 @@ class RuleBook:
         """The `EvaluationRule` fields of every rule that acts or watches in this run."""
         return [rule.for_run(run_id) for rule in self.rules() if rule.mode != "off"]
 
-    def _note(self, connection: Connection, rule: LearnedRule, evidence: Evidence) -> LearnedRule:
+    def _note(self, connection: RecordsConnection, rule: LearnedRule, evidence: Evidence) -> LearnedRule:
         if rule.mode == "off":
             return rule
         moved = _moved(replace(rule, evidence=evidence))
         return self._keep(connection, moved, steps=int(moved.stage != rule.stage))
 
-    def _keep(self, connection: Connection, rule: LearnedRule, steps: int = 1) -> LearnedRule:
+    def _keep(self, connection: RecordsConnection, rule: LearnedRule, steps: int = 1) -> LearnedRule:
         """Save a rule, its newest steps in the audit log first."""
         for step in rule.steps[len(rule.steps) - steps :]:
             audit.append(self.workspace, "judge.rule", rule=rule.id, **{k: v for k, v in step.items() if k != "at"})
@@ -179,14 +178,14 @@ def _stepped(rule: LearnedRule, stage: str, *, by: str, reason: str = "") -> Lea
     return replace(rule, stage=stage, steps=(*rule.steps, step))
 
 
-def _find(connection: Connection, rule_id: str) -> LearnedRule | None:
+def _find(connection: RecordsConnection, rule_id: str) -> LearnedRule | None:
     row = connection.execute(
         "SELECT id, stage, rule, history, updated_at FROM learned_rules WHERE id = ?", (rule_id,)
     ).fetchone()
     return _rule(row) if row is not None else None
 
 
-def _known(connection: Connection, rule_id: str) -> LearnedRule:
+def _known(connection: RecordsConnection, rule_id: str) -> LearnedRule:
     rule = _find(connection, rule_id)
     if rule is None:
         raise NotFound.of("HIVE-409", f'there is no learned rule "{rule_id}"', fix="see `hive judge rules list`")
@@ -209,7 +208,7 @@ def _rule(row: tuple[Any, ...]) -> LearnedRule:
     )
 
 
-def _save(connection: Connection, rule: LearnedRule) -> None:
+def _save(connection: RecordsConnection, rule: LearnedRule) -> None:
     history = {
         "proposal": rule.proposal,
         "author": rule.author,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Collection, Mapping
-from sqlite3 import Connection, Row
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.files import Format
 from hive_agents.runs import ACTIVE, AGENT_GRAPH
-from hive_agents.store import connected
+from hive_agents.store import RecordsConnection, SelectedRow, connected
 from hive_agents.supervision.health.history import NOTED, History, Repeated, RepeatedCalls, history
 
 if TYPE_CHECKING:
@@ -92,9 +91,9 @@ def get_worker_health_summary(
     """
     now = now or dt.datetime.now(dt.UTC)
     since = since or now - dt.timedelta(seconds=RECENT_TICKS * workspace.settings.judge.tick_seconds)
-    if not workspace.database.exists():
+    if not workspace.records.exists():
         return []
-    with connected(workspace.database, rows=True) as connection:
+    with connected(workspace.records, rows=True) as connection:
         rows = _rows(connection, tenant, since, also)
         looked_at = [row["run_id"] for row in rows if row["status"] in ACTIVE or (row["ended_at"] or "") >= _iso(since)]
         events = _events(connection, looked_at)
@@ -104,10 +103,10 @@ def get_worker_health_summary(
 
 def watched_tenants(workspace: Workspace, since: dt.datetime) -> set[str]:
     """Return the tenants with runs to look at."""
-    if not workspace.database.exists():
+    if not workspace.records.exists():
         return set()
     query = f"SELECT DISTINCT tenant FROM runs WHERE graph = ? AND ({_LOOKED_AT})"
-    with connected(workspace.database) as connection:
+    with connected(workspace.records) as connection:
         return {row[0] for row in connection.execute(query, (AGENT_GRAPH, *ACTIVE, _iso(since)))}
 
 
@@ -119,18 +118,20 @@ _COLUMNS = (
 )
 
 
-def _rows(connection: Connection, tenant: str | None, since: dt.datetime, also: Collection[str]) -> list[Row]:
+def _rows(
+    connection: RecordsConnection, tenant: str | None, since: dt.datetime, also: Collection[str]
+) -> list[SelectedRow]:
     query = (
         f"WITH also AS (SELECT value FROM json_each(?)) SELECT {_COLUMNS} FROM runs"
-        f" WHERE graph = ? AND (tenant = ? OR ? IS NULL) AND ({_LOOKED_AT} OR run_id IN also)"
-        " ORDER BY run_id IN also DESC, started_at DESC, rowid LIMIT ?"
+        f" WHERE graph = ? AND tenant = coalesce(?, tenant) AND ({_LOOKED_AT} OR run_id IN (SELECT value FROM also))"
+        " ORDER BY run_id IN (SELECT value FROM also) DESC, started_at DESC, rowid LIMIT ?"
     )
     wanted = json.dumps(sorted(also))
-    values = (wanted, AGENT_GRAPH, tenant, tenant, *ACTIVE, _iso(since), MOST_RUNS + len(also))
+    values = (wanted, AGENT_GRAPH, tenant, *ACTIVE, _iso(since), MOST_RUNS + len(also))
     return connection.execute(query, values).fetchall()
 
 
-def _events(connection: Connection, run_ids: list[str]) -> dict[str, list[dict[str, Any]]]:
+def _events(connection: RecordsConnection, run_ids: list[str]) -> dict[str, list[dict[str, Any]]]:
     """Return the last events of each run, oldest first."""
     types = [str(type) for type in NOTED]
     # The inner query takes the newest from the index by run, however many there are.
@@ -145,13 +146,13 @@ def _events(connection: Connection, run_ids: list[str]) -> dict[str, list[dict[s
     return found
 
 
-def _leases_that_ended(connection: Connection, now: float) -> dict[str, float]:
+def _leases_that_ended(connection: RecordsConnection, now: float) -> dict[str, float]:
     """Return how many seconds ago leases ended, by run; one that was let go of has no time, and is nobody's fault."""
     query = "SELECT run_id, expires_at FROM leases WHERE expires_at > 0 AND expires_at <= ?"
     return {row[0]: now - row[1] for row in connection.execute(query, (now,))}
 
 
-def _health(row: Row, past: History, lost_seconds: float | None, now: dt.datetime) -> WorkerHealth:
+def _health(row: SelectedRow, past: History, lost_seconds: float | None, now: dt.datetime) -> WorkerHealth:
     running = row["status"] == "running"
     spent = {"steps": float(row["steps"]), "tokens": float(row["tokens"]), "usd": float(row["usd"])}
     given = _object(row["limits"])

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from sqlite3 import Row
 from typing import TYPE_CHECKING, Any, Literal
 
-from hive_agents.store import audit, connected
+from hive_agents.store import SelectedRow, audit, connected
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -53,7 +52,7 @@ class ActionLog:
     ) -> ActionEntry:
         """Write down what is about to be done; what was begun under that key before stands."""
         row = (key, audit.now(), ticket_id, tenant, run_id, action, "begun", json.dumps(detail))
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             connection.execute("INSERT INTO queen_actions VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
             return _entry(connection.execute("SELECT * FROM queen_actions WHERE key = ?", (key,)).fetchone())
 
@@ -64,7 +63,7 @@ class ActionLog:
     def note(self, entry: ActionEntry, status: EntryStatus | None = None, **detail: Any) -> ActionEntry:
         """Write down how far she is with it, and return the entry."""
         after = entry.detail | detail
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             update = "UPDATE queen_actions SET status = ?, detail = ? WHERE key = ?"
             connection.execute(update, (status or entry.status, json.dumps(after), entry.key))
         return self._select("key = ?", entry.key)[0]
@@ -84,10 +83,10 @@ class ActionLog:
         return found[: -limit - 1 : -1]
 
     def _select(self, where: str, *values: Any) -> list[ActionEntry]:
-        with connected(self.workspace.database, rows=True) as connection:
+        with connected(self.workspace.records, rows=True) as connection:
             found = connection.execute(f"SELECT * FROM queen_actions WHERE {where} ORDER BY rowid", values)
             return [_entry(row) for row in found]
 
 
-def _entry(row: Row) -> ActionEntry:
+def _entry(row: SelectedRow) -> ActionEntry:
     return ActionEntry(**{**dict(row), "detail": json.loads(row["detail"])})

@@ -46,7 +46,7 @@ class Colony:
 
     def row(self, run_id: str, **columns: Any) -> None:
         sets = ", ".join(f"{name} = ?" for name in columns)
-        with connected(self._workspace.database) as connection:
+        with connected(self._workspace.records) as connection:
             connection.execute(f"UPDATE runs SET {sets} WHERE run_id = ?", (*columns.values(), run_id))
 
     def end(self, run_id: str, status: str, stopped_by: str | None = None, code: str | None = None) -> None:

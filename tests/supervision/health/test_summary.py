@@ -103,10 +103,10 @@ def test_it_reads_three_queries_and_the_last_events_only(colony: Colony) -> None
     for turn in range(250):
         colony.call("r0", "same", turn)
     queries: list[str] = []
-    with connected(colony.workspace.database) as connection:
+    with connected(colony.workspace.records) as connection:
         connection.set_trace_callback(queries.append)
     found = get_worker_health_summary(colony.workspace, now=colony.now)
-    with connected(colony.workspace.database) as connection:
+    with connected(colony.workspace.records) as connection:
         connection.set_trace_callback(None)
     assert {one.run_id: one.identical_calls for one in found}["r0"] == LAST_EVENTS
     assert len(found) == 30

@@ -1,0 +1,308 @@
+"""A PostgreSQL database that several hosts share, as SQLite's connections are used.
+
+The records of a workspace are read and written by one SQL, SQLite's. What PostgreSQL says in another way is translated
+here, so that whoever keeps records knows of one database only. Writers take turns, as they do in SQLite's file: a
+transaction holds one advisory lock until it is committed, so numbers of events become visible in their order.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.credentials import resolve
+from hive_agents.errors import HiveError
+from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
+from hive_agents.trust import require_trusted_setting
+from hive_agents.workspace import RemoteDatabase, Workspace
+
+if TYPE_CHECKING:
+    import psycopg
+
+LOCK_SECONDS = 10
+_CONNECT_SECONDS = 5
+_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|.", re.DOTALL)
+_FUNCTIONS = """
+    CREATE FUNCTION instr(whole text, part text) RETURNS integer LANGUAGE sql IMMUTABLE AS
+        $$ SELECT strpos(whole, part) $$;
+    CREATE FUNCTION json_valid(value text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
+        $$ BEGIN PERFORM value::json; RETURN value IS NOT NULL; EXCEPTION WHEN others THEN RETURN false; END $$;
+    CREATE FUNCTION json_extract(value text, path text) RETURNS text LANGUAGE sql IMMUTABLE AS
+        $$ SELECT CASE found WHEN 'true' THEN '1' WHEN 'false' THEN '0' ELSE found END
+           FROM (SELECT value::json #>> string_to_array(substr(path, 3), '.') AS found) AS looked_up $$;
+    CREATE FUNCTION json_each(list text) RETURNS TABLE (value text) LANGUAGE sql IMMUTABLE AS
+        $$ SELECT json_array_elements_text(list::json) $$;
+    CREATE TABLE audit_lines (seq bigint PRIMARY KEY, line text NOT NULL);
+"""
+
+
+class NamedRow:
+    """A selected row, by position and by name, as `sqlite3.Row` is."""
+
+    __slots__ = ("_names", "_values")
+
+    def __init__(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        self._names, self._values = names, values
+
+    def __getitem__(self, key: int | str) -> Any:
+        return self._values[self._names.index(key) if isinstance(key, str) else key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._values)
+
+    def keys(self) -> list[str]:
+        return list(self._names)
+
+
+class PostgresConnection:
+    """A connection that takes SQLite's SQL and gives its rows; `raw` is psycopg's own, in autocommit mode.
+
+    Raises: what psycopg raises, which `explained` tells; HIVE-431 where the settings aren't trusted, HIVE-421 for a
+    password that isn't there.
+    """
+
+    def __init__(self, place: RemoteDatabase) -> None:
+        import psycopg
+
+        workspace = Workspace(place.root)
+        require_trusted_setting(workspace, "storage")
+        reference = workspace.settings.storage.password_ref
+        given: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
+        self.row_factory: Any = None
+        self.text_factory: Any = str
+        self.has_checkpoints = False
+        self._place = place
+        self.raw: psycopg.Connection[Any] = psycopg.connect(
+            place.url,
+            autocommit=True,
+            connect_timeout=_CONNECT_SECONDS,
+            application_name="hive-agents",
+            options=f"-c search_path={place.schema} -c lock_timeout={LOCK_SECONDS}s -c synchronous_commit=on",
+            **given,
+        )
+        try:
+            _adapt(self.raw)
+            self._migrate()
+        except BaseException:
+            self.raw.close()
+            raise
+
+    @property
+    def in_transaction(self) -> bool:
+        return bool(self.raw.info.transaction_status)
+
+    def execute(self, sql: str, values: Any = (), /) -> PostgresCursor:
+        """Run one statement."""
+        given = tuple(int(value) if isinstance(value, bool) else value for value in values)
+        return PostgresCursor(self.raw.execute(translated(sql), given), rows=self.row_factory is not None)
+
+    def executemany(self, sql: str, values: Any, /) -> None:
+        for row in values:
+            self.execute(sql, row)
+
+    def begin(self, of: str) -> None:
+        """Begin a transaction as soon as it is its turn to write."""
+        lock = f"BEGIN; SELECT pg_advisory_xact_lock({lock_number(self._place, of)})"
+        try:
+            self.raw.execute(lock.encode(), prepare=False)
+        except BaseException:
+            self.raw.rollback()
+            raise
+
+    @contextmanager
+    def held(self, of: str) -> Iterator[None]:
+        """Hold a lock for a while, waiting for it as long as for any."""
+        number = lock_number(self._place, of)
+        self.raw.execute(f"SELECT pg_advisory_lock({number})".encode())
+        try:
+            yield
+        finally:
+            self.raw.execute(f"SELECT pg_advisory_unlock({number})".encode())
+
+    def holds(self, of: str) -> bool:
+        """Take a lock for as long as the connection lasts; False where another has it."""
+        row = self.raw.execute(f"SELECT pg_try_advisory_lock({lock_number(self._place, of)})".encode()).fetchone()
+        return bool(row and row[0])
+
+    def time(self) -> float:
+        """Return what the server's clock says, in seconds since 1970."""
+        row = self.raw.execute(b"SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        assert row is not None
+        return float(row[0])
+
+    def close(self) -> None:
+        self.raw.close()
+
+    def __del__(self) -> None:
+        if "raw" in vars(self):  # a thread that ends leaves its own
+            self.raw.close()
+
+    def lost(self) -> bool:
+        """Whether the server has closed it, as far as this side has heard."""
+        if self.raw.closed:
+            return True
+        poll = select.poll()
+        poll.register(self.raw.fileno(), select.POLLIN | select.POLLHUP)
+        if not poll.poll(0):
+            return False
+        try:
+            self.raw.pgconn.consume_input()
+        except Exception:
+            return True
+        return bool(self.raw.pgconn.status)
+
+    def _migrate(self) -> None:
+        """Bring the schema to the newest state; hosts that start at the same time wait for each other.
+
+        Raises: HIVE-407 for a schema that a newer release wrote.
+        """
+        newest = len(MIGRATIONS)
+        if self._version() == newest:
+            return
+        with self.raw.transaction():
+            self.raw.execute(f"SELECT pg_advisory_xact_lock({lock_number(self._place, 'schema')})".encode())
+            version = self._version()
+            if version > newest:
+                message = f"{self._place.name} was written by a newer release (schema {version})"
+                raise HiveError.of("HIVE-407", message, fix="upgrade hive-agents on this host", exit_code=3)
+            if not version:
+                self.raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{self._place.schema}"'.encode())
+                self.raw.execute(_FUNCTIONS.encode())
+                self.raw.execute(b"CREATE TABLE schema_version (version integer NOT NULL)")
+                self.raw.execute(b"INSERT INTO schema_version VALUES (0)")
+            for statement in statements(version):
+                self.raw.execute(statement.encode())
+            self.raw.execute(b"UPDATE schema_version SET version = %s", (newest,))
+
+    def _version(self) -> int:
+        found = self.raw.execute(b"SELECT to_regclass('schema_version')").fetchone()
+        if found is None or found[0] is None:
+            return 0
+        row = self.raw.execute(b"SELECT version FROM schema_version").fetchone()
+        return int(row[0]) if row else 0
+
+
+class PostgresCursor:
+    """What a statement gave."""
+
+    def __init__(self, cursor: psycopg.Cursor[Any], *, rows: bool) -> None:
+        self._cursor = cursor
+        self._names = [column.name for column in cursor.description or ()] if rows else None
+
+    @property
+    def rowcount(self) -> int:
+        return self._cursor.rowcount
+
+    def fetchone(self) -> Any:
+        return self._shown(self._cursor.fetchone())
+
+    def fetchall(self) -> list[Any]:
+        return [self._shown(row) for row in self._cursor.fetchall()]
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._shown, self._cursor)
+
+    def _shown(self, row: Any) -> Any:
+        return row if self._names is None or row is None else NamedRow(self._names, row)
+
+
+def lock_number(place: RemoteDatabase, of: str) -> int:
+    """Return the number of an advisory lock: one for each schema of a database and each use."""
+    return zlib.crc32(place.schema.encode()) << 31 | zlib.crc32(of.encode()) >> 1
+
+
+@lru_cache(maxsize=2000)
+def translated(sql: str) -> bytes:
+    """Return SQLite's SQL as psycopg and PostgreSQL take it.
+
+    >>> translated("SELECT user FROM runs WHERE a LIKE '%?' AND control IS ? LIMIT ?").decode()
+    'SELECT "user" FROM runs WHERE a LIKE \\'%%?\\' AND control IS NOT DISTINCT FROM %s LIMIT %s'
+    >>> translated("INSERT OR IGNORE INTO turns VALUES (?) RETURNING n").decode()
+    'INSERT INTO turns VALUES (%s) ON CONFLICT DO NOTHING RETURNING n'
+    """
+    sql, ignoring = re.subn(r"^\s*INSERT OR IGNORE\b", "INSERT", sql)
+    if ignoring:
+        head, returning, tail = sql.partition(" RETURNING ")
+        sql = f"{head} ON CONFLICT DO NOTHING{returning}{tail}"
+    sql = re.sub(r"\bIS \?", "IS NOT DISTINCT FROM ?", sql)
+    sql = re.sub(r"\bIN \(\)", "IN (NULL)", sql)
+    return "".join(map(_token, _TOKEN.findall(sql))).encode()
+
+
+def _token(token: str) -> str:
+    if token == "?":
+        return "%s"
+    return '"user"' if token == "user" else token.replace("%", "%%")
+
+
+def statements(version: int) -> Iterator[str]:
+    """Yield what brings the records from that version of the schema to the newest, in PostgreSQL's SQL."""
+    for script in MIGRATIONS[version:]:
+        for statement in filter(str.strip, script.split(";")):
+            found = re.search(r"\b(?:TABLE|ON|INDEX) (\w+)", re.sub(r"INDEX \w+ ON", "ON", statement))
+            if found is None or found[1] not in INDEX_TABLES:
+                yield _defined(statement)
+
+
+def _defined(statement: str) -> str:
+    keyed = re.sub(r"WITHOUT ROWID\s*$", "", statement)
+    if keyed == statement and "CREATE TABLE" in statement:
+        # The order of insertion, which SQLite keeps by itself.
+        keyed = re.sub(r"\)\s*$", ", rowid bigint GENERATED ALWAYS AS IDENTITY)", statement)
+    for ours, theirs in _TYPES.items():
+        keyed = re.sub(ours, theirs, keyed)
+    return keyed
+
+
+_TYPES = {
+    r"\bINTEGER PRIMARY KEY AUTOINCREMENT": "bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY",
+    r"\bINTEGER\b": "bigint",
+    r"\bREAL\b": "double precision",
+    r"\bBLOB\b": "bytea",
+    r"\bTEXT\b": 'text COLLATE "C"',
+    r"\buser\b": '"user"',
+}
+
+
+def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
+    """Return the diagnostic of a failure: HIVE-402 where trying again may help, HIVE-403 where not, else HIVE-407."""
+    import psycopg
+    from psycopg import errors
+
+    told = str(error).strip().partition("\n")[0]
+    if isinstance(error, (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)):
+        fix = "wait until the other process has finished, then run the command again"
+        return HiveError.of("HIVE-402", "the database is locked by another process", file=place.name, fix=fix)
+    if isinstance(error, (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)):
+        fix = f"let the database's user create and write tables in schema {place.schema}"
+        return HiveError.of("HIVE-403", f"cannot write the database: {told}", file=place.name, fix=fix)
+    if isinstance(error, (errors.DiskFull, errors.OutOfMemory)):
+        fix = "free some space on the database's host, then run the command again; nothing was lost"
+        return HiveError.of("HIVE-403", f"the database can't write: {told}", file=place.name, fix=fix)
+    if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+        fix = "start the server or correct [storage] url, then run the command again; what was recorded is kept"
+        return HiveError.of("HIVE-402", f"the database can't be reached: {told}", file=place.name, fix=fix)
+    if isinstance(error, psycopg.DataError):
+        fix = "leave out the character"
+        return HiveError.of("HIVE-407", f"the database can't hold this value: {told}", file=place.name, fix=fix)
+    fix = "restore the schema from a backup; docs/scale.md says how"
+    return HiveError.of("HIVE-407", f"the database is damaged: {told}", file=place.name, fix=fix)
+
+
+def _adapt(raw: psycopg.Connection[Any]) -> None:
+    """Text is text, also where PostgreSQL can't tell a parameter's type; sums are numbers of Python."""
+    from psycopg.adapt import Loader
+    from psycopg.types.string import StrDumper
+
+    class Number(Loader):
+        def load(self, data: Any) -> int | float:
+            text = bytes(data).decode()
+            return float(text) if "." in text or "N" in text else int(text)
+
+    raw.adapters.register_dumper(str, StrDumper)
+    raw.adapters.register_loader("numeric", Number)
