@@ -317,6 +317,18 @@ def test_text_of_another_alphabet_is_refused_not_garbled(encoding: str) -> None:
         read("a.txt", (OTHERS[encoding] * 20).encode(encoding))
 
 
+def test_markdown_that_is_changed_keeps_its_own_heading_as_title() -> None:
+    assert read("a.md", "# The keys {#keys}\n\nTurn{{< br >}} them.\n").title == "The keys"
+    assert read("a.mdx", "import A from 'a'\n\n# The <B>keys</B>\n").title == "The keys"
+    assert read("a.md", "---\ntitle: Locks\n---\n# Keys\n{{< br >}}\n").title == "Locks"
+
+
+def test_a_reference_of_asciidoc_to_another_file_is_what_it_points_to() -> None:
+    assert read("a.adoc", "See <<ch02-basics#git-tags>> and <<ch03#top,the top>>.\n").markdown == (
+        "See git tags and the top.\n"
+    )
+
+
 def test_a_signature_beside_a_file_is_no_asciidoc() -> None:
     with pytest.raises(ImportFailure, match="a signature or a key"):
         read("a.tar.asc", "-----BEGIN PGP SIGNATURE-----\n\niQIz\n-----END PGP SIGNATURE-----\n")
