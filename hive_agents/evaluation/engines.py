@@ -18,8 +18,8 @@ DEPTH = 10
 
 
 @dataclass(frozen=True)
-class Side:
-    """What one side found for a query: chunk_ids of its list, best first, and of each lane."""
+class EngineSide:
+    """What one side found for a query: chunk_ids of its list, best first, to depth `DEPTH`, and of each whole lane."""
 
     found: tuple[str, ...]
     lanes: dict[str, tuple[str, ...]]
@@ -27,14 +27,14 @@ class Side:
 
 @dataclass(frozen=True)
 class EngineQuery:
-    """One query on both sides, to depth `DEPTH`; `reasons` say why lanes differ, by lane, and are empty where none do.
+    """One query on both sides; `reasons` say why lanes differ, by lane, and are empty where none do at any depth.
 
-    An overlap is the share of the longer list that is in both.
+    An overlap is the share of the longer list that is in both, to depth `DEPTH`.
     """
 
     query: GoldenQuery
-    embedded: Side
-    engine: Side
+    embedded: EngineSide
+    engine: EngineSide
     reasons: dict[str, str]
 
     @property
@@ -43,7 +43,8 @@ class EngineQuery:
 
     @property
     def lanes(self) -> dict[str, float]:
-        return {name: _overlap(found, self.engine.lanes[name]) for name, found in self.embedded.lanes.items()}
+        both = ((name, found, self.engine.lanes[name]) for name, found in self.embedded.lanes.items())
+        return {name: _overlap(here[:DEPTH], there[:DEPTH]) for name, here, there in both}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -135,15 +136,15 @@ def compare_engines(workspace: Workspace, config: RetrievalConfig, golden: Golde
 
 def _asked(
     engine: SearchEngine, scopes: Scopes, config: RetrievalConfig, golden: GoldenSet
-) -> list[tuple[Side, QueryEvaluation]]:
+) -> list[tuple[EngineSide, QueryEvaluation]]:
     index, found = engine.index(config.collection), []
     for query in golden:
         scope = scopes.of(index, query.principal)
         started = time.perf_counter()
         (search,) = engine.run_on(scope, [query.query], config)
         seconds = time.perf_counter() - started
-        lanes = {name: tuple(scope.chunk_ids(lane.chunks[:DEPTH])) for name, lane in search.lanes.items()}
-        side = Side(tuple(scope.chunk_ids(search.returned[:DEPTH])), lanes)
+        lanes = {name: tuple(scope.chunk_ids(lane.chunks)) for name, lane in search.lanes.items()}
+        side = EngineSide(tuple(scope.chunk_ids(search.returned[:DEPTH])), lanes)
         chunks = search.returned[: golden.k]
         documents, chunk_ids = scope.documents_of(chunks), scope.chunk_ids(chunks)
         found.append((side, judged(query, documents, chunk_ids, golden.k, seconds)))
