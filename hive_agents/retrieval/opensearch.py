@@ -143,12 +143,12 @@ class OpenSearch:
                 params={"filter_path": "*.mappings._meta,*.aliases,*.settings.index.creation_date"},
                 allow_no_indices=True,
             )
-        copies = {}
-        for name, one in found.items():
-            told = one.get("mappings", {}).get("_meta", {})
-            if told.keys() >= _TOLD and told["collection"] == collection:
-                created = int(one["settings"]["index"]["creation_date"])
-                copies[name] = told | {"created": created, "complete": _complete(name) in one.get("aliases", {})}
+            copies = {}
+            for name, one in found.items():
+                told = one.get("mappings", {}).get("_meta", {})
+                if told.keys() >= _TOLD and told["collection"] == collection:
+                    created = int(one["settings"]["index"]["creation_date"])
+                    copies[name] = told | {"created": created, "complete": _complete(name) in one.get("aliases", {})}
         return copies
 
     def _copy(self, collection: str, index_hash: str) -> str:
@@ -209,8 +209,8 @@ class OpenSearch:
             last = client.search(
                 index=copy, body={"size": 1, "sort": [{"chunk": "desc"}]}, params={"filter_path": "hits.hits.sort"}
             )
-        hits = last.get("hits", {}).get("hits", [])
-        return count if hits and hits[0]["sort"][0] == count - 1 else 0
+            hits = last.get("hits", {}).get("hits", [])
+            return count if hits and hits[0]["sort"][0] == count - 1 else 0
 
     def _send(self, copy: str, rows: Iterator[dict[str, Any]], sent: int, total: int, progress: Progress) -> None:
         """Waits where the cluster has too much to do, longer each time, and gives up after some minutes."""
