@@ -22,7 +22,6 @@ from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.opensearch_client import Connection
 from hive_agents.retrieval.opensearch_lanes import CANDIDATES, NATIVE, CopyReader, VectorsThere, WordsThere
-from hive_agents.retrieval.stored import StoredChunk
 from hive_agents.workspace import Workspace
 
 FORMAT = "1"
@@ -65,9 +64,7 @@ class OpenSearch:
             with self.connection.asking("making an index") as client:
                 client.indices.create(index=copy, body=self._definition(copy, index, known))
         sent = self._contiguous(copy)
-        chunks = (chunk for chunk in index.stored() if chunk.number >= sent)
-        rows = (_row(chunk, known["vectors"]) for chunk in chunks)
-        self._send(copy, rows, sent, index.n_chunks, progress)
+        self._send(copy, _rows(index, sent, known["vectors"]), sent, index.n_chunks, progress)
         with self.connection.asking("completing an index") as client:
             client.indices.refresh(index=copy)
             found = client.count(index=copy)["count"]
@@ -249,13 +246,14 @@ def _complete(copy: str) -> str:
     return f"{copy}.complete"
 
 
-def _row(chunk: StoredChunk, with_vector: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "_op_type": "create",  # what is there already is no second document, which statistics would count
-        "_id": str(chunk.number),
-        "chunk": chunk.number,
-        "words": " ".join((*chunk.title_words, *chunk.words)),
-    }
-    if with_vector and chunk.vector is not None:
-        row["vector"] = chunk.vector.tolist()
-    return row
+def _rows(index: SqliteIndex, first: int, with_vectors: bool) -> Iterator[dict[str, Any]]:
+    for number, words in index.index_terms(first):
+        row: dict[str, Any] = {
+            "_op_type": "create",  # what is there already is no second document, which statistics would count
+            "_id": str(number),
+            "chunk": number,
+            "words": " ".join(words),
+        }
+        if with_vectors:
+            row["vector"] = index.local_vectors.row(number).tolist()
+        yield row

@@ -188,6 +188,28 @@ def words_config() -> dict[str, Any]:
     return {"name": "w", "collection": KB, "retrieval": {"method": "keyword", "top_k": 10}}
 
 
+def test_hosts_with_the_same_documents_use_one_copy_and_each_is_answered_from_its_own_state(
+    cluster: OpenSearch, tmp_path: Path
+) -> None:
+    first = over(cluster, copied_sample(tmp_path / "one"), "keep = 1")
+    second = Workspace(shutil.copytree(first.root, tmp_path / "two", symlinks=True, ignore=without_state))
+    trust(second)
+    sent: list[str] = []
+    build_index(second, lambda what, done, total: sent.append(what))
+    assert not [what for what in sent if what.startswith("sending")]
+    assert len(copies(cluster, first)) == 1
+
+    write_document(first, "faqs/new.md", "# New\n\nA zwiebelfisch.\n")
+    first.index()
+    assert first.engine().search("zwiebelfisch", words_config()).hits
+    assert second.engine().search("key", words_config()).hits, "the state before is kept for it"
+    assert not second.engine().search("zwiebelfisch", words_config()).hits
+
+
+def without_state(folder: str, names: list[str]) -> set[str]:
+    return {".hive"} & set(names)
+
+
 # What fails.
 
 
