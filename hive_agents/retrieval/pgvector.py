@@ -19,7 +19,7 @@ from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.pgvector_copies import Copies, CopyOfState, find_copy
 from hive_agents.retrieval.postgres import Database, NoCopy
-from hive_agents.retrieval.vectors import Mask, Scored, best, checked_queries, cosines, doubt, require_mask
+from hive_agents.retrieval.vectors import Mask, Scored, are_few, best, checked_queries, cosines, doubt, require_mask
 
 if TYPE_CHECKING:
     from psycopg.sql import Composable, Composed
@@ -31,10 +31,6 @@ _MORE = 16
 
 _MANY = 4096
 """With so many wanted the rows are read in parts, and ranked here."""
-
-_FEW = 1024
-_RARE = 50
-"""Up to `_FEW` allowed chunks, or one in `_RARE`, are looked up one by one."""
 
 _EF_MOST = 1000  # pgvector's own bound
 
@@ -157,7 +153,7 @@ class PgLane:
         copy = self._copy
         if self._database.settings.search != "hnsw" or not copy.hnsw or k > _EF_MOST:
             return False
-        return mask is None or (copy.iterative and not _is_few(allowed, len(self)))
+        return mask is None or (copy.iterative and not are_few(allowed, len(self)))
 
     def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Found:
         """What the HNSW index finds: up to `k` rows, most of them of the nearest."""
@@ -187,7 +183,7 @@ class PgLane:
     def _where(self, mask: Mask | None, allowed: int) -> tuple[str, dict[str, Any]]:
         if mask is None:
             return "true", {}
-        if _is_few(allowed, len(self)):
+        if are_few(allowed, len(self)):
             return _one_of(mask.nonzero()[0])
         return "get_bit(%(mask)b, chunk) = 1", {"mask": np.packbits(mask, bitorder="little").tobytes()}
 
@@ -212,10 +208,6 @@ class PgLane:
 
         parts: dict[str, Composable] = {"table": self._copy.table, "where": SQL(where)}
         return SQL(query).format(**parts)
-
-
-def _is_few(allowed: int, rows: int) -> bool:
-    return allowed <= max(_FEW, rows // _RARE)
 
 
 def _one_of(chunks: NDArray[np.intp]) -> tuple[str, dict[str, Any]]:

@@ -28,3 +28,6 @@ from .postgres import (
 from .reading import (
     documents_read as documents_read,
 )
+from .writes import (
+    Writes as Writes,
+)

@@ -28,7 +28,7 @@ from hive_agents.evaluation import load_golden
 from hive_agents.retrieval import SqliteIndex, build_index, find_copy, load_collection
 from hive_agents.retrieval.pgvector import PgLane
 from hive_agents.retrieval.pgvector_copies import PART, Copies
-from hive_agents.retrieval.postgres import Database
+from hive_agents.retrieval.postgres import REST, Database
 from hive_agents.retrieval.vectors import VectorIndex
 from hive_agents.settings import VectorSettings
 from hive_agents.trust import trust
@@ -581,6 +581,33 @@ def test_a_server_that_answers_nothing_any_more_is_waited_for_no_longer_than_the
         for process in [str(server.process), *backends]:
             os.kill(int(process), signal.SIGCONT)
     assert engine.search("How do I rotate an API key?").hits
+
+
+@pytest.mark.slow
+def test_a_server_that_stays_silent_is_left_alone_for_a_while_and_asked_again(own_server: Postgres) -> None:
+    now = [0.0]
+    settings = VectorSettings(url=own_server.url, timeout_seconds=0.5)
+    held = Database(None, settings, lambda: now[0])  # type: ignore[arg-type]
+    sent(held, "one", units(50))
+    there, query = lane(held, "one"), units(1, 4)[0]
+    wanted = there.top(query, 5)[0].tolist()
+    backends = own_server.run("SELECT pid FROM pg_stat_activity WHERE application_name = 'hive'").split()
+    for process in [str(own_server.process), *backends]:
+        os.kill(int(process), signal.SIGSTOP)
+    try:
+        for _ in range(2):
+            with pytest.raises(EngineFault):
+                there.top(query, 5)
+        with pytest.raises(EngineFault, match="isn't asked for 15 s"):
+            there.top(query, 5)
+    finally:
+        for process in [str(own_server.process), *backends]:
+            os.kill(int(process), signal.SIGCONT)
+    with pytest.raises(EngineFault, match="isn't asked"):
+        there.top(query, 5)
+    now[0] = REST + 1
+    assert there.top(query, 5)[0].tolist() == wanted
+    held.close()
 
 
 @pytest.mark.slow
