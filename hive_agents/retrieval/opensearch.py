@@ -20,7 +20,7 @@ from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import VectorLane, WordLane
-from hive_agents.retrieval.opensearch_client import Connection
+from hive_agents.retrieval.opensearch_client import ClusterConnection
 from hive_agents.retrieval.opensearch_lanes import CANDIDATES, NATIVE, CopyReader, VectorsThere, WordsThere
 from hive_agents.workspace import Workspace
 
@@ -37,7 +37,7 @@ KNN = "opensearch-knn"
 class OpenSearch:
     """The engine of `[search] url`."""
 
-    def __init__(self, connection: Connection, owner: str, *, vectors: bool) -> None:
+    def __init__(self, connection: ClusterConnection, owner: str, *, vectors: bool) -> None:
         self.connection = connection
         self._owner = owner
         self._vectors_wanted = vectors
@@ -46,7 +46,7 @@ class OpenSearch:
     def of(cls, workspace: Workspace) -> OpenSearch:
         """Raises: as `Connection`."""
         owner = hashlib.sha256(f"{platform.node()}\0{workspace.root}".encode("utf-8", "surrogateescape")).hexdigest()
-        return cls(Connection(workspace), owner[:16], vectors=not workspace.settings.vectors.url)
+        return cls(ClusterConnection(workspace), owner[:16], vectors=not workspace.settings.vectors.url)
 
     @property
     def name(self) -> str:

@@ -27,7 +27,7 @@ class MissingCopy(EngineFault):
     """The cluster has no complete copy of a generation."""
 
 
-class Connection:
+class ClusterConnection:
     """Of one workspace; nothing is sent before the first call. Safe to share between threads.
 
     Raises: HIVE-431 without trust, HIVE-411 without opensearch-py, HIVE-421 for a login that can't be had.
