@@ -87,7 +87,8 @@ class CopyReader:
             yield answer
 
     def _checked(self, answer: dict[str, Any], mask: Mask | None) -> Lane:
-        lane = _lane([hit["sort"] for hit in answer.get("hits", {}).get("hits", [])])
+        with self._connection.asking("a search"):
+            lane = _lane([hit["sort"] for hit in answer.get("hits", {}).get("hits", [])])
         inside = (lane.chunks >= 0) & (lane.chunks < self.index.n_chunks)
         if not inside.all() or (mask is not None and not mask[lane.chunks].all()):
             raise self._connection.fault("a search", "failed: it answered with chunks outside of the filter", _FIX)
