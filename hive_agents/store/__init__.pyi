@@ -32,6 +32,7 @@ from .ledger import (
 )
 from .postgres import (
     PostgresConnection as PostgresConnection,
+    ServerState as ServerState,
 )
 from .reading import (
     documents_read as documents_read,
