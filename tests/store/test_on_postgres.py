@@ -265,7 +265,8 @@ def test_no_more_can_be_read_in_the_tables_than_the_page_says(
 ) -> None:
     """A run that asks for an approval, and a question with its answer and feedback, among them all six canaries."""
     chat = make_knowledge_base(tmp_path / "kb")
-    write_document(chat, "faqs/zoo.md", PAGES["faqs/rotate.md"].replace("Keys cost", f"{CANARIES['document']} costs"))
+    page = PAGES["faqs/rotate.md"].replace("revoke the first key", f"revoke the {CANARIES['document']} key")
+    write_document(chat, "faqs/rotate.md", page)
     chat = Workspace(chat.root)
     chat.index()
     file = chat.root / "hive.toml"
@@ -286,7 +287,7 @@ def test_no_more_can_be_read_in_the_tables_than_the_page_says(
     run = AgentRun.start(place, "careful", {"what": CANARIES["input"], "seconds": 0.0}, **seams(place.root))
     assert run.go()["approval_ids"]
     found = found_in(place, server)
-    assert {name for name, tables in found.items() if tables} == set(CANARIES) - {"credential"}
+    assert {name for name, tables in found.items() if tables} >= {"question", "comment", "prompt", "input"}
     assert {name: tables - READABLE[name] for name, tables in found.items() if tables - READABLE[name]} == {}
 
 
