@@ -135,6 +135,18 @@ class PostgresConnection:
         assert row is not None
         return float(row[0])
 
+    def notify(self) -> None:
+        """Wake those who listen to this schema, when the transaction is committed."""
+        self.raw.execute(b"SELECT pg_notify(%s, '')", (self._place.schema,))
+
+    def listen(self) -> None:
+        """Be told of what `notify` says from now on, see `heard`."""
+        self.raw.execute(f'LISTEN "{self._place.schema}"'.encode())
+
+    def heard(self) -> bool:
+        """Whether anything was told since the last look; without waiting."""
+        return bool([*self.raw.notifies(timeout=0)])
+
     def close(self) -> None:
         self.raw.close()
 
