@@ -243,8 +243,9 @@ async def measured(given: argparse.Namespace) -> dict[str, Any]:
             url = f"http://127.0.0.1:{port}"
             try:
                 await ready(url)
-                found = await loads(turn, clients_of(port, people), process.pid, *load)
-                found["idle"] = await idle(port, process.pid, {"Authorization": f"Bearer {operator}"}, given.idle)
+                # Before the rest, which leaves memory behind that streams could use.
+                waiting = await idle(port, process.pid, {"Authorization": f"Bearer {operator}"}, given.idle)
+                found = await loads(turn, clients_of(port, people), process.pid, *load) | {"idle": waiting}
             finally:
                 process.send_signal(signal.SIGTERM)
                 process.wait(60)
@@ -292,8 +293,8 @@ async def langgraph(
     options = ["dev", "--no-browser", "--no-reload", "--config", str(ROOT / "langgraph.json"), "--port", str(port)]
     with (place / "langgraph.log").open("wb") as log:
         process = subprocess.Popen(
-            [str(program), *options, "--n-jobs-per-worker", "100"],
-            cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log, start_new_session=True,
+            [str(program), *options, "--n-jobs-per-worker", "100", "--allow-blocking"],
+            cwd=place, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
         try:
             await ready(f"http://127.0.0.1:{port}")

@@ -27,6 +27,9 @@ from hive_agents.judging import load_rules
 from hive_agents.llm import Probe
 from hive_agents.probing import configured_chat, probed, tried_embedding, tried_reranker
 from hive_agents.retrieval import (
+    KNN,
+    Generation,
+    OpenSearch,
     collection_names,
     find_active,
     find_copy,
@@ -65,6 +68,7 @@ def examine(workspace: Workspace) -> list[Check]:
         "reranker": _reranker,
         "database": _database,
         "index": _index,
+        "search": _search,
         "vectors": _vectors,
         "active config": _active,
         "golden set": _golden,
@@ -176,22 +180,52 @@ def _index(workspace: Workspace) -> Check:
     return Check("index", "ok", "up to date")
 
 
+def _search(workspace: Workspace) -> Iterator[Check]:
+    """Whether each collection's copy is where searches of words go, and where the vectors are."""
+    settings = workspace.settings
+    if not settings.search.url:
+        yield Check("search", "ok", "words are searched here")
+        return
+    engine = OpenSearch.of(workspace)
+    with_vectors = True
+    for generation in _live(workspace):
+        with_vectors = engine.ranks_vectors_of(generation.collection, generation.index_hash) and with_vectors
+        where = f"words of {generation.collection} in {engine.name}, release {engine.connection.version}"
+        told = "how rare a word is counts over all documents there, not over each reader's; the gate measures this"
+        yield Check("search", "ok", f"{where}: {told}")
+    if settings.vectors.url:
+        return
+    if with_vectors:
+        yield Check("search", "ok", f"vectors in {engine.name} by k-NN, exactly")
+    elif KNN in engine.connection.plugins:
+        yield Check("search", "ok", "vectors stay local: the copy was made before the cluster had k-NN")
+    else:
+        yield Check("search", "ok", f"vectors stay local: {engine.name} has no k-NN plugin")
+
+
+def _live(workspace: Workspace) -> list[Generation]:
+    """The generations that searches read."""
+    if not workspace.database.exists():
+        return []
+    with connected(workspace.database) as connection:
+        found = [find_generation(connection, name) for name in collection_names(workspace)]
+    return [one for one in found if one is not None]
+
+
 def _vectors(workspace: Workspace) -> Iterator[Check]:
     """Whether each collection's copy is where searches of vectors go."""
     settings = workspace.settings.vectors
     if not settings.url:
-        yield Check("vectors", "ok", "searched here, exactly")
+        if not workspace.settings.search.url:  # else it is told there
+            yield Check("vectors", "ok", "searched here, exactly")
         return
     database = open_database(workspace)
-    live = []
-    if workspace.database.exists():
-        with connected(workspace.database) as connection:
-            live = [find_generation(connection, name) for name in collection_names(workspace)]
-    for generation in live:
-        if generation is None or generation.embedding_model is None:
+    for generation in _live(workspace):
+        if generation.embedding_model is None:
             continue
         copy = find_copy(database, generation.collection, generation.index_hash)
-        where = f"{copy.chunks} of {generation.collection} in PostgreSQL at {database.shown}, pgvector {copy.shown}"
+        held = f"{copy.chunks} vectors of {generation.collection}"
+        where = f"{held} in PostgreSQL at {database.shown}, pgvector {copy.shown}"
         if settings.search == "exact":
             yield Check("vectors", "ok", f"{where}, searched exactly")
         elif not copy.hnsw:

@@ -27,6 +27,10 @@ python = []
 [telemetry]
 langsmith = false
 otlp_endpoint = ""
+[storage]
+url = ""
+password_ref = ""
+namespace = "hive"
 [index]
 language = "english"
 auto_refresh = true

@@ -19,7 +19,7 @@ DEPTH = 10
 
 @dataclass(frozen=True)
 class Side:
-    """What one side found for a query: chunk_ids of its list, best first, and of each lane."""
+    """What one side found for a query: chunk_ids of its list, best first, to depth `DEPTH`, and of each whole lane."""
 
     found: tuple[str, ...]
     lanes: dict[str, tuple[str, ...]]
@@ -27,9 +27,9 @@ class Side:
 
 @dataclass(frozen=True)
 class EngineQuery:
-    """One query on both sides, to depth `DEPTH`; `reasons` say why lanes differ, by lane, and are empty where none do.
+    """One query on both sides; `reasons` say why lanes differ, by lane, and are empty where none do at any depth.
 
-    An overlap is the share of the longer list that is in both.
+    An overlap is the share of the longer list that is in both, to depth `DEPTH`.
     """
 
     query: GoldenQuery
@@ -43,7 +43,8 @@ class EngineQuery:
 
     @property
     def lanes(self) -> dict[str, float]:
-        return {name: _overlap(found, self.engine.lanes[name]) for name, found in self.embedded.lanes.items()}
+        both = ((name, found, self.engine.lanes[name]) for name, found in self.embedded.lanes.items())
+        return {name: _overlap(here[:DEPTH], there[:DEPTH]) for name, here, there in both}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -142,7 +143,7 @@ def _asked(
         started = time.perf_counter()
         (search,) = engine.run_on(scope, [query.query], config)
         seconds = time.perf_counter() - started
-        lanes = {name: tuple(scope.chunk_ids(lane.chunks[:DEPTH])) for name, lane in search.lanes.items()}
+        lanes = {name: tuple(scope.chunk_ids(lane.chunks)) for name, lane in search.lanes.items()}
         side = Side(tuple(scope.chunk_ids(search.returned[:DEPTH])), lanes)
         chunks = search.returned[: golden.k]
         documents, chunk_ids = scope.documents_of(chunks), scope.chunk_ids(chunks)

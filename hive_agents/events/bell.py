@@ -35,9 +35,12 @@ class Bell:
     def ring(self) -> None:
         self._rung.set()
 
-    async def wait(self, seconds: float) -> None:
-        """Return when the bell rings, or has rung since the last call, and after `seconds` at the latest."""
+    async def wait(self, seconds: float) -> bool:
+        """Return when the bell rings, or has rung since the last call, and after `seconds` at the latest; whether it
+        rang."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
+        rang = self._rung.is_set()
         self._rung.clear()
+        return rang

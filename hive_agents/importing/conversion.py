@@ -20,6 +20,7 @@ KINDS = {
     ".log": "text",
     ".rst": "rst",
     ".adoc": "asciidoc",
+    ".asc": "asciidoc",
     ".asciidoc": "asciidoc",
     ".html": "html",
     ".htm": "html",
@@ -28,6 +29,7 @@ KINDS = {
     ".csv": "csv",
     ".tsv": "csv",
     ".eml": "mail",
+    ".mbox": "mailbox",
     ".epub": "epub",
     ".pdf": "pdf",
     ".docx": "docx",
@@ -35,7 +37,7 @@ KINDS = {
     ".xlsx": "xlsx",
 }
 MAX_BYTES = 50_000_000
-VERSION = "5"
+VERSION = "6"
 """Of the conversion as a whole: another version makes another document of the same file."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS = ("markdown", "mdx", "text")
@@ -53,6 +55,7 @@ _READERS = {
     "notebook": ("from_notebook", "from_notebook"),
     "csv": ("from_csv", "from_csv"),
     "mail": ("from_mail", "from_mail"),
+    "mailbox": ("from_mail", "from_mailbox"),
     "epub": ("from_epub", "from_epub"),
     "pdf": ("from_pdf", "from_pdf"),
     "docx": ("from_docx", "from_docx"),

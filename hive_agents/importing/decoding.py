@@ -16,14 +16,18 @@ _MARKS = [
 ]
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|.\x08")  # colours, and the overstrikes of formatted manual pages
-_FEW = 0.02
+_FEW, _MOST = 0.02, 0.15
+_HIGH = re.compile(rb"[\x80-\xff]")
+# Letters of Western languages and marks of typesetting, alone or by twos: what other alphabets hardly have.
+_SIGNS = rb"[\x85\x91-\x97\xa0\xa1\xa7\xab\xb0\xb7\xbb\xbf-\xcf\xd1-\xdc\xdf-\xef\xf1-\xfc]"
+_WESTERN = re.compile(rb"(?<![\x80-\xff])" + _SIGNS + rb"{1,2}(?![\x80-\xff])")
 
 
 def decode(data: bytes, declared: str | None = None) -> str:
     """Return the text, its lines ended by a newline; the encoding is what a mark or the file says, else UTF-8.
 
-    Where that fails, Windows-1252 is taken only if at most 2 % of the bytes are no ASCII: a wrong guess would fill the
-    index with words that nobody can search for.
+    Where that fails, Windows-1252 is taken only if at most 2 % of the bytes are no ASCII, or up to 15 % that are nearly
+    all Western letters, alone or by twos: a wrong guess would fill the index with words that nobody can search for.
     Raises: ImportFailure for anything else.
     """
     encoding = next((name for mark, name in _MARKS if data.startswith(mark)), declared or _escaped(data) or "utf-8")
@@ -34,7 +38,7 @@ def decode(data: bytes, declared: str | None = None) -> str:
     except UnicodeDecodeError as error:
         if b"\0" in data[:4096]:
             raise ImportFailure("holds binary data, not text; does its suffix fit?") from None
-        if len(data) - len(data.decode("ascii", "ignore")) > len(data) * _FEW:
+        if not _is_western(data):
             line = data.count(b"\n", 0, error.start) + 1
             raise ImportFailure(f"not valid {encoding.upper()} (line {line}); save it as UTF-8") from None
         text = data.decode("windows-1252", "replace")
@@ -42,6 +46,13 @@ def decode(data: bytes, declared: str | None = None) -> str:
     if len(_CONTROL.findall(text)) > len(text) // 200:
         raise ImportFailure("holds binary data, not text; does its suffix fit?")
     return _CONTROL.sub("", re.sub(r"\r\n?|[\f\v\x85\u2028\u2029]", "\n", text))
+
+
+def _is_western(data: bytes) -> bool:
+    high = len(_HIGH.findall(data))
+    if high <= len(data) * _FEW:
+        return True
+    return high <= len(data) * _MOST and sum(map(len, _WESTERN.findall(data))) >= high * 0.95
 
 
 def _escaped(data: bytes) -> str | None:

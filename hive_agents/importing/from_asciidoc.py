@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterator
 
 from hive_agents.importing.decoding import decode
-from hive_agents.importing.imported import Imported
+from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.markdown import code_span, fence, table
 
 _HEADING = re.compile(r"^(={1,6}|#{1,6})\s+(\S.*?)(?:\s+\1)?$")
 _ATTRIBUTE = re.compile(r"^:(!?[\w-]+!?):(?:\s+(.*))?$")
 _BLOCK_LINE = re.compile(r"^\[(?P<about>[^\]]*)\]$")
+_UNSEEN = re.compile(r"^(?:\[\[[^\]]*\]\]|\(\(\(.*\)\)\))$")
 _TITLE = re.compile(r"^\.(?=[^\s.])(.+)$")
-_DELIMITER = re.compile(r"^(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|--|```.*|/{4,}|\|===|,===|:===|!===)$")
+_DELIMITER = re.compile(r"^(-{4,}|\.{4,}|={4,}|\*{4,}|_{4,}|\+{4,}|--|```.*|/{4,}|[|,:!]={3,})$")
 _ITEM = re.compile(r"^\s*(?P<mark>\*{1,5}|-|\.{1,5}|\d+\.)\s+(?P<words>\S.*)$")
 _TERM = re.compile(r"^\s*(?P<term>\S.*?)(?:::+|;;)(?:\s+(?P<words>\S.*))?$")
 _ADMONITION = re.compile(r"^(NOTE|TIP|IMPORTANT|WARNING|CAUTION):\s+(.*)$")
@@ -24,8 +25,18 @@ _CODE = {"source", "listing", "literal"}
 
 
 def from_asciidoc(data: bytes) -> Imported:
+    """Return the document; a part of a book, which begins with a heading of its level, has that as its first level.
+
+    Raises: ImportFailure for a signature or key, whose files share the suffix `.asc`.
+    """
+    if data.lstrip().startswith(b"-----BEGIN PGP"):
+        raise ImportFailure("a signature or a key, no text")
     reader = _Reader(decode(data).split("\n"))
     blocks = [block for block in reader.blocks(0) if block.strip()]
+    top = min(reader.levels, default=1)
+    if top > 1 and reader.levels[0] == top and blocks[0].startswith("#"):
+        reader = _Reader(reader.lines, above=top - 1)
+        blocks = [block for block in reader.blocks(0) if block.strip()]
     metadata = {
         key: value for key, value in reader.attributes.items() if key in ("author", "revdate", "revnumber", "keywords")
     }
@@ -33,8 +44,12 @@ def from_asciidoc(data: bytes) -> Imported:
 
 
 class _Reader:
-    def __init__(self, lines: list[str]) -> None:
+    """`above` levels of headings are another file's; `levels` are those of the headings so far."""
+
+    def __init__(self, lines: list[str], above: int = 0) -> None:
         self.lines = lines
+        self.above = above
+        self.levels: list[int] = []
         self.title: str | None = None
         self.attributes: dict[str, str] = {}
 
@@ -76,12 +91,14 @@ class _Reader:
 
     def _begins(self, line: str, inside: bool) -> bool:
         """Whether a line begins, or is, something other than the text of a paragraph."""
-        if _DELIMITER.match(line) or _BLOCK_LINE.match(line) or line.startswith("//") or _MACRO_LINE.match(line):
+        if line.startswith("//") or any(kind.match(line) for kind in (_DELIMITER, _BLOCK_LINE, _UNSEEN, _MACRO_LINE)):
             return True
         return bool(_ATTRIBUTE.match(line)) or (not inside and bool(_HEADING.match(line) or _TITLE.match(line)))
 
     def _heading(self, level: int, words: str) -> str:
         text = self._inline(words)
+        level -= self.above
+        self.levels.append(level)
         if self.title is None and level == 1:
             self.title = re.sub(r"[*`\\]", "", text)
         return f"{'#' * level} {text}"
@@ -91,7 +108,7 @@ class _Reader:
         start = self.next
         if mark.startswith("```"):
             return fence("\n".join(self._until("```")), mark[3:].strip())
-        if mark in ("|===", ",===", ":===", "!==="):
+        if mark[0] in "|,:!":
             return self._table(self._until(mark), mark[0])
         if mark[0] == "/" or kind == "comment":
             self._until(mark)
@@ -132,7 +149,7 @@ class _Reader:
             if not starts or starts[0].start() != 0:
                 if cells:
                     cells[-1] += " " + line[: starts[0].start() if starts else len(line)].strip()
-                elif not starts:
+                if not starts:
                     continue
             for found, after in zip(starts, [*starts[1:], None], strict=True):
                 across = (found["span"] or "1").split(".")[0] or "1"
@@ -174,7 +191,7 @@ class _Reader:
         text = re.sub(r"\{([\w-]+)\}", lambda found: self.attributes.get(found[1]) or found[0], text)
         text = re.sub(r"\[\[[^\]]*\]\]|\(\(\(.*?\)\)\)|indexterm:\[[^\]]*\]", "", text)
         text = re.sub(r"<<[^,>]*?,\s*([^>]*)>>", r"\1", text)
-        text = re.sub(r"<<#?([^>]*)>>", lambda found: found[1].strip("_").replace("_", " ").replace("-", " "), text)
+        text = re.sub(r"<<([^>]*)>>", lambda found: re.sub("[_-]+", " ", found[1].rpartition("#")[2]).strip(), text)
         text = re.sub(r"(?:link|xref):([^\[\s]*)\[([^\]]*?)(?:,[^\]]*)?\]", lambda found: found[2] or found[1], text)
         text = re.sub(r"\b((?:https?|mailto):[^\s\[\]]+)\[\]", r"<\1>", text)
         text = re.sub(r"\b((?:https?|mailto):[^\s\[\]]+)\[([^\],]+)[^\]]*\]", r"[\2](\1)", text)

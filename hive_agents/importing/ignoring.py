@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ def folder_is_ignored(folder: Path) -> str | None:
         return "hidden"
     if name in _ALWAYS or name.endswith(".egg-info"):
         return "installed or built"
-    if (folder / "pyvenv.cfg").exists():
+    if os.path.exists(folder / "pyvenv.cfg"):  # not `Path.exists`: it raises an error for a closed folder
         return "a virtual environment"
     beside = next((file for file in _MADE.get(name, ()) if (folder.parent / file).exists()), None)
     return f"build output, by the {beside} beside it" if beside else None
@@ -103,6 +104,8 @@ def _read(folder: Path) -> _Rules | None:
     except FileNotFoundError:
         return None
     except OSError as error:
+        if not os.path.lexists(folder / ".gitignore"):  # the folder is closed: its files are told one by one
+            return None
         raise ImportFailure(f"{folder / '.gitignore'} cannot be read: {error.strerror}") from error
     try:
         return _Rules(folder, GitIgnoreSpec.from_lines(lines))

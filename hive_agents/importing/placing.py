@@ -13,6 +13,7 @@ from hive_agents.importing.conversion import KINDS, is_plain_name
 from hive_agents.importing.imported import Imported
 
 ORIGIN = "source_file"
+_ESCAPED = re.compile(r"\\udc([89a-f][0-9a-f])")
 _LONGEST = 180  # bytes: with what is added to it, a name of a file holds 255
 
 
@@ -25,6 +26,7 @@ def places(relative: PurePosixPath) -> Iterator[str]:
     >>> [next(names) for _ in range(3)]
     ['hr-team/leave-policy-2024.md', 'hr-team/leave-policy-2024-docx.md', 'hr-team/leave-policy-2024-2.md']
     """
+    relative = _legible(relative)
     stem, suffix = relative.stem, relative.suffix
     if suffix == ".gz":
         stem, suffix = PurePosixPath(stem).stem, PurePosixPath(stem).suffix or suffix
@@ -52,6 +54,17 @@ def _named(file: PurePosixPath) -> str:
     return f"{file.parent.name}: {name}" if is_plain_name(file.name) and file.parent.name else name
 
 
+def _legible(file: PurePosixPath) -> PurePosixPath:
+    r"""Return a path whose bytes that are no UTF-8, which records keep escaped, are read as Western letters.
+
+    >>> _legible(PurePosixPath(r"caf\udce9.txt"))
+    PurePosixPath('café.txt')
+    """
+    return PurePosixPath(
+        _ESCAPED.sub(lambda found: bytes.fromhex(found[1]).decode("windows-1252", "replace"), str(file))
+    )
+
+
 def _slug(part: str) -> str:
     folded = unicodedata.normalize("NFC", part).lower()
     slug = re.sub(r"[^\w.]+", "-", folded).encode()[:_LONGEST].decode(errors="ignore")
@@ -62,5 +75,5 @@ def document_text(imported: Imported, file: PurePosixPath, metadata: Mapping[str
     """Return the text of the document that a file becomes."""
     if imported.source is not None:
         return frontmatter.render({**imported.metadata, **metadata}, imported.markdown) if metadata else imported.source
-    title = imported.title or _named(file)
+    title = imported.title or _named(_legible(file))
     return frontmatter.render({"title": title, **imported.metadata, **metadata, ORIGIN: file.name}, imported.markdown)

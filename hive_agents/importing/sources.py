@@ -15,6 +15,7 @@ from hive_agents.importing.imported import ImportFailure
 
 _GIT_SECONDS = 120
 _OWN = "the workspace's own"
+_NEITHER = "neither a file nor a folder"
 _LINK, _SUBMODULE = "120000", "160000"
 
 
@@ -56,7 +57,7 @@ def list_files(path: Path, pattern: str = "", rev: str | None = None, *, workspa
         raise ImportFailure("no such file")
     if not path.is_dir():
         if not path.is_file():
-            raise ImportFailure("neither a file nor a folder")
+            raise ImportFailure(_NEITHER)
         return Listing([_on_disk(path, Path(path.name))])
     return _folder(path, _matching(path, pattern) if pattern else None, workspace)
 
@@ -74,7 +75,14 @@ def _folder(root: Path, wanted: set[Path] | None, workspace: Path | None) -> Lis
 
     for name, subfolders, files in os.walk(inside, onerror=unreadable):
         folder = Path(name)
-        rules.enter(folder)
+        try:
+            rules.enter(folder)
+        except ImportFailure as failure:
+            if folder == inside:
+                raise
+            listing.refused[_key(folder.relative_to(inside))] = str(failure)
+            subfolders.clear()
+            continue
         kept = []
         for below in sorted(subfolders):
             path = folder / below
@@ -99,11 +107,22 @@ def _folder(root: Path, wanted: set[Path] | None, workspace: Path | None) -> Lis
                 listing.ignore(_OWN)
             elif rules.ignores(path):
                 listing.ignore(".gitignore")
-            elif not path.resolve().is_relative_to(inside):
-                listing.refused[_key(path.relative_to(inside))] = "a link that leaves the folder"
-            elif path.is_file():
+            elif (reason := _refusal(path, inside)) is not None:
+                listing.refused[_key(path.relative_to(inside))] = reason
+            else:
                 listing.found.append(_on_disk(path, path.relative_to(inside)))
     return listing
+
+
+def _refusal(path: Path, inside: Path) -> str | None:
+    """Return why what stands in a folder's list is no file of it, None for one."""
+    # Not `resolve`: it raises an error for a link to itself.
+    if not Path(os.path.realpath(path)).is_relative_to(inside):
+        return "a link that leaves the folder"
+    try:
+        return None if path.is_file() else "a link that leads nowhere" if path.is_symlink() else _NEITHER
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
 
 
 def _matching(root: Path, pattern: str) -> set[Path]:

@@ -15,6 +15,7 @@ from pydantic import Field
 from hive_agents.files import AnyCase, Format
 from hive_agents.retrieval.block_parser import block_parser
 from hive_agents.retrieval.embedding import TokenCounter
+from hive_agents.retrieval.marks import heading_text
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -67,7 +68,7 @@ def first_heading(body: str) -> str:
     """The text of the first top-level heading that has any; "" without one."""
     tokens = block_parser().parse(body)
     headings = (tokens[i + 1].content for i, token in enumerate(tokens) if _is_heading(token))
-    return next(filter(None, (" ".join(heading.split()) for heading in headings)), "")
+    return next(filter(None, map(heading_text, headings)), "")
 
 
 def _is_heading(token: Token) -> bool:
@@ -234,7 +235,7 @@ class _Cutter:
                 continue
             kind = "paragraph" if token.type == "paragraph_open" else token.type
             level = int(token.tag[1:]) if _is_heading(token) else 0
-            yield _Block(start, end, kind, " ".join(content.split()), level)
+            yield _Block(start, end, kind, heading_text(content), level)
 
 
 def _piece_starts(body: str, pieces: TokenCounter) -> NDArray[np.int64]:

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 
 from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
 from hive_agents.retrieval.lanes import ChunkRow
+from hive_agents.retrieval.marks import heading_text, unmarked
 
-_SENTENCE = re.compile(r"(?<=[.!?:])\s+")
+_SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[。！？；])")
 _MARKUP = re.compile(
     r"\\(?P<sign>[!-/:-@\[-`{-~])|\\$"
     r"|(?P<ticks>`+)(?P<code>[^`].*?|)(?P=ticks)(?!`)"
     r"|^(?:#{1,6}\s+|[-*+]\s+|\d+\.\s+|>\s?)|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`"
-    r"|<(?P<address>(?:https?://|mailto:)[^<>\s]+)>|\[(?P<label>[^\]]*)\]\([^)]*\)"
+    r"|<(?P<address>(?:https?://|mailto:)[^<>\s]+)>"
+    r"|</?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>|<!--.*?-->"
+    r"|!?\[(?P<label>[^\]]*)\]\((?:[^)]*\)|[^)\s]*$)"
 )
 _FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})")
 _ROW, _CELL_END, _NO_CELLS = re.compile(r"\s*\|.*\|\s*$"), re.compile(r"(?<!\\)\|"), re.compile(r"[\s|:-]*")
@@ -43,7 +46,7 @@ def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFA
         if len(shown) + 1 + len(sentence) > length:
             break
         shown += " " + sentence
-    return shown if len(shown) <= length else shown[: length - 1].rsplit(" ", 1)[0] + "…"
+    return shown if len(shown) <= length else _cut(shown, length)
 
 
 def row_excerpt(row: ChunkRow, query: str, language: str) -> str:
@@ -69,6 +72,7 @@ def _plain_sentences(markdown: str) -> Iterator[str]:
         elif fence:
             yield from filter(None, [" ".join(line.split())])
         else:
+            line = heading_text(line) if line.startswith("#") else unmarked(line)
             parts = [line] if _ROW.match(line) else _SENTENCE.split(line)
             yield from filter(None, map(plain_text, parts))
 
@@ -84,7 +88,7 @@ def plain_text(markdown: str) -> str:
     'l(ist) · show where'
     """
     if not _ROW.match(markdown):
-        return " ".join(_MARKUP.sub(_shown, markdown.strip()).split())
+        return " ".join(_MARKUP.sub(_shown, unmarked(markdown.strip())).split())
     if _NO_CELLS.fullmatch(markdown):
         return ""
     return " · ".join(filter(None, map(plain_text, _CELL_END.split(markdown.strip().strip("|")))))
@@ -92,3 +96,9 @@ def plain_text(markdown: str) -> str:
 
 def _shown(mark: re.Match[str]) -> str:
     return mark["sign"] or mark["code"] or mark["address"] or mark["label"] or ""
+
+
+def _cut(text: str, length: int) -> str:
+    """Return the text's beginning, ended after a word where one ends near."""
+    begun = text[: length - 1]
+    return (begun[: begun.rfind(" ", length // 2)] if " " in begun[length // 2 :] else begun) + "…"

@@ -31,7 +31,7 @@ FORMAT = "1"
 _BATCH, _BATCH_BYTES = 500, 4 << 20
 _TRIES, _FIRST_PAUSE, _LONGEST_PAUSE = 8, 1, 30
 _WINDOW = 10_000
-_TOLD = {"collection", "index_hash", "owner", "factor", "vectors"}
+_TOLD = {"collection", "index_hash", "owner", "factor", "vectors", "shards"}
 KNN = "opensearch-knn"
 
 
@@ -100,15 +100,21 @@ class OpenSearch:
 
     def words(self, index: SqliteIndex) -> WordLane | None:
         copy, told = self._held(index)
-        return WordsThere(CopyReader(self.connection, copy, index), told["factor"])
+        return WordsThere(CopyReader(self.connection, copy, index, told["shards"]), told["factor"])
 
     def vectors(self, index: SqliteIndex) -> VectorLane | None:
         copy, told = self._held(index)
-        return VectorsThere(CopyReader(self.connection, copy, index), index.dimensions) if told["vectors"] else None
+        if not told["vectors"]:
+            return None
+        return VectorsThere(CopyReader(self.connection, copy, index, told["shards"]), index.dimensions)
 
-    def has_vectors(self, index: SqliteIndex) -> bool:
-        """Whether the copy was made with vectors. Raises: as `words`."""
-        return bool(self._held(index)[1]["vectors"])
+    def ranks_vectors_of(self, collection: str, index_hash: str) -> bool:
+        """Whether the copy of a generation has its vectors. Raises: HIVE-434 where there is no complete copy."""
+        self.connection.require_able()
+        told = self._copies(collection).get(self._copy(collection, index_hash))
+        if told is None or not told["complete"]:
+            raise self.connection.missing()
+        return bool(told["vectors"])
 
     def _held(self, index: SqliteIndex) -> tuple[str, dict[str, Any]]:
         """The copy of a generation and what is told of it. Raises: HIVE-434 where there is no complete one."""
@@ -163,6 +169,7 @@ class OpenSearch:
             "owner": self._owner,
             # Before release 3 Lucene's formula still had the constant factor k1 + 1.
             "factor": NATIVE.k1 + 1 if self.connection.version.startswith("2.") else 1.0,
+            "shards": self.connection.settings.shards,
             "vectors": self._ranks_vectors and index.embedding_model is not None and index.n_chunks > 0,
         }
 
@@ -177,7 +184,7 @@ class OpenSearch:
         return {
             "settings": {
                 "index": {
-                    "number_of_shards": settings.shards,
+                    "number_of_shards": told["shards"],
                     "number_of_replicas": settings.replicas,
                     "refresh_interval": "-1",
                     "max_result_window": max(_WINDOW, index.n_chunks),

@@ -35,8 +35,13 @@ _FIX = "use OpenSearch itself, without a proxy that changes requests"
 class CopyReader:
     """Asks one copy for the best chunks of queries, and lets no chunk through that wasn't to be found."""
 
-    def __init__(self, connection: Connection, copy: str, index: SqliteIndex) -> None:
+    def __init__(self, connection: Connection, copy: str, index: SqliteIndex, shards: int) -> None:
         self._connection, self._copy, self.index = connection, copy, index
+        # A list of a part of the shards would be another one. Each shard counts its own documents, unless it is asked
+        # for the statistics of all beforehand, which takes as long again.
+        self._how = {"allow_partial_search_results": "false"}
+        if shards > 1:
+            self._how["search_type"] = "dfs_query_then_fetch"
 
     def best(self, queries: Sequence[dict[str, Any]], depth: int, mask: Mask | None) -> list[Lane]:
         """Return the `depth` best chunks inside `mask` by each query, with the cluster's scores; ties by number."""
@@ -58,8 +63,7 @@ class CopyReader:
         return lanes
 
     def _answers(self, searches: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        # Statistics of all shards; a list of a part of them would be another one.
-        how = {"search_type": "dfs_query_then_fetch", "allow_partial_search_results": "false"}
+        how = self._how
         try:
             with self._connection.asking("a search") as client:
                 if len(searches) == 1:

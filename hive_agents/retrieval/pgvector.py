@@ -19,7 +19,7 @@ from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.pgvector_copies import Copies, CopyOfState, find_copy
 from hive_agents.retrieval.postgres import Database, NoCopy
-from hive_agents.retrieval.vectors import Mask, Scored, best, checked_queries, cosines, doubt, require_mask
+from hive_agents.retrieval.vectors import Mask, Scored, are_few, best, checked_queries, cosines, doubt, require_mask
 
 if TYPE_CHECKING:
     from psycopg.sql import Composable, Composed
@@ -31,10 +31,6 @@ _MORE = 16
 
 _MANY = 4096
 """With so many wanted the rows are read in parts, and ranked here."""
-
-_FEW = 1024
-_RARE = 50
-"""Up to `_FEW` allowed chunks, or one in `_RARE`, are looked up one by one."""
 
 _EF_MOST = 1000  # pgvector's own bound
 
@@ -110,11 +106,17 @@ class PgLane:
             return np.empty(0, np.intp), np.empty(0, np.float32)
         if k > _MANY:
             return self._ranked_here(query, k, mask)
+        chosen: Scored | None = None
         if self._by_graph(k, allowed, mask):
             found = self._nearly_nearest(query, k, mask)
             if len(found.rows) == min(k, allowed):
-                return best(found.rows, cosines(found.vectors, query), k)
-        return self._nearest(query, k, mask, allowed)
+                chosen = best(found.rows, cosines(found.vectors, query), k)
+        chosen = chosen or self._nearest(query, k, mask, allowed)
+        rows = chosen[0]
+        if not ((rows >= 0) & (rows < len(self))).all() or (mask is not None and not mask[rows].all()):
+            # Whoever can write there must not decide what a reader sees.
+            raise self._database.unusable("it sent chunks that weren't asked for", "see who may write there")
+        return chosen
 
     def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
         return [self.top(query, k, mask=mask) for query in checked_queries(queries, 2, self.dimensions)]
@@ -130,7 +132,7 @@ class PgLane:
             found = self._asked(
                 "SELECT chunk, 0::float8, vector_send(embedding) FROM {table} WHERE {where}", where, values
             )
-            if len(found.rows) != len(numbers[part]):
+            if not np.array_equal(np.sort(found.rows), numbers[part]):
                 raise self._database.unusable("chunks are missing from its copy of the index", "run `hive index`")
             scores[part] = cosines(found.vectors[np.argsort(found.rows)], query)
         return scores[places]
@@ -157,7 +159,7 @@ class PgLane:
         copy = self._copy
         if self._database.settings.search != "hnsw" or not copy.hnsw or k > _EF_MOST:
             return False
-        return mask is None or (copy.iterative and not _is_few(allowed, len(self)))
+        return mask is None or (copy.iterative and not are_few(allowed, len(self)))
 
     def _nearly_nearest(self, query: NDArray[np.float32], k: int, mask: Mask | None) -> _Found:
         """What the HNSW index finds: up to `k` rows, most of them of the nearest."""
@@ -187,7 +189,7 @@ class PgLane:
     def _where(self, mask: Mask | None, allowed: int) -> tuple[str, dict[str, Any]]:
         if mask is None:
             return "true", {}
-        if _is_few(allowed, len(self)):
+        if are_few(allowed, len(self)):
             return _one_of(mask.nonzero()[0])
         return "get_bit(%(mask)b, chunk) = 1", {"mask": np.packbits(mask, bitorder="little").tobytes()}
 
@@ -212,10 +214,6 @@ class PgLane:
 
         parts: dict[str, Composable] = {"table": self._copy.table, "where": SQL(where)}
         return SQL(query).format(**parts)
-
-
-def _is_few(allowed: int, rows: int) -> bool:
-    return allowed <= max(_FEW, rows // _RARE)
 
 
 def _one_of(chunks: NDArray[np.intp]) -> tuple[str, dict[str, Any]]:

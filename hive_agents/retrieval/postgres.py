@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary, finalize
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg.sql import Composed
 
+REST = 15
+_SILENCES = 2
 _CONNECTIONS = 8
 _STARTING_SECONDS = 2  # the least that libpq waits for a connection
 _FIX = "start it, or mend vectors.url in hive.toml; `hive doctor` tries it"
@@ -41,12 +44,17 @@ _NO_TABLES = ("42P01", "3F000")
 class Database:
     """Connections to one database, kept open and shared between threads; made by `open_database`.
 
-    Nothing is asked for longer than `timeout_seconds`, by the server's clock and by ours.
+    Nothing is asked for longer than `timeout_seconds`, by the server's clock and by ours. A server that answered
+    nothing at all twice in a row is left alone for `REST` seconds: others needn't wait as long to learn it.
     """
 
-    def __init__(self, workspace: Workspace, settings: VectorSettings) -> None:
+    def __init__(
+        self, workspace: Workspace, settings: VectorSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.settings = settings
         self._workspace = workspace
+        self._clock = clock
+        self._silences, self._rests_until = 0, 0.0
         self._idle: list[psycopg.Connection[Any]] = []
         self.close = finalize(self, _close, self._idle)
         """Called at the latest when nobody uses it any more."""
@@ -70,6 +78,8 @@ class Database:
         from psycopg import Error
 
         with self._places:
+            if self._rests_until > self._clock():
+                raise self.unusable(f"it answered nothing, and isn't asked for {REST} s", _FIX)
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
             if kept is not None:
@@ -96,7 +106,7 @@ class Database:
             return psycopg.connect(
                 self.settings.url,
                 autocommit=True,
-                prepare_threshold=None,  # a pooler between may give each transaction another session
+                prepare_threshold=None,  # the best plan for one mask isn't that for another
                 application_name="hive",
                 connect_timeout=max(_STARTING_SECONDS, round(patience)),
                 tcp_user_timeout=round(patience * 1000) if hurried else 0,
@@ -105,7 +115,14 @@ class Database:
                 **given,
             )
         except psycopg.Error as error:
+            if isinstance(error, psycopg.errors.ConnectionTimeout):
+                self._was_silent()
             raise self.fault(error) from error
+
+    def _was_silent(self) -> None:
+        self._silences += 1
+        if self._silences >= _SILENCES:
+            self._rests_until = self._clock() + REST
 
     def _asked(
         self,
@@ -117,7 +134,7 @@ class Database:
         import psycopg
 
         try:
-            with _watched(connection, self.settings.timeout_seconds):
+            with _watched(connection, self.settings.timeout_seconds, self._was_silent):
                 if local:
                     with connection.pipeline(), connection.transaction():
                         for name, value in local.items():
@@ -132,6 +149,7 @@ class Database:
             else:
                 connection.close()
             raise
+        self._silences = 0
         self._keep(connection)
         return answer
 
@@ -158,7 +176,8 @@ class NoCopy(EngineFault):
     @classmethod
     def of_state(cls, database: Database) -> NoCopy:
         why = "it has no complete copy of this state of the index"
-        return cls([_unusable(database, why, "run `hive index`; where another host does, `hive index` here as well")])
+        fix = "run `hive index`, on each host whose documents changed; two workspaces need two vectors.namespace"
+        return cls([_unusable(database, why, fix)])
 
 
 def _unusable(database: Database, why: str, fix: str) -> Diagnostic:
@@ -193,7 +212,7 @@ def _close(connections: list[psycopg.Connection[Any]]) -> None:
 
 
 @contextmanager
-def _watched(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
+def _watched(connection: psycopg.Connection[Any], seconds: float, silent: Callable[[], None]) -> Iterator[None]:
     """Cut the connection where even the server's own timeout isn't told: it is stopped, or the way to it is cut."""
     from psycopg.errors import Error, QueryCanceled
 
@@ -204,6 +223,7 @@ def _watched(connection: psycopg.Connection[Any], seconds: float) -> Iterator[No
         yield
     except Error as error:
         if timer.finished.is_set():
+            silent()
             raise QueryCanceled from error
         raise
     finally:

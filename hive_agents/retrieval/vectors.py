@@ -23,8 +23,8 @@ Scored = tuple[NDArray[np.intp], NDArray[np.float32]]
 _SAMPLE = 16
 """Every 16th score gives the bound that the rest is compared with: partitioning all takes 14 times as long."""
 
-_FEW_ROWS = 1024
-"""So few allowed rows are scored directly, without visiting the matrix."""
+_FEW_ROWS, _RARE = 1024, 50
+"""So few allowed rows, or one in `_RARE`, are scored directly, without visiting the matrix."""
 
 _BATCH_BYTES = 1 << 26
 _KERNEL_ROWS = 4096
@@ -70,7 +70,7 @@ class VectorIndex:
         if k < 1:
             raise ValueError(f"k is {k}; it must be at least 1")
         require_mask(mask, len(self))
-        few = self._few(k, mask)
+        few = self._few(k, mask, len(queries))
         if few is not None:
             return [best(few, self.scores(query, few), k) for query in queries]
         step = max(1, _BATCH_BYTES // (4 * len(self)))
@@ -93,10 +93,11 @@ class VectorIndex:
     def _checked(self, queries: NDArray[np.float32], ndim: int) -> NDArray[np.float32]:
         return checked_queries(queries, ndim, self.dimensions)
 
-    def _few(self, k: int, mask: Mask | None) -> NDArray[np.intp] | None:
+    def _few(self, k: int, mask: Mask | None, asked: int) -> NDArray[np.intp] | None:
         """All allowed rows where there is nothing to choose, or too little to be worth a pass over the matrix."""
         allowed = len(self) if mask is None else int(np.count_nonzero(mask))
-        if allowed > max(k, _FEW_ROWS):
+        # One pass over the matrix serves many queries.
+        if allowed > k and not are_few(allowed, len(self) if asked == 1 else 0):
             return None
         return np.arange(len(self)) if mask is None else mask.nonzero()[0]
 
@@ -135,6 +136,11 @@ def require_mask(mask: Mask | None, rows: int) -> None:
     """Raise ValueError for a mask that isn't one boolean a row."""
     if mask is not None and (mask.shape != (rows,) or mask.dtype != np.bool_):
         raise ValueError(f"expected a mask of {rows} booleans, got {mask.dtype} of shape {mask.shape}")
+
+
+def are_few(allowed: int, rows: int) -> bool:
+    """Return whether so few of all rows are allowed that each is looked up by itself."""
+    return allowed <= max(_FEW_ROWS, rows // _RARE)
 
 
 def cosines(vectors: NDArray[np.float32], query: NDArray[np.float32]) -> NDArray[np.float32]:

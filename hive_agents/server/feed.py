@@ -1,4 +1,8 @@
-"""What happens, handed to every stream that watches: one reader of the log for all of them, and none without any."""
+"""What happens, handed to every stream that watches: one reader of the log for all of them, and none without any.
+
+Streams of which nothing comes cost no reading: the log is read when this process tells of something, or when the
+database was written to.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE, Bell, EventLog, EventType
+from hive_agents.store import Writes
 
 if TYPE_CHECKING:
     from hive_agents.events import Event
@@ -18,7 +23,7 @@ if TYPE_CHECKING:
 
 BATCH = 500
 POLL_SECONDS = 1.0
-"""How soon the feed hears of what another process logged; of this one it hears at once."""
+"""How often the feed looks whether another process wrote something; of this one it hears at once."""
 MOST_QUEUED = 1000
 """Events that wait for one client; a slower one is cut off, and comes back with its Last-Event-ID."""
 PASSING = frozenset(EventType) - DURABLE
@@ -110,7 +115,7 @@ class Feed:
     async def _read(self) -> None:
         self._seq, self._early = await self._end_of_log(), deque()
         self._begun.set()
-        bus = self._host.bus
+        bus, writes = self._host.bus, Writes(self._events.workspace.database)
         passing = bus.subscribe(self._pass, types=PASSING, overflow="drop_oldest")
         try:
             with Bell(bus, DURABLE) as bell:
@@ -126,8 +131,10 @@ class Feed:
                     while self._early and (self._early[0].seq or 0) <= self._seq:
                         self._deliver(self._early.popleft())
                     if len(found) < BATCH:
-                        await bell.wait(POLL_SECONDS)
+                        while not await bell.wait(POLL_SECONDS) and not _written(writes):
+                            pass
         finally:
+            writes.close()
             bus.unsubscribe(passing)
 
     async def _end_of_log(self) -> int:
@@ -147,3 +154,10 @@ class Feed:
     def _deliver(self, event: Event) -> None:
         for watch in [*self._watches.get(event.run_id, ()), *self._watches.get(None, ())]:
             watch.offer(event)
+
+
+def _written(writes: Writes) -> bool:
+    try:
+        return writes.since_last_look()
+    except HiveError:  # whoever reads the log tells why it can't be read
+        return True

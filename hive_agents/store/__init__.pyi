@@ -32,3 +32,6 @@ from .postgres import (
 from .reading import (
     documents_read as documents_read,
 )
+from .writes import (
+    Writes as Writes,
+)

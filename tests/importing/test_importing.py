@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import ctypes
+import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -395,6 +399,71 @@ def test_a_source_that_is_gone_as_a_whole_deletes_nothing_unasked(place: Workspa
     assert len(documents(place)) == 2
     folder.with_name("elsewhere").rename(folder)
     assert run(place).unchanged == 2
+
+
+def test_what_is_no_file_and_leads_nowhere_is_told(place: Workspace, folder: Path) -> None:
+    (folder / "self.md").symlink_to("self.md")
+    (folder / "one.md").symlink_to("two.md")
+    (folder / "two.md").symlink_to("one.md")
+    (folder / "gone.md").symlink_to("missing.md")
+    os.mkfifo(folder / "pipe.md")
+    report = run(place, folder)
+    assert "guide.md" in report.imported
+    nowhere = dict.fromkeys(("self.md", "one.md", "two.md", "gone.md"), "a link that leads nowhere")
+    assert {name: why for name, why in messages(report).items() if name in {*nowhere, "pipe.md"}} == {
+        **nowhere,
+        "pipe.md": "neither a file nor a folder",
+    }
+
+
+def obey_permissions() -> None:
+    """Root, too, is refused what a file's mode forbids: drop CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH."""
+    for capability in (1, 2):
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
+
+
+def test_names_that_are_no_utf8_are_read_as_western_ones(place: Workspace, folder: Path) -> None:
+    (Path(os.fsdecode(os.fsencode(folder) + b"/R\xe9sum\xe9")).mkdir())
+    Path(os.fsdecode(os.fsencode(folder) + b"/R\xe9sum\xe9/caf\xe9.txt")).write_text("Hot.\n")
+    Path(os.fsdecode(os.fsencode(folder) + b"/caf\xe9.md")).write_text("# Hot\n")
+    report = run(place, folder)
+    assert {"résumé/café.md", "café.md"} <= set(report.imported)
+    assert documents(place)["résumé/café.md"].startswith("---\ntitle: café\n")
+    assert run(place).imported == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="uses prctl")
+def test_what_may_not_be_read_is_told_and_the_rest_imported(place: Workspace, folder: Path) -> None:
+    for name, mode in (("closed", 0), ("names", 0o400), ("ignoring", 0o700)):
+        (folder / name).mkdir()
+        (folder / name / "a.md").write_text("# A\n")
+        (folder / name).chmod(mode)
+    (folder / "ignoring" / ".gitignore").write_text("*.txt\n")
+    (folder / "ignoring" / ".gitignore").chmod(0)
+    (folder / "secret.md").write_text("secret")
+    (folder / "secret.md").chmod(0)
+    code = (
+        "import json, sys\n"
+        "from hive_agents import Workspace\n"
+        "from hive_agents.importing import import_documents\n"
+        "report = import_documents(Workspace(sys.argv[1]), sys.argv[2])\n"
+        "print(json.dumps([report.imported, report.skipped]))"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code, place.root, folder],
+        capture_output=True,
+        text=True,
+        check=True,
+        preexec_fn=obey_permissions,
+    ).stdout
+    for name in ("closed", "names", "ignoring"):
+        (folder / name).chmod(0o700)
+    imported, skipped = json.loads(printed)
+    assert sorted(imported) == ["guide.md", "hr-team/leave-policy.md"]
+    denied = {
+        Path(one["file"]).relative_to(folder).as_posix() for one in skipped if "Permission denied" in one["message"]
+    }
+    assert denied == {"closed", "names/a.md", "ignoring", "secret.md"}
 
 
 def test_a_folder_that_cannot_be_listed_deletes_nothing(

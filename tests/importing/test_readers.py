@@ -269,6 +269,103 @@ def test_asciidoc_keeps_its_structure() -> None:
     assert "nobody" not in imported.markdown
 
 
+@pytest.mark.parametrize("anchor", ["[[keys]]", "[[keys,The keys]]", "(((key, turning)))", "[#keys]"])
+def test_an_anchor_before_a_heading_of_asciidoc_hides_nothing(anchor: str) -> None:
+    text = f"= Guide\n\nText.\n\n{anchor}\n== Keys\n\n{anchor}\n.A title\nimage::a.png[Two keys]\n\n{anchor}\nTurn.\n"
+    expected = "# Guide\n\nText.\n\n## Keys\n\n**A title**\n\n(Image: Two keys)\n\nTurn.\n"
+    assert read("a.adoc", text).markdown == expected
+
+
+def test_a_part_of_an_asciidoc_book_is_called_by_its_heading() -> None:
+    imported = read("rebasing.asc", "[[rebasing]]\n=== Rebasing\n\nWords.\n\n==== Deeper\n\n===== Still\n")
+    assert imported.title == "Rebasing"
+    assert imported.markdown == "# Rebasing\n\nWords.\n\n## Deeper\n\n### Still\n"
+    assert read("a.adoc", "Words.\n\n=== Later\n").markdown == "Words.\n\n### Later\n"
+    assert read("a.adoc", "=== Deep\n\n== Up\n").markdown == "### Deep\n\n## Up\n"
+
+
+@pytest.mark.parametrize("mark", ["|===", "|========"])
+def test_a_cell_of_asciidoc_may_go_on_in_the_next_line(mark: str) -> None:
+    text = f"{mark}\n|Name |Value\n\n|a\n|one\nand more\n{mark}\n"
+    assert read("a.adoc", text).markdown == "| Name | Value |\n| --- | --- |\n| a | one and more |\n"
+
+
+WESTERN = {
+    "French": "Où étiez-vous l'été dernier ? Nous avons bientôt achevé la première partie du côté « français ». ",
+    "German": "Größe und Maß der Straßenbahn müssen für die Prüfung natürlich überall gleich groß sein. ",
+    "Spanish": "El año pasado la niña comió jamón; ¡qué corazón! ¿Dónde está el señor de la administración? ",
+}
+OTHERS = {
+    "iso8859-2": "Zażółć gęślą jaźń: wszyscy użytkownicy mogą łatwo zmienić hasło w swoich ustawieniach. ",
+    "cp1250": "Příliš žluťoučký kůň úpěl ďábelské ódy a uživatel může změnit heslo ve svém nastavení. ",
+    "iso8859-9": "Kullanıcılar şifrelerini ayarlardan değiştirebilir, fakat bunun için yönetici izni gerekir. ",
+    "koi8-r": "Пользователь может изменить пароль. ",
+    "gbk": "这是中文文档。",
+    "shift_jis": "日本語の文書です。",
+}
+
+
+@pytest.mark.parametrize("language", WESTERN)
+def test_western_text_of_an_old_encoding_is_read(language: str) -> None:
+    text = WESTERN[language] * 20
+    assert WESTERN[language].strip() in read("a.txt", text.encode("windows-1252")).markdown.replace("\\", "")
+
+
+@pytest.mark.parametrize("encoding", OTHERS)
+def test_text_of_another_alphabet_is_refused_not_garbled(encoding: str) -> None:
+    with pytest.raises(ImportFailure, match="save it as UTF-8"):
+        read("a.txt", (OTHERS[encoding] * 20).encode(encoding))
+
+
+def test_markdown_that_is_changed_keeps_its_own_heading_as_title() -> None:
+    assert read("a.md", "# The keys {#keys}\n\nTurn{{< br >}} them.\n").title == "The keys"
+    assert read("a.mdx", "import A from 'a'\n\n# The <B>keys</B>\n").title == "The keys"
+    assert read("a.md", "---\ntitle: Locks\n---\n# Keys\n{{< br >}}\n").title == "Locks"
+
+
+def test_a_reference_of_asciidoc_to_another_file_is_what_it_points_to() -> None:
+    assert read("a.adoc", "See <<ch02-basics#git-tags>> and <<ch03#top,the top>>.\n").markdown == (
+        "See git tags and the top.\n"
+    )
+
+
+def test_a_mailbox_is_its_mails_in_order() -> None:
+    text = """\
+        From dana@example.org Mon Jan  1 10:00:00 2024
+        From: Dana <dana@example.org>
+        Subject: Leave
+        Date: Mon, 1 Jan 2024 10:00:00 +0000
+
+        Take ten days.
+
+        >From January on.
+        From here it is a sentence.
+
+        From mei@example.org Mon Jan  1 11:30:00 2024
+        From: Mei <mei@example.org>
+        Subject: =?utf-8?q?Re=3A_Urlaub?=
+
+        No, eleven.
+
+        From x@example.org Tue Jan  2 00:00:00 2024
+
+        no headers
+        """
+    imported = read("list.mbox", text)
+    assert imported.title is None
+    assert imported.markdown.startswith("# Leave\n\n- From: Dana")
+    assert "Take ten days.\n\nFrom January on.\nFrom here it is a sentence." in imported.markdown
+    assert "# Re: Urlaub\n\n- From: Mei" in imported.markdown
+    assert "# (not readable)\n\nMail 3: holds no mail" in imported.markdown
+    with pytest.raises(ImportFailure, match="holds no mailbox"):
+        read("list.mbox", "Subject: x\n\nwords\n")
+
+
+def test_a_signature_beside_a_file_is_no_asciidoc() -> None:
+    with pytest.raises(ImportFailure, match="a signature or a key"):
+        read("a.tar.asc", "-----BEGIN PGP SIGNATURE-----\n\niQIz\n-----END PGP SIGNATURE-----\n")
+
+
 def test_a_cell_over_rows_and_columns_shifts_no_row() -> None:
     page = """<table><tr><th>a</th><th>b</th><th>c</th></tr>
     <tr><td rowspan="2">x</td><td>1</td><td rowspan="3">z</td></tr><tr><td>2</td></tr>

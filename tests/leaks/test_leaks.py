@@ -10,6 +10,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.retrieval import SearchEngine
+from hive_agents.trust import trust
+from tests.engines import opensearch
 from tests.leaks.channels import CHANNELS, collected, leaks
 from tests.leaks.corpus import Doc, make, random_documents, random_rules, readers
 from tests.leaks.visits import Visit
@@ -50,10 +52,17 @@ async def example(
     return visit
 
 
-async def run(root: Path, seed: int, count: int) -> None:
+async def run(root: Path, seed: int, count: int, settings: str = "") -> None:
+    """`settings` are lines of `hive.toml` that name an engine."""
     rng = random.Random(seed)
     documents = random_documents(rng, DOCUMENTS)
     workspace = make(root / "ws", documents)
+    if settings:
+        with (workspace.root / "hive.toml").open("a", encoding="utf-8") as file:
+            file.write(settings)
+        workspace = Workspace(workspace.root)
+        trust(workspace)
+        workspace.index()
     engine, earlier = workspace.engine(), list[Visit]()
     for number in range(count):
         visit = await example(workspace, engine, documents, random.Random(f"{seed}/{number}"), earlier)
@@ -70,3 +79,11 @@ async def test_no_document_leaks_in_any_channel(tmp_path: Path) -> None:
 async def test_no_document_leaks_in_any_channel_at_length(tmp_path: Path, shard: int) -> None:
     """5,000 examples over twenty corpora; `shard/number` seeds each, so that one can be run again alone."""
     await run(tmp_path, shard, SHARD)
+
+
+@pytest.mark.slow
+async def test_no_document_leaks_in_any_channel_over_opensearch(tmp_path: Path) -> None:
+    with opensearch() as server:
+        await run(tmp_path, 0, EVERYDAY, f'\n[search]\nurl = "{server.url("leaks")}"\ntimeout_seconds = 60.0\n')
+        found = server.call("GET", "/_nodes/stats/indices/search")["nodes"].popitem()[1]
+        assert found["indices"]["search"]["query_total"] >= EVERYDAY // 2, "the cluster was asked"

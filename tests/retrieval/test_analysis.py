@@ -9,6 +9,17 @@ def test_words_are_unicode_and_lower_case() -> None:
     assert words("Zürich: naïve CAFÉ, Ελλάδα 東京 ２０２５") == ["zürich", "naïve", "café", "ελλάδα", "東京", "2025"]
 
 
+def test_writing_without_spaces_is_signs_and_pairs_of_signs() -> None:
+    assert terms("数组的") == ["数", "数组", "组", "组的", "的"]
+    assert terms("カメラ、ｶﾒﾗ") == 2 * ["カ", "カメ", "メ", "メラ", "ラ"]
+    assert terms("서버를") == ["서", "서버", "버", "버를", "를"]
+    assert terms("箱") == ["箱"]
+
+
+def test_words_inside_writing_without_spaces_are_words() -> None:
+    assert terms("v-model修饰符 2个keys") == ["v", "model", "修", "修饰", "饰", "饰符", "符", "2", "个", "key"]
+
+
 def test_composed_and_decomposed_letters_are_one_word() -> None:
     assert words("cafe\u0301") == words("café")
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from markdown_it import MarkdownIt
 
-from hive_agents.retrieval.chunking import Chunk, chunk_markdown
+from hive_agents.retrieval.chunking import Chunk, chunk_markdown, first_heading
 from hive_agents.retrieval.documents import Chunking
 from hive_agents.retrieval.minilm import WordPieces
 
@@ -212,3 +212,10 @@ def test_a_picture_of_a_line_costs_seconds_not_minutes() -> None:
     body = "![x](data:image/png;base64," + "aZ3+/b9Q" * 5_000 + ")\n"
     chunk_markdown(body, Chunking(), Counting())
     assert counted < 20 * len(body)
+
+
+def test_the_name_of_a_heading_for_links_is_no_part_of_it() -> None:
+    text = "# 侦听器 {#watchers}\n\nWords.\n\n## Deep { #deep .wide }\n\nWords of {#no} heading.\n"
+    assert headings(text) == ["侦听器", "侦听器 > Deep"]
+    assert "".join(chunk.text for chunk in cut(text)) == text
+    assert first_heading(text) == "侦听器"

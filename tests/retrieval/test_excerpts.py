@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given, strategies as st
 
 from hive_agents.retrieval.excerpts import excerpt, plain_text
@@ -68,3 +69,36 @@ def test_an_excerpt_is_one_line_and_never_longer_than_asked(text: str, query: st
     shown = excerpt(text, query, length)
     assert len(shown) <= length
     assert "\n" not in shown
+
+
+def test_sentences_of_writing_without_spaces_are_sentences() -> None:
+    text = "侦听器很有用。" * 30 + "数组的变化可以被侦听。" + "其他内容在这里。" * 30
+    shown = excerpt(text, "数组的变化")
+    assert "数组的变化可以被侦听。" in shown
+    assert len(shown) <= 240
+
+
+def test_an_excerpt_that_is_cut_keeps_most_of_its_length_where_there_are_no_spaces() -> None:
+    assert len(excerpt("v-model " + "很长的句子没有空格" * 60, "句子")) > 200
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("![a diagram](/images/a.png) shows it", "a diagram shows it"),
+        ('<div class="api">', ""),
+        ("Use <br> here<!-- not yet -->", "Use here"),
+        ("a `<slot>` and \\<b> stay, so does 1 < 2 > 0", "a <slot> and <b> stay, so does 1 < 2 > 0"),
+        ("[Try it](https://play.example/#eNqtVE2P0zAQSujXNqgNmkPcIjaBbYCJKg4cSMcTDJNTB07KNsVfW", "Try it"),
+        ("See [[Basic formatting|the basics]] and [[Links#Aliases]].", "See the basics and Links > Aliases."),
+        ("![[shot.png]] Then ![[Page]]", "Then Page"),
+        ("> [!tip] Faster\n", "Faster"),
+    ],
+)
+def test_what_a_reader_does_not_see_is_no_excerpt(markdown: str, shown: str) -> None:
+    assert plain_text(markdown) == shown
+
+
+def test_the_name_of_a_heading_for_links_is_not_shown() -> None:
+    assert excerpt("## 什么是侦听器？ {#watchers}\n\nIt {#waits}.\n", "侦听器") == "什么是侦听器？ It {#waits}."
+    assert excerpt("## Watchers {#watch .wide}\n", "watch") == "Watchers"

@@ -87,6 +87,43 @@ def test_lists_of_words_agree_under_any_parameters(place: Workspace, params: BM2
     assert other == pytest.approx(mine, rel=0.1)
 
 
+def test_several_shards_rank_by_the_statistics_of_all(cluster: OpenSearch, tmp_path: Path) -> None:
+    one = over(cluster, copied_sample(tmp_path / "one"))
+    three = over(cluster, copied_sample(tmp_path / "three"), "shards = 3")
+    for query in questions(one, 10):
+        ours, theirs = (
+            place.engine().index(KB).keyword(query, 20, BM25Params(), None).chunks.tolist() for place in (one, three)
+        )
+        assert ours == theirs
+
+
+def test_the_doctor_says_where_words_and_vectors_are(cluster: OpenSearch, place: Workspace) -> None:
+    told = [one for one in hive("doctor", "-w", place.root, "--json").json["checks"] if one["name"] == "search"]
+    assert [one["status"] for one in told] == ["ok", "ok"]
+    assert "counts over all documents" in told[0]["message"]
+    assert "vectors stay local" in told[1]["message"]
+    (name,) = copies(cluster, place)
+    cluster.call("DELETE", f"/{name}")
+    (missing,) = [one for one in hive("doctor", "-w", place.root, "--json").json["checks"] if one["name"] == "search"]
+    assert missing["status"] == "fail"
+    assert "HIVE-434: missing" in missing["message"]
+
+
+def test_compare_engine_shows_what_differs(place: Workspace) -> None:
+    ran = hive("compare", "--engine", "-w", place.root, "--json")
+    assert ran.code == 0, ran.err
+    told = ran.json
+    assert told["engines"] == [f"OpenSearch at {place.settings.search.url.split('/')[2]}"]
+    assert told["overlap"] >= 0.9
+    assert told["lanes"]["keyword"] >= 0.9
+    assert told["lanes"]["vector"] == 1.0
+    listed = told["queries"]
+    assert len(listed) < told["n"], "the holdout is not listed"
+    assert all(one["reasons"] for one in listed if not one["identical"])
+    assert all(len(one["embedded"]) == len(one["engine"]) for one in listed)
+    assert "overlap at 10" in hive("compare", "--engine", "-w", place.root).out
+
+
 def test_masks_of_every_density_hold_before_the_best_are_chosen(place: Workspace) -> None:
     index, rng = place.engine().index(KB), np.random.default_rng(7)
     every = index.keyword("the key of a device", index.n_chunks, BM25Params(), None)

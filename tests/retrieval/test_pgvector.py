@@ -28,7 +28,7 @@ from hive_agents.evaluation import load_golden
 from hive_agents.retrieval import SqliteIndex, build_index, find_copy, load_collection
 from hive_agents.retrieval.pgvector import PgLane
 from hive_agents.retrieval.pgvector_copies import PART, Copies
-from hive_agents.retrieval.postgres import Database
+from hive_agents.retrieval.postgres import REST, Database
 from hive_agents.retrieval.vectors import VectorIndex
 from hive_agents.settings import VectorSettings
 from hive_agents.trust import trust
@@ -584,6 +584,33 @@ def test_a_server_that_answers_nothing_any_more_is_waited_for_no_longer_than_the
 
 
 @pytest.mark.slow
+def test_a_server_that_stays_silent_is_left_alone_for_a_while_and_asked_again(own_server: Postgres) -> None:
+    now = [0.0]
+    settings = VectorSettings(url=own_server.url, timeout_seconds=0.5)
+    held = Database(None, settings, lambda: now[0])  # type: ignore[arg-type]
+    sent(held, "one", units(50))
+    there, query = lane(held, "one"), units(1, 4)[0]
+    wanted = there.top(query, 5)[0].tolist()
+    backends = own_server.run("SELECT pid FROM pg_stat_activity WHERE application_name = 'hive'").split()
+    for process in [str(own_server.process), *backends]:
+        os.kill(int(process), signal.SIGSTOP)
+    try:
+        for _ in range(2):
+            with pytest.raises(EngineFault):
+                there.top(query, 5)
+        with pytest.raises(EngineFault, match="isn't asked for 15 s"):
+            there.top(query, 5)
+    finally:
+        for process in [str(own_server.process), *backends]:
+            os.kill(int(process), signal.SIGCONT)
+    with pytest.raises(EngineFault, match="isn't asked"):
+        there.top(query, 5)
+    now[0] = REST + 1
+    assert there.top(query, 5)[0].tolist() == wanted
+    held.close()
+
+
+@pytest.mark.slow
 def test_a_server_killed_in_mid_index_leaves_all_as_it_was(place: Workspace, own_server: Postgres) -> None:
     place = with_vectors(place, own_server.url)
     place.index()
@@ -624,6 +651,18 @@ def _failed(place: Workspace) -> HiveError:
     with pytest.raises(HiveError) as raised:
         build_index(place)
     return raised.value
+
+
+@pytest.mark.slow
+def test_chunks_that_nobody_asked_for_are_no_result(server: Postgres) -> None:
+    held = database(server, "lies")
+    sent(held, "one", units(40))
+    there, query = lane(held, "one"), units(1, 4)[0]
+    (table,) = tables(server, "lies")
+    server.run(f"UPDATE lies.{table} SET chunk = chunk + 4000")
+    with pytest.raises(EngineFault, match="weren't asked for"):
+        there.top(query, 5)
+    held.close()
 
 
 @pytest.mark.slow

@@ -93,6 +93,16 @@ def test_allowed_rows_outside_the_sample_are_found() -> None:
     assert VectorIndex(matrix).top(query, 10, mask=mask)[0].tolist() == brute_force(matrix, query, 10, mask)[0]
 
 
+def test_one_query_over_few_of_many_rows_gets_the_list_of_a_batch() -> None:
+    matrix, queries = unit_rows(20, 70_000, 8), unit_rows(21, 3, 8)
+    mask = np.arange(70_000) % 60 == 0
+    index = VectorIndex(matrix)
+    for query, (rows, scores) in zip(queries, index.top_many(queries, 40, mask=mask), strict=True):
+        alone = index.top(query, 40, mask=mask)
+        assert (alone[0].tolist(), alone[1].tobytes()) == (rows.tolist(), scores.tobytes())
+        np.testing.assert_allclose(scores, brute_force(matrix, query, 40, mask)[1], rtol=0, atol=1e-7)
+
+
 def test_scores_do_not_depend_on_the_rows_beside_them() -> None:
     matrix, query = unit_rows(10, 9_000, 384), unit_rows(11, 1, 384)[0]
     index = VectorIndex(matrix)

@@ -1,0 +1,45 @@
+"""Whether somebody wrote to a database, found out without reading any of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from hive_agents.errors import Busy
+from hive_agents.store.database import connect, database_errors, file_identity
+
+
+class Writes:
+    """Tells of writes by any other connection, of whichever process; one caller at a time.
+
+    A look takes microseconds and never waits, so it may be had on an event loop.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int, int] | None = None
+        self._version = -1
+
+    def since_last_look(self) -> bool:
+        """Return whether something was written since the last call; True at the first one, and in doubt.
+
+        Whoever looks and then reads misses nothing. Raises: as `connect`.
+        """
+        if self._connection is None or self._file != file_identity(self._path):
+            self.close()
+            self._connection = connect(self._path)
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._file = file_identity(self._path)
+        try:
+            with database_errors(self._path):
+                (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        except Busy:
+            return True
+        before, self._version = self._version, int(version)
+        return before != self._version
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._version = None, -1
