@@ -43,6 +43,7 @@ from hive_agents.cli import (
     schema,
     serve,
     stale,
+    storage,
     token,
     tools,
     trigger,
@@ -53,6 +54,8 @@ from hive_agents.cli import (
 from hive_agents.cli.surface import show_failure
 from hive_agents.cli.terminal import log_plainly
 from hive_agents.errors import HiveError
+
+INTERRUPTED = 130
 
 # Typer carries its own copy of click, under a name that isn't public.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -105,6 +108,7 @@ app.add_typer(trigger.app, name="trigger")
 app.add_typer(runs.app, name="runs")
 app.add_typer(models.app, name="models")
 app.add_typer(tools.app, name="tools")
+app.add_typer(storage.app, name="storage")
 app.add_typer(credentials.app, name="credentials")
 app.add_typer(feedback.app, name="feedback")
 app.add_typer(judge.app, name="judge")
@@ -146,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             show_failure(HiveError.of("HIVE-409", message, fix=f"see `{command} --help`"), as_json)
         return 2
     except (typer.Abort, KeyboardInterrupt):
-        return 130
+        return INTERRUPTED
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("", "hive_agents", "graphs"):
@@ -190,4 +194,8 @@ def run() -> None:
         sys.stdout.flush()
     except (OSError, AttributeError):
         sys.stdout, code = None, code or 3
+    if code == INTERRUPTED:
+        # What was interrupted may still compute in a thread; the interpreter would tear it down in mid-call, and abort.
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)

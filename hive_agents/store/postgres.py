@@ -102,8 +102,9 @@ class PostgresConnection:
         return PostgresCursor(self.raw.execute(translated(sql), given), rows=self.row_factory is not None)
 
     def executemany(self, sql: str, values: Any, /) -> None:
-        for row in values:
-            self.execute(sql, row)
+        """Run one statement for each row, without a way to the server and back for each."""
+        with self.raw.cursor() as cursor:
+            cursor.executemany(translated(sql), [[int(v) if isinstance(v, bool) else v for v in row] for row in values])
 
     def begin(self, of: str) -> None:
         """Begin a transaction as soon as it is its turn to write."""

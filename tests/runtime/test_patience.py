@@ -56,6 +56,7 @@ def test_a_hosts_run_waits_for_its_model_and_goes_on(place: Workspace) -> None:
     assert (ended["status"], ended["outputs"], ended["error"]) == ("done", {"items": [1]}, None)
 
 
+@pytest.mark.sqlite_file
 def test_the_queue_holds_it_when_its_pause_is_over(place: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = RunQueue(leases_of(place))
     run = start(place, SPEC, down(9), hold=False)
