@@ -219,6 +219,7 @@ def over_http(tries: int) -> Iterator[tuple[str, list[list[float]]]]:
     """(what is asked, the times of what isn't there and of what is hidden) of each attack."""
     with tempfile.TemporaryDirectory() as folder:
         workspace = made(Path(folder) / "ws", tries)
+        gc.freeze()  # so that the collection before each try is short
         with served(workspace) as port:
             passes = range(math.ceil(tries / HIDDEN))
             attackers = [Attacker(port, workspace, f"eve{number}") for number in passes]
