@@ -49,7 +49,11 @@ def texts(folder: Path, into: Path, wanted: int) -> int:
     found = [
         path
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.is_symlink() and KINDS.get(path.suffix.lower()) in PLAIN and _is_text(path)
+        if not path.name.startswith(".")
+        and path.is_file()
+        and not path.is_symlink()
+        and KINDS.get(path.suffix.lower()) in PLAIN
+        and _is_text(path)
     ]
     size = 0
     for number, path in zip(range(wanted), cycle(found), strict=False):

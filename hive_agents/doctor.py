@@ -224,7 +224,8 @@ def _vectors(workspace: Workspace) -> Iterator[Check]:
         if generation.embedding_model is None:
             continue
         copy = find_copy(database, generation.collection, generation.index_hash)
-        where = f"{copy.chunks} of {generation.collection} in PostgreSQL at {database.shown}, pgvector {copy.shown}"
+        held = f"{copy.chunks} vectors of {generation.collection}"
+        where = f"{held} in PostgreSQL at {database.shown}, pgvector {copy.shown}"
         if settings.search == "exact":
             yield Check("vectors", "ok", f"{where}, searched exactly")
         elif not copy.hnsw:

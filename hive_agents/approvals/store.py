@@ -280,6 +280,12 @@ class ApprovalStore:
             request = self._find(connection, request_id)
             rows.update(connection, request.model_copy(update={"outcome": outcome}))
 
+    def asks(self, run_id: str) -> bool:
+        """Return whether a request of that run waits for a decision."""
+        with connected(self.workspace.records) as connection:
+            query = "SELECT 1 FROM approvals WHERE run_id = ? AND status = 'pending' LIMIT 1"
+            return connection.execute(query, (run_id,)).fetchone() is not None
+
     def sweep(self) -> None:
         """Remind, escalate and expire whatever is due. Time rejects or asks louder; it never approves."""
         now = self.now()

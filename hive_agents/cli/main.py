@@ -54,6 +54,8 @@ from hive_agents.cli.surface import show_failure
 from hive_agents.cli.terminal import log_plainly
 from hive_agents.errors import HiveError
 
+INTERRUPTED = 130
+
 # Typer carries its own copy of click, under a name that isn't public.
 _UsageError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
@@ -146,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             show_failure(HiveError.of("HIVE-409", message, fix=f"see `{command} --help`"), as_json)
         return 2
     except (typer.Abort, KeyboardInterrupt):
-        return 130
+        return INTERRUPTED
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in ("", "hive_agents", "graphs"):
@@ -190,4 +192,8 @@ def run() -> None:
         sys.stdout.flush()
     except (OSError, AttributeError):
         sys.stdout, code = None, code or 3
+    if code == INTERRUPTED:
+        # What was interrupted may still compute in a thread; the interpreter would tear it down in mid-call, and abort.
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from hive_agents.retrieval import heading_text, unmarked
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
@@ -127,7 +129,8 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
             cells.append(text)
             links += _links(token)
         elif opened == "heading_open":
-            heading, lead = text, ""
+            heading = text = heading_text(text)
+            lead = ""
             if text:
                 yield ProseSentence(text, whole=False, kind="heading")
         else:
@@ -176,13 +179,14 @@ def _links(token: Token) -> list[str]:
 
 def _text(token: Token) -> str:
     """Return inline text: what is between marks, images and HTML left out."""
-    return "".join(_shown(child) for child in token.children or [])
+    lines = "".join(_shown(child) for child in token.children or []).split("\n")
+    return " ".join(map(unmarked, lines))
 
 
 def _shown(child: Token) -> str:
     if child.type in ("text", "code_inline", "text_special"):
         return child.content
-    return " " if child.type in ("softbreak", "hardbreak") else ""
+    return "\n" if child.type in ("softbreak", "hardbreak") else ""
 
 
 @lru_cache(maxsize=1)

@@ -18,7 +18,7 @@ DEPTH = 10
 
 
 @dataclass(frozen=True)
-class Side:
+class EngineSide:
     """What one side found for a query: chunk_ids of its list, best first, to depth `DEPTH`, and of each whole lane."""
 
     found: tuple[str, ...]
@@ -33,8 +33,8 @@ class EngineQuery:
     """
 
     query: GoldenQuery
-    embedded: Side
-    engine: Side
+    embedded: EngineSide
+    engine: EngineSide
     reasons: dict[str, str]
 
     @property
@@ -136,7 +136,7 @@ def compare_engines(workspace: Workspace, config: RetrievalConfig, golden: Golde
 
 def _asked(
     engine: SearchEngine, scopes: Scopes, config: RetrievalConfig, golden: GoldenSet
-) -> list[tuple[Side, QueryEvaluation]]:
+) -> list[tuple[EngineSide, QueryEvaluation]]:
     index, found = engine.index(config.collection), []
     for query in golden:
         scope = scopes.of(index, query.principal)
@@ -144,7 +144,7 @@ def _asked(
         (search,) = engine.run_on(scope, [query.query], config)
         seconds = time.perf_counter() - started
         lanes = {name: tuple(scope.chunk_ids(lane.chunks)) for name, lane in search.lanes.items()}
-        side = Side(tuple(scope.chunk_ids(search.returned[:DEPTH])), lanes)
+        side = EngineSide(tuple(scope.chunk_ids(search.returned[:DEPTH])), lanes)
         chunks = search.returned[: golden.k]
         documents, chunk_ids = scope.documents_of(chunks), scope.chunk_ids(chunks)
         found.append((side, judged(query, documents, chunk_ids, golden.k, seconds)))

@@ -191,7 +191,7 @@ class _Reader:
         text = re.sub(r"\{([\w-]+)\}", lambda found: self.attributes.get(found[1]) or found[0], text)
         text = re.sub(r"\[\[[^\]]*\]\]|\(\(\(.*?\)\)\)|indexterm:\[[^\]]*\]", "", text)
         text = re.sub(r"<<[^,>]*?,\s*([^>]*)>>", r"\1", text)
-        text = re.sub(r"<<#?([^>]*)>>", lambda found: found[1].strip("_").replace("_", " ").replace("-", " "), text)
+        text = re.sub(r"<<([^>]*)>>", lambda found: re.sub("[_-]+", " ", found[1].rpartition("#")[2]).strip(), text)
         text = re.sub(r"(?:link|xref):([^\[\s]*)\[([^\]]*?)(?:,[^\]]*)?\]", lambda found: found[2] or found[1], text)
         text = re.sub(r"\b((?:https?|mailto):[^\s\[\]]+)\[\]", r"<\1>", text)
         text = re.sub(r"\b((?:https?|mailto):[^\s\[\]]+)\[([^\],]+)[^\]]*\]", r"[\2](\1)", text)

@@ -1,7 +1,8 @@
-"""EML: who wrote to whom, when, about what, and the text; what is attached is named."""
+"""EML and mbox: who wrote to whom, when, about what, and the text; what is attached is named."""
 
 from __future__ import annotations
 
+import re
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Any
@@ -10,6 +11,8 @@ from hive_agents.importing.from_text import text_as_markdown
 from hive_agents.importing.imported import Imported, ImportFailure
 from hive_agents.importing.markdown import escape
 
+_BETWEEN = re.compile(rb"(?:\A|(?<=\n\n))From \S[^\n]*\d\d:\d\d[^\n]*\n")
+_QUOTED_FROM = re.compile(rb"^>(>*From )", re.M)
 _HEADERS = ("From", "To", "Cc", "Date")
 
 
@@ -28,6 +31,23 @@ def from_mail(data: bytes) -> Imported:
     if sent is not None:
         metadata["date"] = sent.date().isoformat()
     return Imported("\n\n".join(part for part in parts if part) + "\n", subject or None, metadata)
+
+
+def from_mailbox(data: bytes) -> Imported:
+    """Return the mails of an mbox file, each under its subject, in their order. Raises: ImportFailure."""
+    data = data.replace(b"\r\n", b"\n")
+    starts = list(_BETWEEN.finditer(data))
+    if not starts or starts[0].start():
+        raise ImportFailure("holds no mailbox: its first line is not `From ADDRESS DATE`")
+    shown: list[str] = []
+    for found, after in zip(starts, [*starts[1:], None], strict=True):
+        mail = _QUOTED_FROM.sub(rb"\1", data[found.end() : after.start() if after else len(data)])
+        try:
+            one = from_mail(mail)
+            shown.append(one.markdown if one.title else f"# (no subject)\n\n{one.markdown}")
+        except (ImportFailure, ValueError, LookupError) as error:  # of what a header or a charset says
+            shown.append(f"# (not readable)\n\nMail {len(shown) + 1}: {escape(str(error))}\n")
+    return Imported("\n".join(shown))
 
 
 def _body(message: EmailMessage) -> str:

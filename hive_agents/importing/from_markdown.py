@@ -11,6 +11,7 @@ from hive_agents.errors import HiveError
 from hive_agents.files import frontmatter
 from hive_agents.importing.decoding import decode
 from hive_agents.importing.imported import Imported, ImportFailure
+from hive_agents.retrieval import first_heading
 
 _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S | re.M)
 _FENCE = re.compile(
@@ -32,13 +33,15 @@ def from_markdown(data: bytes) -> Imported:
     text = decode(data)
     metadata, body, is_yaml = split(text)
     clean = _outside_code(body, _without_shortcodes)
-    untouched = is_yaml and clean == body
-    return Imported(clean, _title(metadata), metadata, source=text if untouched else None)
+    if is_yaml and clean == body:
+        return Imported(clean, _title(metadata), metadata, source=text)
+    return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
 
 
 def from_mdx(data: bytes) -> Imported:
     metadata, body, _ = split(decode(data))
-    return Imported(_outside_code(_outside_code(body, _without_jsx), _without_shortcodes), _title(metadata), metadata)
+    clean = _outside_code(_outside_code(body, _without_jsx), _without_shortcodes)
+    return Imported(clean, _title(metadata) or first_heading(clean) or None, metadata)
 
 
 def _title(metadata: dict[str, Any]) -> str | None:

@@ -20,6 +20,9 @@ from .boosts import (
     boost_key as boost_key,
     by_boilerplate as by_boilerplate,
 )
+from .chunking import (
+    first_heading as first_heading,
+)
 from .config import (
     LINK as LINK,
     RetrievalConfig as RetrievalConfig,
@@ -112,6 +115,10 @@ from .keyword_batch import (
 from .lanes import (
     ChunkRow as ChunkRow,
     WordBatch as WordBatch,
+)
+from .marks import (
+    heading_text as heading_text,
+    unmarked as unmarked,
 )
 from .opensearch import (
     KNN as KNN,

@@ -15,6 +15,7 @@ from pydantic import Field
 from hive_agents.files import AnyCase, Format
 from hive_agents.retrieval.block_parser import block_parser
 from hive_agents.retrieval.embedding import TokenCounter
+from hive_agents.retrieval.marks import heading_text
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -23,7 +24,6 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[。！？])")
 _LINE_END = re.compile(r"\r\n|\n|\r")  # as markdown-it counts lines
 _WORD_END = re.compile(r"[\s!-/:-@\[-`{-~、。，！？\u4e00-\u9fff]")
 _A_WORD = re.compile(r"[^\W_]")
-_LINK_NAME = re.compile(r"\s*\{\s*#[\w-][^{}]*\}\s*$")
 _PART = 50_000
 _MOST_PIECES = 4  # of one character: a Hangul syllable is three letters to the tokenizer
 
@@ -68,12 +68,7 @@ def first_heading(body: str) -> str:
     """The text of the first top-level heading that has any; "" without one."""
     tokens = block_parser().parse(body)
     headings = (tokens[i + 1].content for i, token in enumerate(tokens) if _is_heading(token))
-    return next(filter(None, map(_heading_text, headings)), "")
-
-
-def _heading_text(content: str) -> str:
-    """Return a heading on one line, without the name that links give it, as in `Keys {#api-keys}`."""
-    return " ".join(_LINK_NAME.sub("", content).split())
+    return next(filter(None, map(heading_text, headings)), "")
 
 
 def _is_heading(token: Token) -> bool:
@@ -240,7 +235,7 @@ class _Cutter:
                 continue
             kind = "paragraph" if token.type == "paragraph_open" else token.type
             level = int(token.tag[1:]) if _is_heading(token) else 0
-            yield _Block(start, end, kind, _heading_text(content), level)
+            yield _Block(start, end, kind, heading_text(content), level)
 
 
 def _piece_starts(body: str, pieces: TokenCounter) -> NDArray[np.int64]:

@@ -98,7 +98,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Listing:
+class DocumentListing:
     """What lies below a folder of documents: each file with its status, by doc_id, and what is a link."""
 
     files: dict[str, os.stat_result]
@@ -111,7 +111,7 @@ def document_files(root: Path) -> Iterator[tuple[str, Path]]:
     return ((doc_id, top / doc_id) for doc_id in list_documents(root).files)
 
 
-def list_documents(root: Path) -> Listing:
+def list_documents(root: Path) -> DocumentListing:
     """Return the files `**/*.md` below `root`, and the links that would be one or a folder of them.
 
     Hidden files, pipes and links are no documents.
@@ -144,7 +144,7 @@ def list_documents(root: Path) -> Listing:
                     status = os.lstat(entry.path)
                     if stat.S_ISREG(status.st_mode):
                         files[name] = status
-    return Listing({doc_id: files[doc_id] for doc_id in sorted(files)}, sorted(links))
+    return DocumentListing({doc_id: files[doc_id] for doc_id in sorted(files)}, sorted(links))
 
 
 def _refuse(error: OSError) -> None:

@@ -7,19 +7,17 @@ from collections.abc import Iterator
 
 from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
 from hive_agents.retrieval.lanes import ChunkRow
+from hive_agents.retrieval.marks import heading_text, unmarked
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[。！？；])")
 _MARKUP = re.compile(
     r"\\(?P<sign>[!-/:-@\[-`{-~])|\\$"
     r"|(?P<ticks>`+)(?P<code>[^`].*?|)(?P=ticks)(?!`)"
-    r"|^(?:#{1,6}\s+|[-*+]\s+|\d+\.\s+|>\s?(?:\[!\w+\][-+]?)?)|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`"
+    r"|^(?:#{1,6}\s+|[-*+]\s+|\d+\.\s+|>\s?)|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`"
     r"|<(?P<address>(?:https?://|mailto:)[^<>\s]+)>"
     r"|</?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>|<!--.*?-->"
-    r"|!?\[\[(?P<page>[^\[\]|]+)(?:\|(?P<alias>[^\[\]]+))?\]\]"
     r"|!?\[(?P<label>[^\]]*)\]\((?:[^)]*\)|[^)\s]*$)"
 )
-_LINK_NAME = re.compile(r"\s*\{\s*#[\w-][^{}]*\}\s*$")
-_PICTURE = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp[34]|webm|ogg|canvas)$", re.I)
 _FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})")
 _ROW, _CELL_END, _NO_CELLS = re.compile(r"\s*\|.*\|\s*$"), re.compile(r"(?<!\\)\|"), re.compile(r"[\s|:-]*")
 LENGTH = 240
@@ -74,7 +72,7 @@ def _plain_sentences(markdown: str) -> Iterator[str]:
         elif fence:
             yield from filter(None, [" ".join(line.split())])
         else:
-            line = _LINK_NAME.sub("", line) if line.startswith("#") else line
+            line = heading_text(line) if line.startswith("#") else unmarked(line)
             parts = [line] if _ROW.match(line) else _SENTENCE.split(line)
             yield from filter(None, map(plain_text, parts))
 
@@ -90,16 +88,13 @@ def plain_text(markdown: str) -> str:
     'l(ist) · show where'
     """
     if not _ROW.match(markdown):
-        return " ".join(_MARKUP.sub(_shown, markdown.strip()).split())
+        return " ".join(_MARKUP.sub(_shown, unmarked(markdown.strip())).split())
     if _NO_CELLS.fullmatch(markdown):
         return ""
     return " · ".join(filter(None, map(plain_text, _CELL_END.split(markdown.strip().strip("|")))))
 
 
 def _shown(mark: re.Match[str]) -> str:
-    page = mark["page"]
-    if page is not None:
-        return mark["alias"] or ("" if _PICTURE.search(page) else page.replace("#", " > "))
     return mark["sign"] or mark["code"] or mark["address"] or mark["label"] or ""
 
 

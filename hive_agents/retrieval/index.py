@@ -38,6 +38,7 @@ from hive_agents.workspace import Workspace
 T = TypeVar("T")
 
 _SCORERS = 6
+_READ_AT_ONCE = 2000
 _QUERY_VECTORS = 10_000
 _SCOPES = 32
 _SCOPED_SCORERS = 2
@@ -300,6 +301,19 @@ class SqliteIndex:
                 of_title,
                 vector,
             )
+
+    def index_terms(self, first: int = 0) -> Iterator[tuple[int, list[str]]]:
+        """Yield the number and the index terms, title included, of each chunk from `first` on, in order of number."""
+        names = dict(self._all("SELECT term_no, term FROM terms", ()))
+        for start in range(first, self.n_chunks, _READ_AT_ONCE):
+            rows = self._all(
+                "SELECT c.chunk, d.title_tokens, c.tokens FROM chunks c"
+                " JOIN documents d ON d.generation = c.generation AND d.document = c.document"
+                " WHERE c.generation = ? AND c.chunk >= ? AND c.chunk < ? ORDER BY c.chunk",
+                (self._generation, start, start + _READ_AT_ONCE),
+            )
+            for number, *blobs in rows:
+                yield number, [names[term] for blob in blobs for term in np.frombuffer(blob, np.int32).tolist()]
 
     @property
     def dimensions(self) -> int:

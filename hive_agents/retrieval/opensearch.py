@@ -20,9 +20,8 @@ from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import VectorLane, WordLane
-from hive_agents.retrieval.opensearch_client import Connection
+from hive_agents.retrieval.opensearch_client import ClusterConnection
 from hive_agents.retrieval.opensearch_lanes import CANDIDATES, NATIVE, CopyReader, VectorsThere, WordsThere
-from hive_agents.retrieval.stored import StoredChunk
 from hive_agents.workspace import Workspace
 
 FORMAT = "1"
@@ -38,7 +37,7 @@ KNN = "opensearch-knn"
 class OpenSearch:
     """The engine of `[search] url`."""
 
-    def __init__(self, connection: Connection, owner: str, *, vectors: bool) -> None:
+    def __init__(self, connection: ClusterConnection, owner: str, *, vectors: bool) -> None:
         self.connection = connection
         self._owner = owner
         self._vectors_wanted = vectors
@@ -47,7 +46,7 @@ class OpenSearch:
     def of(cls, workspace: Workspace) -> OpenSearch:
         """Raises: as `Connection`."""
         owner = hashlib.sha256(f"{platform.node()}\0{workspace.root}".encode("utf-8", "surrogateescape")).hexdigest()
-        return cls(Connection(workspace), owner[:16], vectors=not workspace.settings.vectors.url)
+        return cls(ClusterConnection(workspace), owner[:16], vectors=not workspace.settings.vectors.url)
 
     @property
     def name(self) -> str:
@@ -65,9 +64,7 @@ class OpenSearch:
             with self.connection.asking("making an index") as client:
                 client.indices.create(index=copy, body=self._definition(copy, index, known))
         sent = self._contiguous(copy)
-        chunks = (chunk for chunk in index.stored() if chunk.number >= sent)
-        rows = (_row(chunk, known["vectors"]) for chunk in chunks)
-        self._send(copy, rows, sent, index.n_chunks, progress)
+        self._send(copy, _rows(index, sent, known["vectors"]), sent, index.n_chunks, progress)
         with self.connection.asking("completing an index") as client:
             client.indices.refresh(index=copy)
             found = client.count(index=copy)["count"]
@@ -143,12 +140,12 @@ class OpenSearch:
                 params={"filter_path": "*.mappings._meta,*.aliases,*.settings.index.creation_date"},
                 allow_no_indices=True,
             )
-        copies = {}
-        for name, one in found.items():
-            told = one.get("mappings", {}).get("_meta", {})
-            if told.keys() >= _TOLD and told["collection"] == collection:
-                created = int(one["settings"]["index"]["creation_date"])
-                copies[name] = told | {"created": created, "complete": _complete(name) in one.get("aliases", {})}
+            copies = {}
+            for name, one in found.items():
+                told = one.get("mappings", {}).get("_meta", {})
+                if told.keys() >= _TOLD and told["collection"] == collection:
+                    created = int(one["settings"]["index"]["creation_date"])
+                    copies[name] = told | {"created": created, "complete": _complete(name) in one.get("aliases", {})}
         return copies
 
     def _copy(self, collection: str, index_hash: str) -> str:
@@ -209,8 +206,8 @@ class OpenSearch:
             last = client.search(
                 index=copy, body={"size": 1, "sort": [{"chunk": "desc"}]}, params={"filter_path": "hits.hits.sort"}
             )
-        hits = last.get("hits", {}).get("hits", [])
-        return count if hits and hits[0]["sort"][0] == count - 1 else 0
+            hits = last.get("hits", {}).get("hits", [])
+            return count if hits and hits[0]["sort"][0] == count - 1 else 0
 
     def _send(self, copy: str, rows: Iterator[dict[str, Any]], sent: int, total: int, progress: Progress) -> None:
         """Waits where the cluster has too much to do, longer each time, and gives up after some minutes."""
@@ -249,13 +246,14 @@ def _complete(copy: str) -> str:
     return f"{copy}.complete"
 
 
-def _row(chunk: StoredChunk, with_vector: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "_op_type": "create",  # what is there already is no second document, which statistics would count
-        "_id": str(chunk.number),
-        "chunk": chunk.number,
-        "words": " ".join((*chunk.title_words, *chunk.words)),
-    }
-    if with_vector and chunk.vector is not None:
-        row["vector"] = chunk.vector.tolist()
-    return row
+def _rows(index: SqliteIndex, first: int, with_vectors: bool) -> Iterator[dict[str, Any]]:
+    for number, words in index.index_terms(first):
+        row: dict[str, Any] = {
+            "_op_type": "create",  # what is there already is no second document, which statistics would count
+            "_id": str(number),
+            "chunk": number,
+            "words": " ".join(words),
+        }
+        if with_vectors:
+            row["vector"] = index.local_vectors.row(number).tolist()
+        yield row

@@ -27,7 +27,7 @@ class MissingCopy(EngineFault):
     """The cluster has no complete copy of a generation."""
 
 
-class Connection:
+class ClusterConnection:
     """Of one workspace; nothing is sent before the first call. Safe to share between threads.
 
     Raises: HIVE-431 without trust, HIVE-411 without opensearch-py, HIVE-421 for a login that can't be had.
@@ -60,7 +60,10 @@ class Connection:
 
     @contextmanager
     def asking(self, what: str) -> Iterator[opensearchpy.OpenSearch]:
-        """Give the client for `what`, such as "a search". Raises: HIVE-434, MissingCopy where there is no index."""
+        """Give the client for `what`, such as "a search"; answers are read in here.
+
+        Raises: HIVE-434, a MissingCopy where there is no index.
+        """
         import opensearchpy
 
         try:
@@ -82,6 +85,9 @@ class Connection:
             raise self.fault(what, f"{word}: status {error.status_code}, {kind}", "see the cluster's log") from error
         except opensearchpy.OpenSearchException as error:
             raise self.fault(what, f"failed: {type(error).__name__}", "see the cluster's log") from error
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            told = "failed: its answer has another form than an OpenSearch's"
+            raise self.fault(what, told, "see whether search.url leads to an OpenSearch, and to no proxy") from error
 
     def fault(self, what: str, told: str, fix: str) -> EngineFault:
         message = f"{self.name} gave no answer to {what}; {told}"
@@ -95,7 +101,8 @@ class Connection:
     def require_able(self) -> None:
         """Raise HIVE-434 where the server is no OpenSearch, or too old."""
         distribution, version = self._server
-        if distribution != "opensearch" or tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        release = tuple(int(part) if part.isdecimal() else 0 for part in version.split(".")[:2])
+        if distribution != "opensearch" or release < OLDEST:
             told = f"unsupported: it is {distribution} {version}"
             oldest = ".".join(map(str, OLDEST))
             raise self.fault("what it is", told, f"use OpenSearch {oldest} or later")
@@ -108,16 +115,16 @@ class Connection:
     def _server(self) -> tuple[str, str]:
         with self.asking("what it is") as client:
             told = client.info().get("version", {})
-        return str(told.get("distribution", "another server")), str(told.get("number", "0.0"))
+            return str(told.get("distribution", "another server")), str(told.get("number", "0.0"))
 
     @cached_property
     def plugins(self) -> frozenset[str]:
         """The names of the plugins that each node has."""
         with self.asking("what plugins it has") as client:
             rows: list[dict[str, Any]] = client.cat.plugins(format="json", h="name,component")
-        by_node: dict[str, set[str]] = {}
-        for row in rows:
-            by_node.setdefault(row["name"], set()).add(row["component"])
+            by_node: dict[str, set[str]] = {}
+            for row in rows:
+                by_node.setdefault(row["name"], set()).add(row["component"])
         return frozenset(set.intersection(*by_node.values())) if by_node else frozenset()
 
 

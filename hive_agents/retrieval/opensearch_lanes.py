@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import Lane
-from hive_agents.retrieval.opensearch_client import Connection, MissingCopy
+from hive_agents.retrieval.opensearch_client import ClusterConnection, MissingCopy
 from hive_agents.retrieval.roaring import roaring
 from hive_agents.retrieval.vectors import Mask, Scored
 
@@ -35,7 +35,7 @@ _FIX = "use OpenSearch itself, without a proxy that changes requests"
 class CopyReader:
     """Asks one copy for the best chunks of queries, and lets no chunk through that wasn't to be found."""
 
-    def __init__(self, connection: Connection, copy: str, index: SqliteIndex, shards: int) -> None:
+    def __init__(self, connection: ClusterConnection, copy: str, index: SqliteIndex, shards: int) -> None:
         self._connection, self._copy, self.index = connection, copy, index
         # A list of a part of the shards would be another one. Each shard counts its own documents, unless it is asked
         # for the statistics of all beforehand, which takes as long again.
@@ -87,7 +87,8 @@ class CopyReader:
             yield answer
 
     def _checked(self, answer: dict[str, Any], mask: Mask | None) -> Lane:
-        lane = _lane([hit["sort"] for hit in answer.get("hits", {}).get("hits", [])])
+        with self._connection.asking("a search"):
+            lane = _lane([hit["sort"] for hit in answer.get("hits", {}).get("hits", [])])
         inside = (lane.chunks >= 0) & (lane.chunks < self.index.n_chunks)
         if not inside.all() or (mask is not None and not mask[lane.chunks].all()):
             raise self._connection.fault("a search", "failed: it answered with chunks outside of the filter", _FIX)

@@ -106,11 +106,17 @@ class PgLane:
             return np.empty(0, np.intp), np.empty(0, np.float32)
         if k > _MANY:
             return self._ranked_here(query, k, mask)
+        chosen: Scored | None = None
         if self._by_graph(k, allowed, mask):
             found = self._nearly_nearest(query, k, mask)
             if len(found.rows) == min(k, allowed):
-                return best(found.rows, cosines(found.vectors, query), k)
-        return self._nearest(query, k, mask, allowed)
+                chosen = best(found.rows, cosines(found.vectors, query), k)
+        chosen = chosen or self._nearest(query, k, mask, allowed)
+        rows = chosen[0]
+        if not ((rows >= 0) & (rows < len(self))).all() or (mask is not None and not mask[rows].all()):
+            # Whoever can write there must not decide what a reader sees.
+            raise self._database.unusable("it sent chunks that weren't asked for", "see who may write there")
+        return chosen
 
     def top_many(self, queries: NDArray[np.float32], k: int, *, mask: Mask | None = None) -> list[Scored]:
         return [self.top(query, k, mask=mask) for query in checked_queries(queries, 2, self.dimensions)]
@@ -126,7 +132,7 @@ class PgLane:
             found = self._asked(
                 "SELECT chunk, 0::float8, vector_send(embedding) FROM {table} WHERE {where}", where, values
             )
-            if len(found.rows) != len(numbers[part]):
+            if not np.array_equal(np.sort(found.rows), numbers[part]):
                 raise self._database.unusable("chunks are missing from its copy of the index", "run `hive index`")
             scores[part] = cosines(found.vectors[np.argsort(found.rows)], query)
         return scores[places]

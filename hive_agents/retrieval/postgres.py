@@ -176,7 +176,8 @@ class NoCopy(EngineFault):
     @classmethod
     def of_state(cls, database: Database) -> NoCopy:
         why = "it has no complete copy of this state of the index"
-        return cls([_unusable(database, why, "run `hive index`; where another host does, `hive index` here as well")])
+        fix = "run `hive index`, on each host whose documents changed; two workspaces need two vectors.namespace"
+        return cls([_unusable(database, why, fix)])
 
 
 def _unusable(database: Database, why: str, fix: str) -> Diagnostic:

@@ -18,7 +18,7 @@ from hive_agents.server.hosts import KnownHosts
 from hive_agents.server.limits import BodyLimit
 from hive_agents.server.meta import OPERATIONS
 from hive_agents.server.metrics import MeasuredRequests, Metrics
-from hive_agents.server.problems import Faults, of_hive, of_http
+from hive_agents.server.problems import Faults, of_hive
 from hive_agents.server.protocols.mcp import McpEndpoint
 from hive_agents.server.rates import Rates
 
@@ -41,7 +41,7 @@ def create_app(host: Host, mcp: McpEndpoint | None = None) -> Starlette:
             Middleware(KnownHosts, hosts=limits.hosts),
             Middleware(BodyLimit, limits=limits),
         ],
-        exception_handlers={HTTPException: of_http, HiveError: of_hive},
+        exception_handlers={HTTPException: pages.lost, HiveError: of_hive},
     )
     app.router.redirect_slashes = False  # to where the Host header says
     app.state.host = host

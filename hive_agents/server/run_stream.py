@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ag_ui.core import EventType
 from starlette.concurrency import run_in_threadpool
 
+from hive_agents.approvals import ApprovalStore
 from hive_agents.events import DURABLE, EventLog
 from hive_agents.server.protocols.agui_events import EventGroup, Projection
 from hive_agents.server.streams import BEAT, frame, live
@@ -30,7 +31,8 @@ class RunStream:
 
     Numbers are the run's own: those of the log would tell how much happens elsewhere.
 
-    With `until_rest` it ends also where people have to decide, and not only where the run is over. `resumed` leaves out
+    With `until_rest` it ends also where people have to decide, and not only where the run is over: not where they have,
+    and the run is about to go on. `resumed` leaves out
     what the run still told of its rest, after the stream before had ended.
     """
 
@@ -77,7 +79,7 @@ class RunStream:
                 later, told = await run_in_threadpool(self._next, later)
                 for one in told:
                     yield one
-            if self._ended():
+            if await self._ended():
                 return
             async for happening in live(self._call, watch, lambda: self._seen):
                 if happening is None:
@@ -85,12 +87,15 @@ class RunStream:
                     continue
                 for one in await run_in_threadpool(self._of, happening):
                     yield one
-                if self._ended():
+                if await self._ended():
                     return
 
-    def _ended(self) -> bool:
+    async def _ended(self) -> bool:
         rests = self._until_rest and self._projection.waits and self._waits_since > self._after
-        return self._projection.over or rests
+        return self._projection.over or (rests and await run_in_threadpool(self._asks))
+
+    def _asks(self) -> bool:
+        return ApprovalStore(self._call.workspace).asks(self._row.run_id)
 
     def _begin(self) -> tuple[list[Event], list[Told]]:
         """What the log holds, less what its first events come to."""

@@ -207,3 +207,8 @@ def test_a_reason_stays_one_bounded_line() -> None:
     assert "\n" not in told
     assert "<mark>" not in told
     assert len(told) < 250
+
+
+def test_marks_of_sites_and_notes_are_no_sentences() -> None:
+    text = "## Keys {#keys}\n\n::: warning Take care\nSee [[Basics|the basics]].\n:::\n\n> [!tip] Faster\n> Use it.\n"
+    assert [sentence.text for sentence in read(text)] == ["Keys", "Take care See the basics.", "Faster Use it."]

@@ -9,7 +9,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import compare_engines, load_golden
-from hive_agents.evaluation.engines import EngineQuery, Side
+from hive_agents.evaluation.engines import EngineQuery, EngineSide
 from hive_agents.evaluation.golden import GoldenQuery
 from tests.sample import copied_sample, hive, indexed_sample
 
@@ -28,8 +28,8 @@ def test_compare_needs_two_configs_or_an_engine(tmp_path: Path) -> None:
 
 
 def test_an_overlap_is_the_share_of_the_longer_list() -> None:
-    def side(*found: str) -> Side:
-        return Side(found, {"keyword": found})
+    def side(*found: str) -> EngineSide:
+        return EngineSide(found, {"keyword": found})
 
     query = GoldenQuery(id="q", query="a", relevant=[])
     assert EngineQuery(query, side("a", "b"), side("b", "c", "a", "d"), {}).overlap == 0.5

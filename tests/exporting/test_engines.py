@@ -6,10 +6,7 @@ import json
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache
-from importlib.metadata import distributions
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -20,7 +17,8 @@ from hive_agents.evaluation import load_golden
 from hive_agents.exporting import Export, export, filled, values_for
 from hive_agents.retrieval import RetrievalConfig, SqliteIndex, terms
 from tests.engines import OpenSearch, Postgres, opensearch, postgres
-from tests.sample import hive, indexed_sample
+from tests.readmes import readmes, summaries
+from tests.sample import indexed_sample
 
 pytestmark = pytest.mark.slow
 
@@ -56,27 +54,6 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 def config(name: str, collection: str = KB) -> RetrievalConfig:
     return RetrievalConfig.model_validate({"name": name, "collection": collection} | CONFIGS[name])
-
-
-@cache
-def readmes() -> Workspace:
-    """The descriptions of all packages that are installed here, in open mode, for words alone."""
-    folder = Path(mkdtemp(prefix="hive-readmes-")) / "w"
-    assert hive("init", folder, "--empty").code == 0
-    place = Workspace(folder)
-    (folder / "hive.toml").write_text('[models]\nembedding = "none"\n[access]\nmode = "open"\n')
-    for one in distributions():
-        text = one.metadata.get_payload() or one.metadata["Description"] or ""
-        if len(str(text)) > 500:
-            (place.documents / f"{one.metadata['Name'].lower()}.md").write_text(f"# {one.metadata['Name']}\n\n{text}\n")
-    place.index()
-    return place
-
-
-def summaries(place: Workspace) -> list[str]:
-    known = {path.stem for path in place.documents.glob("*.md")}
-    found = {one.metadata["Name"].lower(): one.metadata["Summary"] or "" for one in distributions()}
-    return [text for name, text in sorted(found.items()) if name in known and len(text.split()) > 3]
 
 
 class Asked:

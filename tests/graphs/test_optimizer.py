@@ -251,9 +251,9 @@ def test_ctrl_c_prints_what_was_found(tmp_path: Path) -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ), preexec_fn=heed
     )
     deadline = time.monotonic() + 60
-    while not list(workspace.configs.glob("v2.json")) and process.poll() is None and time.monotonic() < deadline:
+    # A step that is interrupted has found nothing yet: one that follows says that the first has ended.
+    while not list(workspace.configs.glob("v3.json")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
-    time.sleep(0.5)  # the step that wrote it must end, too: an interrupted one has found nothing yet
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err

@@ -317,6 +317,50 @@ def test_text_of_another_alphabet_is_refused_not_garbled(encoding: str) -> None:
         read("a.txt", (OTHERS[encoding] * 20).encode(encoding))
 
 
+def test_markdown_that_is_changed_keeps_its_own_heading_as_title() -> None:
+    assert read("a.md", "# The keys {#keys}\n\nTurn{{< br >}} them.\n").title == "The keys"
+    assert read("a.mdx", "import A from 'a'\n\n# The <B>keys</B>\n").title == "The keys"
+    assert read("a.md", "---\ntitle: Locks\n---\n# Keys\n{{< br >}}\n").title == "Locks"
+
+
+def test_a_reference_of_asciidoc_to_another_file_is_what_it_points_to() -> None:
+    assert read("a.adoc", "See <<ch02-basics#git-tags>> and <<ch03#top,the top>>.\n").markdown == (
+        "See git tags and the top.\n"
+    )
+
+
+def test_a_mailbox_is_its_mails_in_order() -> None:
+    text = """\
+        From dana@example.org Mon Jan  1 10:00:00 2024
+        From: Dana <dana@example.org>
+        Subject: Leave
+        Date: Mon, 1 Jan 2024 10:00:00 +0000
+
+        Take ten days.
+
+        >From January on.
+        From here it is a sentence.
+
+        From mei@example.org Mon Jan  1 11:30:00 2024
+        From: Mei <mei@example.org>
+        Subject: =?utf-8?q?Re=3A_Urlaub?=
+
+        No, eleven.
+
+        From x@example.org Tue Jan  2 00:00:00 2024
+
+        no headers
+        """
+    imported = read("list.mbox", text)
+    assert imported.title is None
+    assert imported.markdown.startswith("# Leave\n\n- From: Dana")
+    assert "Take ten days.\n\nFrom January on.\nFrom here it is a sentence." in imported.markdown
+    assert "# Re: Urlaub\n\n- From: Mei" in imported.markdown
+    assert "# (not readable)\n\nMail 3: holds no mail" in imported.markdown
+    with pytest.raises(ImportFailure, match="holds no mailbox"):
+        read("list.mbox", "Subject: x\n\nwords\n")
+
+
 def test_a_signature_beside_a_file_is_no_asciidoc() -> None:
     with pytest.raises(ImportFailure, match="a signature or a key"):
         read("a.tar.asc", "-----BEGIN PGP SIGNATURE-----\n\niQIz\n-----END PGP SIGNATURE-----\n")

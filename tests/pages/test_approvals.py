@@ -49,6 +49,27 @@ async def test_the_queue_is_by_due_time_and_risk_and_says_what_is_asked(tmp_path
         assert (await client.get("/approvals", headers=bearer(place, "guest"))).status_code == 403
 
 
+async def test_only_what_can_be_decided_together_can_be_chosen(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    filed(place, 2)
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        assert (await client.get("/approvals", headers=dana)).text.count('type="checkbox"') == 2
+        every = (await client.get("/approvals?status=all", headers=dana)).text
+        assert "data-batch" not in every
+        assert 'type="checkbox"' not in every
+
+
+async def test_an_argument_that_is_short_is_on_one_line(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    long = [f"file {n}.pdf" for n in range(20)]
+    filed(place, 1, kind="tool_call", context={"tool": "mail", "args": {"attach": ["a.pdf"], "more": long}})
+    async with served(place, roles=("http",)) as client:
+        page = (await client.get("/approvals", headers=bearer(place))).text
+        assert "[&#34;a.pdf&#34;]" in page
+        assert "[\n &#34;file 0.pdf&#34;," in page
+
+
 async def test_an_empty_queue_says_what_comes_next(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place, roles=("http",)) as client:

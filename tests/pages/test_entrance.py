@@ -14,7 +14,7 @@ from hive_agents.server.pages import language
 from hive_agents.server.pages.assets import THIRD_PARTY
 from hive_agents.server.pages.view import environment
 from tests.pages.browser import chromium, needs_chromium, reached, require_accessible, signed_in
-from tests.server.serving import sample, served, token
+from tests.server.serving import bearer, sample, served, token
 
 
 def test_third_party_files_are_as_they_were_published() -> None:
@@ -68,6 +68,22 @@ async def test_pages_send_whoever_is_not_signed_in_to_the_form(tmp_path: Path) -
         assert 'data-then="/"' in form.text
         assert "default-src 'none'" in form.headers["content-security-policy"]
         assert "unsafe" not in form.headers["content-security-policy"]
+
+
+async def test_an_address_that_leads_nowhere_is_a_page_for_people_and_a_problem_for_programs(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        people = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+        for headers in (people, people | bearer(place)):
+            page = await client.get("/nowhere", headers=headers)
+            assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+            assert "There is no page at this address." in page.text
+            assert "default-src 'none'" in page.headers["content-security-policy"]
+            assert ("Sign out" in page.text) == ("Authorization" in headers)
+        for path, headers in (("/nowhere", {}), ("/api/nowhere", people)):
+            told = await client.get(path, headers=headers)
+            assert (told.status_code, told.headers["content-type"]) == (404, "application/problem+json")
+        assert (await client.get("/logout", headers=people)).status_code == 405
 
 
 async def test_link_signs_in_once_and_the_page_says_who_one_is(tmp_path: Path) -> None:

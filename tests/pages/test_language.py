@@ -25,8 +25,8 @@ ENDS = ("iterations", "patience", "seconds", "evaluations", "max_usd", "no_deplo
 QUEEN = ("note", "steer", "pause", "stop", "ask", "resume", "withdraw", "begun", "done")
 LOGGED = ("requested", "revised", "decided", "delegated", "reminder", "escalated", "expired", "superseded")
 OTHERS = ("up", "waiting", "down", "error", "warning", "info", "relevant", "distractor", "irrelevant", "unjudged",
-          "train", "validation", "holdout", "agent", "tool", "person", "judge", "task", "rollback", "deploy",
-          "optimize", "approval")  # fmt: skip
+          "repeat", "train", "validation", "holdout", "agent", "tool", "person", "judge", "task", "rollback",
+          "deploy", "optimize", "approval")  # fmt: skip
 SHOWN = {*RUNS, *SEARCHES, *ENDS, *QUEEN, *LOGGED, *OTHERS, *get_args(Status), *get_args(GateDecision),
          *get_args(TicketSeverity), *get_args(TicketCause), *map(str, JudgmentAction)}  # fmt: skip
 """What stands in a badge, or tells how something ended."""

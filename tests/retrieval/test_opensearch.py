@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from hive_agents.retrieval import BM25Params, SqliteIndex, build_index, load_col
 from hive_agents.trust import trust
 from tests.conftest import config_json, write_document
 from tests.engines import OpenSearch, opensearch
+from tests.readmes import readmes, summaries
 from tests.sample import copied_sample, hive
 
 pytestmark = pytest.mark.slow
@@ -75,6 +77,17 @@ def overlap(ours: SqliteIndex, theirs: SqliteIndex, asked: list[str], params: BM
         a, b = (set(index.keyword(query, 10, params, None).chunks.tolist()) for index in (ours, theirs))
         shares.append(len(a & b) / max(len(a), len(b)) if a | b else 1.0)
     return float(np.mean(shares))
+
+
+def test_lists_agree_on_texts_that_nobody_here_wrote(cluster: OpenSearch, tmp_path: Path) -> None:
+    place = over(cluster, Workspace(shutil.copytree(readmes().root, tmp_path / "ws", symlinks=True)))
+    name = place.engine().resolve(None).collection
+    theirs = place.engine().index(name)
+    ours = SqliteIndex(place, load_collection(place, name), engines=False)
+    asked = summaries(place)
+    assert len(asked) >= 50
+    assert overlap(ours, theirs, asked, BM25Params()) >= 0.9
+    assert overlap(ours, theirs, asked, BM25Params(0.9, 0.4, 2.5)) >= 0.9
 
 
 @pytest.mark.parametrize("params", [BM25Params(), BM25Params(0.9, 0.4, 2.5), BM25Params(2.0, 0.3, 0.0)], ids=str)
@@ -173,6 +186,28 @@ def test_states_before_the_current_one_stay_where_the_settings_keep_them(cluster
 
 def words_config() -> dict[str, Any]:
     return {"name": "w", "collection": KB, "retrieval": {"method": "keyword", "top_k": 10}}
+
+
+def test_hosts_with_the_same_documents_use_one_copy_and_each_is_answered_from_its_own_state(
+    cluster: OpenSearch, tmp_path: Path
+) -> None:
+    first = over(cluster, copied_sample(tmp_path / "one"), "keep = 1")
+    second = Workspace(shutil.copytree(first.root, tmp_path / "two", symlinks=True, ignore=without_state))
+    trust(second)
+    sent: list[str] = []
+    build_index(second, lambda what, done, total: sent.append(what))
+    assert not [what for what in sent if what.startswith("sending")]
+    assert len(copies(cluster, first)) == 1
+
+    write_document(first, "faqs/new.md", "# New\n\nA zwiebelfisch.\n")
+    first.index()
+    assert first.engine().search("zwiebelfisch", words_config()).hits
+    assert second.engine().search("key", words_config()).hits, "the state before is kept for it"
+    assert not second.engine().search("zwiebelfisch", words_config()).hits
+
+
+def without_state(folder: str, names: list[str]) -> set[str]:
+    return {".hive"} & set(names)
 
 
 # What fails.

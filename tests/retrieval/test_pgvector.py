@@ -654,6 +654,18 @@ def _failed(place: Workspace) -> HiveError:
 
 
 @pytest.mark.slow
+def test_chunks_that_nobody_asked_for_are_no_result(server: Postgres) -> None:
+    held = database(server, "lies")
+    sent(held, "one", units(40))
+    there, query = lane(held, "one"), units(1, 4)[0]
+    (table,) = tables(server, "lies")
+    server.run(f"UPDATE lies.{table} SET chunk = chunk + 4000")
+    with pytest.raises(EngineFault, match="weren't asked for"):
+        there.top(query, 5)
+    held.close()
+
+
+@pytest.mark.slow
 def test_what_the_server_refuses_is_told_with_what_to_do(place: Workspace, server: Postgres) -> None:
     place = with_vectors(place, server.url.replace("/postgres?", "/nothing?"))
     assert 'database "nothing" does not exist' in fault(place)

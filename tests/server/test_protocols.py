@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.runs import RunStore
+from hive_agents.runtime import Host
 from tests.agents.conftest import agent_json, node, write_json
 from tests.server.serving import Frame, bearer, frames, sample, served
 
@@ -158,6 +160,29 @@ async def test_an_agent_as_a_model_says_whom_it_waits_for(place: Workspace, clie
     assert "Waits for a person" in found.json()["choices"][0]["message"]["content"]
     unknown = await client.post("/v1/chat/completions", json=body | {"model": "gpt"}, headers=bearer(place))
     assert unknown.status_code == 404
+
+
+async def test_what_was_decided_is_gone_on_with_before_its_caller_is_told_to_wait_again(place: Workspace) -> None:
+    body = {"model": "agent/writer", "messages": [{"role": "user", "content": "{}"}], "stream": True}
+    headers = bearer(place, "root") | {"Idempotency-Key": "mine"}
+    said = ""
+    async with served(place) as client:
+        found = await client.post("/v1/chat/completions", json=body | {"stream": False}, headers=headers)
+        assert "Waits for a person" in found.json()["choices"][0]["message"]["content"]
+    async with served(place, roles=("http",)) as client, AsyncExitStack() as stack:  # nobody goes on with it yet
+        (request,) = (await client.get("/api/approvals", headers=headers)).json()["items"]
+        answer = {"verb": "respond", "message": "the second"}
+        decided = await client.post(
+            f"/api/approvals/{request['id']}/decide", json=answer, headers=bearer(place, "root")
+        )
+        assert decided.status_code == 200, decided.text
+        async with client.stream("POST", "/v1/chat/completions", json=body, headers=headers) as response:
+            async for line in response.aiter_lines():
+                said += line
+                if "Waits for a person" in line:
+                    await stack.enter_async_context(Host(place, roles=("runs",)))
+    assert said.endswith("data: [DONE]")
+    assert RunStore(place).get(request["run_id"]).status == "done"
 
 
 async def test_a_client_that_goes_away_cancels_its_completion(place: Workspace) -> None:

@@ -1,3 +1,6 @@
+from .entrance import (
+    lost as lost,
+)
 from .routes import (
     routes as routes,
 )

@@ -17,6 +17,9 @@ pages = Pages()
 QUEUE = 25
 """Requests on one page of the queue; each is shown whole, so that a batch is what was looked at."""
 
+LINE = 80
+"""Characters of a value that is shown on one line."""
+
 _SHOWN_APART = frozenset(
     "args tool question options policy evaluation certificate changes result reasoning escalation_reason"
     " diagnosis".split()
@@ -73,7 +76,11 @@ def _call(found: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    """A text as it is; another value as JSON, on one line where it fits there."""
+    if isinstance(value, str):
+        return value
+    line = json.dumps(value, ensure_ascii=False)
+    return line if len(line) <= LINE else json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def _fields(found: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
@@ -11,6 +14,7 @@ from hive_agents.errors import HiveError
 from hive_agents.server import account
 from hive_agents.server.auth import ANYBODY, Call
 from hive_agents.server.pages.view import HEADERS, Pages, rendered
+from hive_agents.server.problems import of_http
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -38,6 +42,18 @@ async def sign_in(request: Request) -> Response:
 def _is_own(wanted: str) -> bool:
     """Whether an address stays on this server: browsers leave tabs out of it, and take a backslash for a slash."""
     return wanted.isprintable() and wanted.startswith("/") and not wanted.startswith(("//", "/\\"))
+
+
+async def lost(request: Request, error: Exception) -> Response:
+    """A page for whoever typed an address that leads nowhere; as to any client else to the others."""
+    assert isinstance(error, HTTPException)
+    reads = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    if error.status_code != 404 or not reads or request.url.path.startswith("/api/"):
+        return await of_http(request, error)
+    call = None
+    with suppress(HiveError):
+        call = await run_in_threadpool(Call, request)
+    return await run_in_threadpool(rendered, request, "fault.html", {"diagnostics": ()}, call, 404)
 
 
 async def favicon(_: Request) -> Response:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from hive_agents.access import Asker
     from hive_agents.workspace import Workspace
 
-Caller: TypeAlias = "Callable[[Context[Any, Any]], CallContext]"
+McpCaller: TypeAlias = "Callable[[Context[Any, Any]], CallContext]"
 """Says who calls, anew for each request."""
 STATELESS = "2026-07-28"
 """The first version of the protocol in which an answer becomes a stream when there is something to tell before it."""
 
 
-def mcp_server(workspace: Workspace, caller: Caller) -> MCPServer[Any]:
+def mcp_server(workspace: Workspace, caller: McpCaller) -> MCPServer[Any]:
     """Return the MCP server of a workspace. Raises: HIVE-411 without the SDK."""
     try:
         from hive_agents.server.protocols.mcp_tools import server
@@ -46,7 +46,7 @@ class McpEndpoint:
     `make` returns the server that it speaks for.
     """
 
-    def __init__(self, make: Callable[[Workspace, Caller], MCPServer[Any]] = mcp_server) -> None:
+    def __init__(self, make: Callable[[Workspace, McpCaller], MCPServer[Any]] = mcp_server) -> None:
         self._make = make
         self._managers: dict[bool, Any] = {}
         self._running: asyncio.Task[None] | None = None
@@ -110,7 +110,7 @@ def _caller_of(context: Context[Any, Any]) -> CallContext:
     return call
 
 
-def local_caller(workspace: Workspace, asker: Asker) -> Caller:
+def local_caller(workspace: Workspace, asker: Asker) -> McpCaller:
     """Return who calls over stdio: the one who started the process, looked up again for each request."""
     engine, freshness = SearchEngine(workspace), Freshness(workspace)
     return lambda _: CallContext(workspace, asker, engine=engine, freshness=freshness)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
     from hive_agents.server.auth import CallContext
-    from hive_agents.server.protocols.mcp import Caller
+    from hive_agents.server.protocols.mcp import McpCaller
 
 Done = TypeVar("Done")
 
@@ -23,7 +23,7 @@ Done = TypeVar("Done")
 class ToolCalls:
     """Calls of tools by whoever `caller` says; a failure is a tool error with its diagnostics as JSON."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: McpCaller) -> None:
         self._caller = caller
 
     async def may(self, ctx: Context[Any, Any], roles: frozenset[str]) -> CallContext:

@@ -38,7 +38,7 @@ from hive_agents.server.protocols.mcp_destructive import destructive
 from hive_agents.server.shapes import ConfigRef
 
 if TYPE_CHECKING:
-    from hive_agents.server.protocols.mcp import Caller
+    from hive_agents.server.protocols.mcp import McpCaller
     from hive_agents.workspace import Workspace
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
@@ -52,7 +52,7 @@ INSTRUCTIONS = (
 )
 
 
-def server(workspace: Workspace, caller: Caller) -> MCPServer[Any]:
+def server(workspace: Workspace, caller: McpCaller) -> MCPServer[Any]:
     """Return the server of a workspace; `caller` says who calls, anew for each request."""
     made: MCPServer[Any] = MCPServer(
         "hive",
@@ -92,7 +92,7 @@ async def _without_prompts(ctx: ServerRequestContext[Any, Any], call_next: Any) 
 
 
 class _Tools:
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: McpCaller) -> None:
         self._calls = ToolCalls(caller)
 
     def register(self, made: MCPServer[Any]) -> None:
@@ -186,7 +186,7 @@ class _Tools:
         return await self._calls.done(ctx, REVIEWER, lambda call: approvals.list_requests(call, page))
 
 
-def _resources(made: MCPServer[Any], workspace: Workspace, caller: Caller) -> None:
+def _resources(made: MCPServer[Any], workspace: Workspace, caller: McpCaller) -> None:
     async def config(name: str, ctx: Context[Any, Any]) -> str:
         """A retrieval config as its file has it."""
 

@@ -1,0 +1,124 @@
+"""What is told of a server that answers otherwise than an OpenSearch should: played by a server of the test's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.errors import EngineFault, HiveError
+from hive_agents.retrieval.opensearch_client import Connection
+from hive_agents.trust import trust
+
+
+class Server:
+    """Answers every request with `status` and `body`; keeps the headers of the last."""
+
+    def __init__(self) -> None:
+        self.status, self.body = 200, dict[str, Any]()
+        self.headers: dict[str, str] = {}
+        played = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def answer(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                played.headers = {name.lower(): value for name, value in self.headers.items()}
+                text = json.dumps(played.body).encode()
+                self.send_response(played.status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = do_PUT = do_HEAD = answer
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    found = Server()
+    yield found
+    found.http.shutdown()
+    found.http.server_close()
+
+
+def connected(place: Workspace, server: Server, *more: str) -> Connection:
+    port = server.http.server_address[1]
+    with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
+        file.write("\n".join(["", "[search]", f'url = "opensearch://127.0.0.1:{port}/kb"', *more, ""]))
+    found = Workspace(place.root)
+    trust(found)
+    return Connection(found)
+
+
+def failure(work: Callable[[], object]) -> str:
+    with pytest.raises(EngineFault) as caught:
+        work()
+    assert caught.value.exit_code == 3
+    return caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("version", "word"),
+    [
+        ({"number": "8.11.0"}, "another server 8.11.0"),
+        ({"distribution": "opensearch", "number": "2.9.0"}, "opensearch 2.9.0"),
+        ({"distribution": "opensearch", "number": "1.3.20"}, "opensearch 1.3.20"),
+        ({"distribution": "opensearch", "number": "beta"}, "opensearch beta"),
+    ],
+)
+def test_a_server_that_is_none_or_too_old_is_told_as_unsupported(
+    text_workspace: Workspace, server: Server, version: dict[str, str], word: str
+) -> None:
+    server.body = {"version": version}
+    told = failure(connected(text_workspace, server).require_able)
+    assert f"unsupported: it is {word}" in told
+
+
+@pytest.mark.parametrize("number", ["2.17.0", "2.19.1", "3.1.0"])
+def test_releases_that_take_bitmaps_are_able(text_workspace: Workspace, server: Server, number: str) -> None:
+    server.body = {"version": {"distribution": "opensearch", "number": number}}
+    connected(text_workspace, server).require_able()
+
+
+@pytest.mark.parametrize(
+    ("status", "word"), [(401, "refused"), (403, "refused"), (429, "busy"), (503, "busy"), (500, "failed")]
+)
+def test_what_happened_is_told_by_a_word(text_workspace: Workspace, server: Server, status: int, word: str) -> None:
+    server.status, server.body = status, {"error": {"type": "some_exception"}}
+    told = failure(connected(text_workspace, server).require_able)
+    assert f"; {word}: status {status}" in told
+
+
+def test_a_body_that_is_no_object_is_a_failure(text_workspace: Workspace, server: Server) -> None:
+    server.body = ["surprise"]  # type: ignore[assignment]
+    assert "another form" in failure(connected(text_workspace, server).require_able)
+
+
+def test_the_login_comes_from_its_reference_and_stands_in_no_message(
+    text_workspace: Workspace, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_LOGIN", "hive:hunter2")
+    server.status = 401
+    connection = connected(text_workspace, server, 'login_ref = "env:SEARCH_LOGIN"')
+    told = failure(connection.require_able)
+    assert server.headers["authorization"] == "Basic aGl2ZTpodW50ZXIy"
+    assert "hunter2" not in told
+    assert "aGl2ZTpodW50ZXIy" not in told
+
+
+def test_nothing_is_asked_in_a_workspace_that_is_not_trusted(text_workspace: Workspace, server: Server) -> None:
+    connected(text_workspace, server)
+    (text_workspace.root / "hive.toml").write_text('[search]\nurl = "opensearch://127.0.0.1:9/x"\n')
+    with pytest.raises(HiveError, match="HIVE-431"):
+        Connection(Workspace(text_workspace.root))
