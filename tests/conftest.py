@@ -195,11 +195,48 @@ def _records_server(request: pytest.FixtureRequest) -> Iterator[str | None]:
         yield server.url
 
 
+_namespaces: list[str] = []
+_EMPTY = """
+    DO $$
+    DECLARE found record; filled boolean;
+    BEGIN
+        FOR found IN SELECT tablename FROM pg_tables WHERE schemaname = '{0}'
+            AND tablename NOT IN ('schema_version', 'checkpoint_migrations')
+        LOOP
+            EXECUTE format('SELECT EXISTS (SELECT FROM {0}.%I)', found.tablename) INTO filled;
+            IF filled THEN EXECUTE format('TRUNCATE {0}.%I RESTART IDENTITY CASCADE', found.tablename); END IF;
+        END LOOP;
+        FOR found IN SELECT sequencename FROM pg_sequences WHERE schemaname = '{0}' AND last_value IS NOT NULL
+        LOOP
+            EXECUTE format('ALTER SEQUENCE {0}.%I RESTART', found.sequencename);
+        END LOOP;
+    END $$
+"""
+
+
 @pytest.fixture(autouse=True)
-def _records(_records_server: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    if _records_server is not None:
-        monkeypatch.setenv("HIVE_STORAGE__URL", _records_server)
-        monkeypatch.setenv("HIVE_STORAGE__NAMESPACE", f"t{uuid.uuid4().hex[:12]}")
+def _records(
+    _records_server: str | None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """A schema for the test; the next one has it, emptied, where this one left nobody at work in it."""
+    if _records_server is None:
+        yield
+        return
+    if request.node.get_closest_marker("sqlite_file"):
+        pytest.skip("holds only where the records are files of this host")
+    import psycopg
+
+    namespace = _namespaces.pop() if _namespaces else f"t{uuid.uuid4().hex[:12]}"
+    monkeypatch.setenv("HIVE_STORAGE__URL", _records_server)
+    monkeypatch.setenv("HIVE_STORAGE__NAMESPACE", namespace)
+    yield
+    with psycopg.connect(_records_server, autocommit=True) as connection:
+        connection.execute(b"SET lock_timeout = '1s'")
+        try:
+            connection.execute(_EMPTY.format(namespace).encode())
+        except psycopg.Error:
+            return
+    _namespaces.append(namespace)
 
 
 @pytest.fixture

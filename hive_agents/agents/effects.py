@@ -325,10 +325,13 @@ class Effects:
         names = list(BudgetSpent.model_fields)
         # The tokens of what isn't recorded yet are held back for it, see `_unrecorded`.
         counted = {
-            name: f"{name} * (status <> 'started')" if name in ("tokens", "estimated") else name for name in names
+            name: f"CASE WHEN status = 'started' THEN 0 ELSE {name} END" if name in ("tokens", "estimated") else name
+            for name in names
         }
         sums = ", ".join(f"COALESCE(sum({counted[name]}), 0)" for name in names)
-        query = f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ? AND instr(substr(key, ?), ?)"
+        query = (
+            f"SELECT {sums} FROM effects WHERE run_id = ? AND substr(key, 1, ?) = ? AND instr(substr(key, ?), ?) > 0"
+        )
         prefix = self._key(f"{scope}/" if scope else "")
         inside = (len(prefix) + 1, _VISIT) if delegated else (1, "")
         with connected(self._workspace.records) as connection:

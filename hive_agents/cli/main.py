@@ -43,6 +43,7 @@ from hive_agents.cli import (
     schema,
     serve,
     stale,
+    storage,
     token,
     tools,
     trigger,
@@ -107,6 +108,7 @@ app.add_typer(trigger.app, name="trigger")
 app.add_typer(runs.app, name="runs")
 app.add_typer(models.app, name="models")
 app.add_typer(tools.app, name="tools")
+app.add_typer(storage.app, name="storage")
 app.add_typer(credentials.app, name="credentials")
 app.add_typer(feedback.app, name="feedback")
 app.add_typer(judge.app, name="judge")

@@ -37,7 +37,7 @@ KINDS = {
     ".xlsx": "xlsx",
 }
 MAX_BYTES = 50_000_000
-VERSION = "6"
+VERSION = "7"
 """Of the conversion as a whole: another version makes another document of the same file."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS = ("markdown", "mdx", "text")

@@ -47,6 +47,13 @@ from .judge_requests import (
     ask_for_thresholds as ask_for_thresholds,
     open_drift_ticket as open_drift_ticket,
 )
+from .moving import (
+    MovedPart as MovedPart,
+    RecordsMove as RecordsMove,
+    move_records as move_records,
+    record_counts as record_counts,
+    where as where,
+)
 from .optimize import (
     OptimizeRun as OptimizeRun,
 )

@@ -128,14 +128,17 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
         for name, there in lent.items():
             (root / name).symlink_to(there)
         # The head before the log: what is written meanwhile makes the log longer, and no head lead.
-        for name in (audit.HEAD, audit.FILE):
-            if (workspace.root / name).is_file():
-                shutil.copy2(workspace.root / name, root / name)
+        if (workspace.root / audit.HEAD).is_file():
+            shutil.copy2(workspace.root / audit.HEAD, root / audit.HEAD)
+        if lines := audit.lines_beside(workspace, workspace.records):
+            (root / audit.FILE).write_bytes(lines)
         place = Workspace(root)
         guard(root, lent)
         place.stands_for = workspace
         silent = workspace.settings.approvals.model_copy(update={"notify": [], "require_token": False})
-        place.__dict__["settings"] = workspace.settings.model_copy(update={"approvals": silent})
+        # A rehearsal is recorded beside its own files, also where hosts share the records.
+        own = workspace.settings.storage.model_copy(update={"url": ""})
+        place.__dict__["settings"] = workspace.settings.model_copy(update={"approvals": silent, "storage": own})
         try:
             yield place
         finally:

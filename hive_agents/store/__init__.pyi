@@ -1,8 +1,16 @@
 from . import (
     audit as audit,
 )
+from .copying import (
+    Progress as Progress,
+    RecordTable as RecordTable,
+    clear_records as clear_records,
+    record_tables as record_tables,
+    require_references as require_references,
+)
 from .database import (
     BUSY_SECONDS as BUSY_SECONDS,
+    DatabasePlace as DatabasePlace,
     RecordsConnection as RecordsConnection,
     SelectedRow as SelectedRow,
     briefly as briefly,
@@ -21,6 +29,10 @@ from .ledger import (
     Ledger as Ledger,
     LedgerHistory as LedgerHistory,
     made_by as made_by,
+)
+from .notices import (
+    listening as listening,
+    notify as notify,
 )
 from .postgres import (
     PostgresConnection as PostgresConnection,

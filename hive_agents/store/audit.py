@@ -22,7 +22,7 @@ from typing import Any
 
 from hive_agents.errors import AuditFault, HiveError
 from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
-from hive_agents.store.database import connected, transaction
+from hive_agents.store.database import DatabasePlace, connected, transaction
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 FILE = "audit/log.jsonl"
@@ -172,6 +172,32 @@ def lacking(verdict: AuditVerdict, head: Head) -> AuditVerdict:
     return replace(verdict, ok=False, first_bad=min(count, verdict.entries + 1), reason=reason)
 
 
+@contextmanager
+def held(workspace: Workspace) -> Iterator[bytes]:
+    """Yield the log's lines; nobody adds one meanwhile."""
+    medium = _medium(workspace)
+    with medium.writing():
+        yield medium.data()
+
+
+def lines_beside(workspace: Workspace, records: DatabasePlace) -> bytes:
+    """Return the lines of the log that goes with records there, which need not be the workspace's own."""
+    return _lines_in(workspace, records).data()
+
+
+def copy_beside(workspace: Workspace, records: DatabasePlace, lines: bytes) -> None:
+    """Let that log hold these lines and no others.
+
+    Raises: HIVE-413 where it holds lines that they don't begin with: a log only grows.
+    """
+    medium = _lines_in(workspace, records)
+    if not lines.startswith(medium.data()):
+        fix = "move that log away, and keep it: it tells what was decided there"
+        message = f"the audit log in {medium.told} isn't the beginning of the one to be copied"
+        raise HiveError.of("HIVE-413", message, file=medium.told, fix=fix, exit_code=1)
+    medium.replace(lines)
+
+
 @dataclass(frozen=True)
 class _Log:
     """The log as it was read once; `damaged` is the line that ends the reading, if one does."""
@@ -228,7 +254,7 @@ _Write = Callable[[int, str], object]
 
 
 @dataclass(frozen=True)
-class _FileLinesLinesLines:
+class _FileLines:
     """A log in a file; `told` is its name in diagnostics."""
 
     path: Path
@@ -255,9 +281,13 @@ class _FileLinesLinesLines:
             return None
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
+    def replace(self, data: bytes) -> None:
+        with locked(self.lock, "writing the audit log"):
+            atomic_write(self.path, data)
+
 
 @dataclass(frozen=True)
-class _TableLinesLinesLines:
+class _TableLines:
     """A log that hosts share, in their database."""
 
     place: RemoteDatabase
@@ -284,16 +314,28 @@ class _TableLinesLinesLines:
             found = connection.execute(query).fetchone()
         return None if not found[0] else tuple(found)
 
+    def replace(self, data: bytes) -> None:
+        lines = data.decode().splitlines()
+        with connected(self.place) as connection, transaction(connection, "audit"):
+            connection.execute("DELETE FROM audit_lines")
+            insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
+            connection.executemany(insert, list(enumerate(lines, start=1)))
 
-_Medium = _FileLinesLinesLines | _TableLinesLinesLines
+
+_Medium = _FileLines | _TableLines
 
 
 def _medium(place: Place) -> _Medium:
     if isinstance(place, LogFile):
-        return _FileLinesLinesLines(place.path, place.path.with_name(f".{place.path.name}.lock"), place.path.name)
-    if isinstance(place.records, RemoteDatabase):
-        return _TableLinesLinesLines(place.records)
-    return _FileLinesLinesLines(place.root / FILE, place.state / "audit.lock", FILE)
+        return _FileLines(place.path, place.path.with_name(f".{place.path.name}.lock"), place.path.name)
+    return _lines_in(place, place.records)
+
+
+def _lines_in(workspace: Workspace, records: DatabasePlace) -> _Medium:
+    """The log that goes with records there."""
+    if isinstance(records, RemoteDatabase):
+        return _TableLines(records)
+    return _FileLines(workspace.root / FILE, workspace.state / "audit.lock", FILE)
 
 
 def _read(place: Place) -> _Log:

@@ -102,8 +102,9 @@ class PostgresConnection:
         return PostgresCursor(self.raw.execute(translated(sql), given), rows=self.row_factory is not None)
 
     def executemany(self, sql: str, values: Any, /) -> None:
-        for row in values:
-            self.execute(sql, row)
+        """Run one statement for each row, without a way to the server and back for each."""
+        with self.raw.cursor() as cursor:
+            cursor.executemany(translated(sql), [[int(v) if isinstance(v, bool) else v for v in row] for row in values])
 
     def begin(self, of: str) -> None:
         """Begin a transaction as soon as it is its turn to write."""
@@ -134,6 +135,18 @@ class PostgresConnection:
         row = self.raw.execute(b"SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
         assert row is not None
         return float(row[0])
+
+    def notify(self) -> None:
+        """Wake those who listen to this schema, when the transaction is committed."""
+        self.raw.execute(b"SELECT pg_notify(%s, '')", (self._place.schema,))
+
+    def listen(self) -> None:
+        """Be told of what `notify` says from now on, see `heard`."""
+        self.raw.execute(f'LISTEN "{self._place.schema}"'.encode())
+
+    def heard(self) -> bool:
+        """Whether anything was told since the last look; without waiting."""
+        return bool([*self.raw.notifies(timeout=0)])
 
     def close(self) -> None:
         self.raw.close()

@@ -34,6 +34,7 @@ from tests.agents.evolving import (
     proposed,
     served,
 )
+from tests.records import log_lines, rewrite_log
 
 
 @pytest.fixture
@@ -213,32 +214,28 @@ def test_the_audit_log_says_what_serves(first: Workspace) -> None:
         )
     assert serving_agent(first, "digest")[0].version == 2
     assert [one.code for one in deployment_warnings(first, "digest")] == ["HIVE-413"]
-    log = first.root / audit.FILE
-    text = log.read_text()
-    log.write_text(text.replace('"version": 2', '"version": 3'))
+    rewrite_log(first, [line.replace('"version": 2', '"version": 3') for line in log_lines(first)])
     assert serving_agent(first, "digest")[0].version == 1
-    log.unlink()
+    rewrite_log(first, [])
     with pytest.raises(HiveError) as caught:
         serving_agent(first, "digest")
     assert caught.value.diagnostics[0].code == "HIVE-413"
 
 
 def _edit(place: Workspace) -> None:
-    log = place.root / audit.FILE
-    log.write_text(log.read_text().replace("user:dana", "user:dora"))
+    rewrite_log(place, [line.replace("user:dana", "user:dora") for line in log_lines(place)])
 
 
 def _relabel(place: Workspace) -> None:
-    log = place.root / audit.FILE
-    log.write_text(log.read_text().replace('"agent": "digest"', '"agent": "other"'))
+    rewrite_log(place, [line.replace('"agent": "digest"', '"agent": "other"') for line in log_lines(place)])
 
 
 def _remove(place: Workspace) -> None:
-    (place.root / audit.FILE).unlink()
+    rewrite_log(place, [])
 
 
 @pytest.mark.parametrize("broken", [_edit, _relabel, _remove])
-@pytest.mark.parametrize("rows", ["DELETE FROM agent_versions", None])
+@pytest.mark.parametrize("rows", ["DELETE FROM agent_versions", pytest.param(None, marks=pytest.mark.sqlite_file)])
 def test_where_the_log_is_broken_and_the_rows_are_gone_no_file_serves(
     first: Workspace, broken: Any, rows: str | None
 ) -> None:
@@ -257,17 +254,15 @@ def test_where_the_log_is_broken_and_the_rows_are_gone_no_file_serves(
 
 def test_a_line_after_the_break_counts_for_nothing_whatever_its_number(first: Workspace) -> None:
     """Forged at the end of a log that was sound, with the number of a line before."""
-    log = first.root / audit.FILE
-    line = json.loads(log.read_text().splitlines()[-1])
+    line = json.loads(log_lines(first)[-1])
     forged = line | {"seq": 1, "row": 9, "version": 9, "text": line["text"].replace("You know", "You invent")}
-    log.write_text(log.read_text() + json.dumps(forged) + "\n")
+    rewrite_log(first, [*log_lines(first), json.dumps(forged)])
     assert (versions(first, "digest")[0].version, prompt(first)) == (1, knows())
 
 
 @pytest.mark.parametrize("line", ["[]", '{"seq": 9, "kind": "agent_version", "digest": "x"}'])
 def test_a_damaged_line_takes_nothing_from_those_before_it(first: Workspace, line: str) -> None:
-    with (first.root / audit.FILE).open("a") as log:
-        log.write(f"{line}\n")
+    rewrite_log(first, [*log_lines(first), line])
     assert (known_agents(first), prompt(first)) == (["digest"], knows())
     with pytest.raises(HiveError, match="HIVE-413"):
         roll_back(first, "digest", "user:dana")

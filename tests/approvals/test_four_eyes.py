@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -8,8 +7,8 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.approvals import ApprovalStore, Approvers
-from hive_agents.store import connect
 from tests.approvals.asking import filing, refused
+from tests.records import alter_json
 
 GOLDEN = ["./evals/golden.json", "EVALS/golden.json", "x/../evals/golden.json", "/w/evals", "ｅｖａｌｓ/g", ["evals/"]]
 DANAS = ["dana", "Dana", "user:dana ", " user: dana", "User:DANA", "da\u200bna", "ｄａｎａ"]
@@ -118,8 +117,7 @@ def test_who_is_worked_for_decides_where_four_eyes_are_not_asked_for(place: Work
 
 def test_whom_an_agent_works_for_cannot_be_taken_out_of_the_row(place: Workspace) -> None:
     request = ApprovalStore(place).file(filing(on_behalf_of="dana", approvers=Approvers(exclude_requester=True)))
-    with closing(connect(place.database)) as connection:
-        connection.execute("UPDATE approvals SET request = json_remove(request, '$.on_behalf_of')")
+    alter_json(place, "approvals", "request", lambda found: found.pop("on_behalf_of"))
     with refused("HIVE-413"):
         ApprovalStore(place).decide(request.id, "approve", by="dana")
 

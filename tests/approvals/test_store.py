@@ -9,9 +9,10 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, store
-from hive_agents.store import audit, connect
+from hive_agents.store import audit, connected
 from hive_agents.trust import trust
 from tests.approvals.asking import editable, filing, refused
+from tests.records import alter_json, execute, log_lines, rewrite_log
 
 DANA, GIL = Principal("acme", "dana"), Principal("globex", "gil")
 
@@ -104,16 +105,17 @@ def test_what_was_changed_since_it_was_read_is_not_decided(place: Workspace) -> 
         "status = 'approved'",
         "title = 'harmless'",
         "requester = 'user:somebody'",
-        "request = json_set(request, '$.context.tool', 'pay')",
-        "request = json_set(request, '$.approvers.exclude_requester', json('true'))",
+        lambda request: request["context"].update(tool="pay"),
+        lambda request: request["approvers"].update(exclude_requester=True),
         "version = 7",
     ],
 )
-def test_a_row_that_was_altered_is_not_decided(place: Workspace, forgery: str) -> None:
+def test_a_row_that_was_altered_is_not_decided(place: Workspace, forgery: Any) -> None:
     request = ApprovalStore(place).file(editable())
-    connection = connect(place.database)
-    connection.execute(f"UPDATE approvals SET {forgery}")
-    connection.close()
+    if callable(forgery):
+        alter_json(place, "approvals", "request", forgery)
+    else:
+        execute(place, f"UPDATE approvals SET {forgery}")
     for verb in ("approve", "reject"):
         with refused("HIVE-413"):
             ApprovalStore(place).decide(request.id, verb, by="dana")
@@ -121,7 +123,7 @@ def test_a_row_that_was_altered_is_not_decided(place: Workspace, forgery: str) -
 
 def test_a_request_that_the_audit_log_lost_is_not_decided(place: Workspace) -> None:
     request = ApprovalStore(place).file(filing())
-    (place.root / audit.FILE).unlink()
+    rewrite_log(place, [])
     with refused("HIVE-413"):
         ApprovalStore(place).decide(request.id, "approve", by="dana")
 
@@ -132,10 +134,9 @@ def test_the_chain_shows_any_edit_of_the_log(place: Workspace, line: int) -> Non
     request = approvals.file(filing(approvers=Approvers(min=2)))
     for who in ("dana", "eve"):
         approvals.decide(request.id, "approve", by=who)
-    path = place.root / audit.FILE
-    lines = path.read_text().splitlines(keepends=True)
+    lines = log_lines(place)
     lines[line - 1] = lines[line - 1].replace('"pending"', '"approved"').replace("user:eve", "user:mal")
-    path.write_text("".join(lines))
+    rewrite_log(place, lines)
     assert audit.verify(place).first_bad == line
 
 
@@ -372,7 +373,7 @@ def test_a_page_shows_no_other_tenants_requests_and_begins_behind_none_of_them(p
 def test_a_page_shows_a_request_as_the_log_has_it_where_its_row_lags_behind(place: Workspace) -> None:
     approvals = ApprovalStore(place)
     ids = [approvals.file(filing(title=f"request {n}")).id for n in range(3)]
-    with connect(place.database) as connection:
+    with connected(place.records) as connection:
         before = connection.execute("SELECT status, version, request, decisions FROM approvals").fetchall()
         approvals.decide(ids[1], "approve", by="user:kim")
         values = (*before[1], ids[1])
@@ -381,7 +382,7 @@ def test_a_page_shows_a_request_as_the_log_has_it_where_its_row_lags_behind(plac
         )
     assert {one.id for one in approvals.page(2, status="pending")[0]} == {ids[0], ids[2]}
     assert [one.id for one in approvals.page(2, status="approved")[0]] == [ids[1]]
-    with connect(place.database) as connection:
+    with connected(place.records) as connection:
         connection.execute("UPDATE approvals SET title = 'forged' WHERE id = ?", (ids[0],))
     assert [one.id for one in approvals.page(1, status="pending")[0]] == [ids[2]]
     assert approvals.page(1, status="pending")[1] is False

@@ -23,12 +23,12 @@ from hive_agents.llm import forget_breakers
 from hive_agents.retrieval import SearchEngine, build_index
 from hive_agents.runs import RunStore
 from hive_agents.runtime.chat import Chat
-from hive_agents.store import connected
 from hive_agents.trust import trust
 from tests.copilot.chats import as_bytes, ask, copied_knowledge_base, knowledge_base, use_models
 from tests.leaks.service import Service, allowing, serving
 from tests.llm.openai_server import model_server
 from tests.llm.trusting import endpoint_settings, workspace_with
+from tests.records import all_records
 from tests.sample import copied_sample
 
 KEYS = [
@@ -309,14 +309,14 @@ def test_a_deleted_thread_leaves_no_words_of_its_reader(place: Workspace) -> Non
     RunStore(place).insert("worker", {"text": "how do I rotate a first key?"}, owner=dana, thread_id=reply["thread_id"])
     before = DecisionLog(place).rows()
     ThreadStore(place, dana).delete(reply["thread_id"])
-    with connected(place.records) as connection:
-        assert "rotate a first" not in "\n".join(connection.iterdump())
+    assert "rotate a first" not in str(all_records(place))
     after = DecisionLog(place).rows()
     assert [row.judgment for row in after] == [row.judgment for row in before]
     assert [row.result["question"] for row in after] == ["", "how do I rotate a second key?"]
     assert ThreadStore(place, dana).turns(kept["thread_id"])
 
 
+@pytest.mark.sqlite_file
 def test_a_reader_is_told_that_a_damaged_database_was_set_aside(
     place: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:

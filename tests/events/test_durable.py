@@ -15,6 +15,7 @@ from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.store import database
 from tests.events.recording import Recorder, event
+from tests.records import be_impatient, execute, held
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,22 +79,20 @@ async def test_event_is_delivered_once_however_often_it_is_published(log: EventL
 
 async def test_locked_log_refuses_and_delivers_nothing(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
     log.replay(0)
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    be_impatient(monkeypatch)
     recorder = Recorder()
-    other = sqlite3.connect(log.workspace.database, isolation_level=None)
     async with EventBus(log) as bus:
         bus.subscribe(recorder)
-        other.execute("BEGIN IMMEDIATE")
-        results = await asyncio.gather(*(bus.publish(event(n)) for n in range(3)), return_exceptions=True)
+        with held(log.workspace):
+            results = await asyncio.gather(*(bus.publish(event(n)) for n in range(3)), return_exceptions=True)
         assert [each.diagnostics[0].code for each in results if isinstance(each, HiveError)] == ["HIVE-402"] * 3
-        other.execute("ROLLBACK")
-        other.close()
         await bus.publish(event(9))
         await bus.drain()
     assert recorder.seen == [9]
     assert [each.payload["n"] for each in log.replay(0)] == [9]
 
 
+@pytest.mark.sqlite_file
 async def test_full_disk_refuses_and_delivers_nothing(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = database.connect
 
@@ -217,6 +216,7 @@ def test_processes_share_the_log(log: EventLog) -> None:
         assert [each.payload["n"] for each in log.replay(1, run_id=run)] == list(range(50))
 
 
+@pytest.mark.sqlite_file
 def test_database_that_was_replaced_is_opened_again(log: EventLog) -> None:
     log.append([event(1)])
     path = log.workspace.database
@@ -229,7 +229,6 @@ def test_database_that_was_replaced_is_opened_again(log: EventLog) -> None:
 
 def test_type_of_a_newer_release_is_left_out(log: EventLog) -> None:
     log.append([event(1)])
-    with sqlite3.connect(log.workspace.database) as connection:
-        connection.execute("INSERT INTO events (id, type, time, tenant, payload) VALUES ('x', 'new.one', '', '', '{}')")
-    connection.close()
+    insert = "INSERT INTO events (id, type, time, tenant, payload) VALUES ('x', 'new.one', '', '', '{}')"
+    execute(log.workspace, insert)
     assert [each.payload["n"] for each in log.replay(0)] == [1]

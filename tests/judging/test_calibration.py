@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from hive_agents.judging.thresholds import (
     refuse_thresholds,
     threshold_for,
 )
-from hive_agents.store import connect
+from hive_agents.store import connected
 from tests.judging.recorded import load_recorded
 
 NOW = dt.datetime(2026, 2, 1, tzinfo=dt.UTC)
@@ -288,7 +287,7 @@ def test_what_speaks_for_drift_ends_the_thresholds_that_wait(cautious: Workspace
 def test_an_alarm_that_is_younger_than_the_calibration_refuses_it(cautious: Workspace) -> None:
     put(cautious, 60, confidence=0.7)
     number = calibrate(cautious, by="user:bob", now=NOW).awaiting_approval["summary"]
-    with closing(connect(cautious.database)) as connection:
+    with connected(cautious.records) as connection:
         connection.execute("INSERT INTO drift VALUES ('summary', 25.0, '2026-02-01T00:00:01+00:00')")
     assert number not in awaiting(cautious)
     with pytest.raises(HiveError, match="does not wait"):
@@ -319,7 +318,7 @@ def certified(place: Workspace, goal_type: str, threshold: float, expires_at: st
     """A certificate of somebody's making, below the default of 0.7."""
     certificate = json.dumps({"by": "user:local", "judge_hashes": {goal_type: "a"}})
     row = ("2026-01-01T00:00:00+00:00", goal_type, "certified", threshold, "a", expires_at, certificate)
-    with closing(connect(place.database)) as connection:
+    with connected(place.records) as connection:
         connection.execute(
             "INSERT INTO calibrations (at, goal_type, status, threshold, judge_hash, expires_at, certificate)"
             " VALUES (?, ?, ?, ?, ?, ?, ?)",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 
 import pytest
 
@@ -15,13 +14,13 @@ from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.learning import mine
 from hive_agents.judging.stats import judge_stats
 from hive_agents.judging.thresholds import apply_threshold, threshold_for
-from hive_agents.store import connect
+from hive_agents.store import connected
 from tests.judging.test_calibration import put
 from tests.sample import hive
 
 
 def damage(workspace: Workspace, sql: str, *values: object) -> None:
-    with closing(connect(workspace.database)) as connection:
+    with connected(workspace.records) as connection:
         connection.execute(sql, values)
 
 

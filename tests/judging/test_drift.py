@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from contextlib import closing
-
 import numpy as np
 import pytest
 
 from hive_agents import Workspace
 from hive_agents.judging.drift import ALARM, e_value, forget, observe, psi, states
-from hive_agents.store import audit, connect
+from hive_agents.store import audit, connected
 
 
 def test_two_early_errors_alarm_and_one_does_not(text_workspace: Workspace) -> None:
@@ -25,7 +23,7 @@ def test_goal_types_are_watched_apart_and_forgotten(text_workspace: Workspace) -
         observe(text_workspace, "summary", False)
     observe(text_workspace, "security", True)
     assert [state.alarmed for state in states(text_workspace).values()] == [False, True]
-    with closing(connect(text_workspace.database)) as connection:
+    with connected(text_workspace.records) as connection:
         forget(connection, ["summary"])
     assert set(states(text_workspace)) == {"security"}
 

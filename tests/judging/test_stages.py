@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from hive_agents.judging.learning import RuleBook, RuleProposal
 from hive_agents.judging.learning.proposals import proposed_rule
 from hive_agents.judging.learning.sequential import AGREE, BOUND, DISAGREE, Evidence, rollback_evidence
 from hive_agents.judging.learning.stages import LearnedRule, _save, place_of
-from hive_agents.store import audit, connect
+from hive_agents.store import audit, connected
 
 MINER = "service:miner"
 
@@ -51,7 +50,7 @@ def agree(workspace: Workspace, rule_id: str, n: int) -> LearnedRule:
 
 
 def keep(workspace: Workspace, rule_id: str, evidence: Evidence) -> None:
-    with closing(connect(workspace.database)) as connection:
+    with connected(workspace.records) as connection:
         _save(connection, replace(RuleBook(workspace).get(rule_id), evidence=evidence))
 
 

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import threading
-from contextlib import closing
 
 import pytest
 
@@ -14,8 +12,9 @@ from hive_agents.llm.model import Message, ToolCall
 from hive_agents.memory import ConversationStore
 from hive_agents.memory.entries import Mark
 from hive_agents.memory.timeline import INTERRUPTED
-from hive_agents.store import database
+from hive_agents.store import connected
 from tests.memory.processes import finish, start
+from tests.records import be_impatient, held
 
 
 def user(text: str) -> Message:
@@ -69,7 +68,7 @@ def test_rows_are_json_that_a_person_can_read(store: ConversationStore, bare: Wo
     chat = store.create("digest", "r1")
     store.append(chat, calls("1", text="Ich suche Wörter"))
     store.append(chat, result("1"), is_error=True)
-    with closing(sqlite3.connect(bare.database)) as connection:
+    with connected(bare.records) as connection:
         rows = [row[0] for row in connection.execute("SELECT parts FROM messages ORDER BY n")]
     assert json.loads(rows[0]) == [
         {"type": "text", "text": "Ich suche Wörter"},
@@ -162,6 +161,7 @@ def test_the_cache_sees_what_other_stores_append(store: ConversationStore, bare:
     assert not store.mark(chat, Mark("emergency", "late", {}), 1)
 
 
+@pytest.mark.sqlite_file
 def test_a_database_that_was_replaced_is_read_anew(store: ConversationStore, bare: Workspace) -> None:
     chat = store.create("digest", "r1")
     store.append(chat, user("kept"))
@@ -214,15 +214,13 @@ for number in range(40):
 def test_a_locked_database_is_said_and_nothing_is_half_done(
     store: ConversationStore, bare: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    be_impatient(monkeypatch)
     chat = store.create("digest", "r1")
-    with closing(sqlite3.connect(bare.database, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with held(bare):
         for write in (lambda: store.append(chat, user("x"), key="k"), lambda: store.set_output(chat, "x", 1)):
             with pytest.raises(HiveError, match="HIVE-402"):
                 write()
         assert store.view(chat) == []
-        other.execute("ROLLBACK")
     store.append(chat, user("x"), key="k")
     assert [entry.n for entry in store.messages(chat)] == [1]
     assert store.outputs(chat) == {}

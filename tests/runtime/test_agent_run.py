@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import threading
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,8 @@ from hive_agents.events import Event, EventBus, EventLog, EventType
 from hive_agents.runs import Lease, Leases, RunStore, stop, taken
 from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.driver import Attempt, leases_of
+from hive_agents.store import connected
+from tests.records import held
 from tests.runtime.hosting import prepared, queued, seams
 
 GIVEN = {"what": "work", "seconds": 0.0}
@@ -90,7 +90,7 @@ async def test_a_lease_for_which_nobody_waits_any_more_is_let_go_of(place: Works
     waiting.cancel()
     await asyncio.wait([waiting])
     go_on.set()
-    with closing(sqlite3.connect(place.database)) as connection:
+    with connected(place.records) as connection:
         while not connection.execute("SELECT 1 FROM leases WHERE expires_at = 0").fetchall():
             await asyncio.sleep(0.01)
 
@@ -125,10 +125,8 @@ async def test_a_database_that_is_locked_for_a_while_holds_up_nothing_else(place
     async def nothing(_: bool) -> Done:
         return Done("done")
 
-    with closing(sqlite3.connect(place.database, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with held(place):
         waiting = asyncio.create_task(record.once("a#1/1", "tool", "toil", nothing))
         await asyncio.sleep(0.2)  # never over where the loop waits for the lock
         assert not waiting.done()
-        other.execute("ROLLBACK")
     assert await waiting == "done"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.base import empty_checkpoint
 
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
@@ -202,9 +202,13 @@ async def test_who_lost_the_lease_writes_no_checkpoint(place: Workspace) -> None
         assert thief.acquire("t", "r1")
         with pytest.raises(LeaseLost):
             await saver.aput_writes(config, [("x", 1)], "after")
-    with sqlite3.connect(place.state / "checkpoints.db") as connection:
-        found = connection.execute("SELECT task_id FROM writes").fetchall()
-    assert found == [("before",)]
+    async with async_checkpointer(place) as saver:
+        await saver.aput(
+            {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}, empty_checkpoint() | {"id": "c"}, {}, {}
+        )
+        found = await saver.aget_tuple(config)
+    assert found is not None
+    assert [task for task, *_ in found.pending_writes or ()] == ["before"]
 
 
 async def test_a_run_that_cannot_be_read_is_stopped_and_hinders_no_other(place: Workspace) -> None:

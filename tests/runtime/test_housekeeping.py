@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from hive_agents.llm import Message
 from hive_agents.memory import ConversationStore
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
+from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.housekeeping import Pruned, delete_run, prune, steady_now
 from hive_agents.store import connected
@@ -42,10 +41,10 @@ def left_of(place: Workspace, run: str) -> dict[str, int]:
         for table in ("runs", "effects", "conversations", "leases"):
             query = f"SELECT count(*) FROM {table} WHERE run_id = ?"
             found[table] = connection.execute(query, (run,)).fetchone()[0]
-    with closing(sqlite3.connect(place.state / "checkpoints.db")) as connection:
-        for table in ("checkpoints", "writes"):
-            query = f"SELECT count(*) FROM {table} WHERE thread_id = ?"
-            found[table] = connection.execute(query, (run,)).fetchone()[0]
+    with checkpointer(place) as saver:
+        checkpoints = list(saver.list({"configurable": {"thread_id": run}}))
+    found["checkpoints"] = len(checkpoints)
+    found["writes"] = sum(len(one.pending_writes or ()) for one in checkpoints)
     return found
 
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.roles import HostRole
-from hive_agents.store import connect
+from tests.records import held
 from tests.runtime.hosting import prepared
 
 
+@pytest.mark.sqlite_file
 async def test_a_part_that_ends_while_the_database_is_locked_keeps_no_lease(tmp_path: Path) -> None:
     place = prepared(tmp_path / "ws")
     role = HostRole("judge", asyncio.Event().wait, leases=leases_of(place))
     part = asyncio.create_task(role.run())
     while role.state != "up":
         await asyncio.sleep(0.01)
-    with closing(connect(place.database)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with held(place):
         part.cancel()
         assert not (await asyncio.wait([part], timeout=0.2))[0], "it can't let go yet"
-        other.execute("COMMIT")
     await asyncio.wait([part])
     assert not leases_of(place).held()

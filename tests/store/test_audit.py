@@ -14,6 +14,7 @@ from hive_agents.errors import HiveError
 from hive_agents.store import audit
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.sqlite_file
 
 
 @pytest.fixture

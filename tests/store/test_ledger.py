@@ -12,6 +12,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.store import Ledger, audit, connected, made_by, transaction
+from tests.records import log_lines, rewrite_log
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,9 @@ def texts(place: Workspace, ledger: Ledger[Decree], town: str | None = None) -> 
 
 
 def edit_line(place: Workspace, number: int, **values: Any) -> None:
-    path = place.root / audit.FILE
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = log_lines(place)
     lines[number - 1] = json.dumps(json.loads(lines[number - 1]) | values)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rewrite_log(place, lines)
 
 
 def refused(place: Workspace, ledger: Ledger[Decree]) -> str:
@@ -85,6 +85,7 @@ def test_an_entry_is_a_line_and_a_row(place: Workspace, ledger: Ledger[Decree]) 
     assert "id" not in line
 
 
+@pytest.mark.sqlite_file
 def test_a_history_without_entries_makes_no_database(tmp_path: Path) -> None:
     (tmp_path / "collections").mkdir()
     place = Workspace(tmp_path)

@@ -22,6 +22,7 @@ from hive_agents.trust import trust
 from tests.sample import Ran, hive
 
 MADE = Path(__file__).parent / "made_before"
+pytestmark = pytest.mark.sqlite_file
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from hive_agents.runtime.agent_run import AgentRun
 from hive_agents.runtime.firing import fire
 from hive_agents.triggers import Accepted, Scheduler, accept, load_trigger, sign
 from tests.agents.conftest import write_json
+from tests.records import all_records
 from tests.sample import Ran, hive
 from tests.triggers.conftest import NIGHTLY, TICKET, at, trigger
 
@@ -187,7 +188,7 @@ async def test_where_nothing_is_due_nothing_is_written(place: Workspace) -> None
         trigger(place, NIGHTLY, id=f"t{number}")
     scheduler = Scheduler(place, partial(fire, place))
     await scheduler.tick(at("2026-06-01"))
-    before = place.database.stat().st_size, EventLog(place).last_seq()
+    before = all_records(place)
     for second in range(5):
         assert await scheduler.tick(at(f"2026-06-01 00:00:{second:02}")) == []
-    assert (place.database.stat().st_size, EventLog(place).last_seq()) == before
+    assert all_records(place) == before

@@ -5,9 +5,7 @@ import datetime as dt
 import hashlib
 import json
 import re
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from hive_agents.runtime.health import HealthJudge
 from hive_agents.supervision.health.tickets import ticket_id
 from tests.agents.loops import Told
 from tests.conftest import make_workspace
+from tests.records import all_records
 from tests.supervision.health.colony import Colony
 
 
@@ -157,11 +156,11 @@ async def test_where_nothing_runs_nothing_is_written_and_no_model_is_asked(colon
 
 
 def state(colony: Colony) -> str:
-    """What the database holds, wherever SQLite keeps it."""
-    with closing(sqlite3.connect(colony.workspace.database)) as connection:
-        return hashlib.sha256("\n".join(connection.iterdump()).encode()).hexdigest()
+    """What the records are."""
+    return hashlib.sha256(str(all_records(colony.workspace)).encode()).hexdigest()
 
 
+@pytest.mark.sqlite_file
 async def test_a_workspace_without_a_database_gets_none(colony: Colony, tmp_path: Path) -> None:
     fresh = make_workspace(tmp_path / "fresh", embedding=False)
     async with EventBus() as bus:

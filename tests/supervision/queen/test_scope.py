@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -19,10 +18,10 @@ from hive_agents.memory import DataBuffer
 from hive_agents.runs import RunStore
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.queen import Queen
-from hive_agents.store import connect
 from hive_agents.supervision.queen import Worker
 from hive_agents.supervision.queen.workers import pick
 from tests.agents.conftest import agent_json, node, write_json
+from tests.records import held
 from tests.supervision.queen.conftest import (
     DANA,
     GINA,
@@ -190,12 +189,11 @@ def test_a_ticket_that_only_lived_on_is_as_old_as_its_last_tick(place: Workspace
 
 async def test_who_waits_for_the_database_keeps_nobody_else_waiting(place: Workspace, queen: Queen) -> None:
     row = run_of(place, status="queued")
-    with closing(connect(place.database)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with held(place):
         asked = asyncio.create_task(queen.ask(f"stop {row.run_id}", DANA))
         await asyncio.sleep(0.1)
-        other.rollback()  # on her loop she would have waited for this in vain
-        assert [one["status"] for one in (await asked)["actions"]] == ["stopped"]
+    # On her loop she would have waited for this in vain.
+    assert [one["status"] for one in (await asked)["actions"]] == ["stopped"]
 
 
 def test_a_worker_is_what_serves(place: Workspace, queen: Queen) -> None:

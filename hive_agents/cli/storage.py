@@ -1,0 +1,114 @@
+"""`hive storage`: where the records are, and how they get to another place."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hive_agents.cli.surface import Surface, count, with_surface
+from hive_agents.text import safe_line
+
+if TYPE_CHECKING:
+    from hive_agents import Workspace
+    from hive_agents.store import DatabasePlace
+
+app = typer.Typer(help="Records: where they are, and moving them to a server or back.", invoke_without_command=True)
+HERE = "here"
+
+
+@app.callback()
+@with_surface()
+def storage(surface: Surface, context: typer.Context) -> None:
+    if context.invoked_subcommand is not None:
+        return
+    from hive_agents.runtime import record_counts, where
+
+    place = surface.workspace
+    tables = record_counts(place)
+    lines = [f"{name:20} {number:>9,}" for name, number in tables.items() if number]
+    surface.show({"records": where(place), "tables": tables}, f"records in {safe_line(where(place))}", *lines)
+
+
+@app.command("migrate")
+@with_surface()
+def migrate(
+    surface: Surface,
+    to: Annotated[str, typer.Option("--to", metavar="URL|here", help="postgresql://user@host/database, or here.")],
+    write: Annotated[bool, typer.Option("--write", help="Write the new place into hive.toml, once verified.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Let records that are there go, such as those of before the last move.")
+    ] = False,
+) -> None:
+    """Copy the records to a server or back, and verify the copy by counts and hashes; again goes on after a kill."""
+    from hive_agents.runtime import move_records
+
+    place = surface.workspace
+    target = _named(place, to)
+    with surface.progress("what was copied is kept; the same command goes on from there") as progress:
+        moved = move_records(place, target, replacing=replace, progress=progress)
+    line = _setting(to)
+    if write:
+        _write(place, line)
+    value: dict[str, Any] = {
+        "source": moved.source,
+        "target": moved.target,
+        "copied": moved.copied,
+        "verified": True,
+        "written": write,
+        "setting": line,
+        "parts": [vars(part) for part in moved.parts],
+    }
+    rows = sum(part.count for part in moved.parts)
+    told = f"{count(rows, 'record')} of {len(moved.parts)} tables are equal in {moved.source} and {moved.target}"
+    setting = f"{line or 'no url'} under [storage]"
+    switch = f"hive.toml has {setting} now" if write else f"to use them there, let hive.toml have {setting}"
+    surface.show(value, safe_line(told), safe_line(f"{switch}{'; then run `hive trust`' if line else ''}"))
+
+
+def _named(place: Workspace, to: str) -> DatabasePlace:
+    from hive_agents.errors import HiveError
+    from hive_agents.settings import StorageSettings
+    from hive_agents.workspace import RemoteDatabase
+
+    if to == HERE:
+        return place.database
+    try:
+        settings = StorageSettings(url=to)
+    except ValueError as error:
+        told = str(error).splitlines()[2].strip().partition(" [type=")[0]
+        fix = "name a server as postgresql://user@host:5432/database, or `here`"
+        raise HiveError.of("HIVE-409", f"no place for records: {told}", path="--to", fix=fix) from None
+    return RemoteDatabase(settings.url, place.settings.storage.namespace, place.root)
+
+
+def _setting(to: str) -> str:
+    """The line for hive.toml; "" where none is wanted."""
+    from hive_agents.cli.surface import json_text
+
+    return "" if to == HERE else f"url = {json_text(to).strip()}"
+
+
+def _write(place: Workspace, line: str) -> None:
+    """Change the address in hive.toml, and nothing else in it."""
+    from hive_agents.files import atomic_write_text, read_bytes
+
+    path = place.root / "hive.toml"
+    text = read_bytes(path).decode() if path.exists() else ""
+    atomic_write_text(path, with_address(text, line))
+
+
+def with_address(text: str, line: str) -> str:
+    """Return a settings file with that line under [storage] and no other address there.
+
+    >>> with_address("[storage]\\nurl = 'old'\\nnamespace = 'x'\\n", 'url = "new"')
+    '[storage]\\nurl = "new"\\nnamespace = \\'x\\'\\n'
+    """
+    head = re.search(r"^\[storage\][^\n]*\n?", text, re.MULTILINE)
+    if head is None:
+        return f"{text.rstrip()}\n\n[storage]\n{line}\n".lstrip() if line else text
+    end = re.search(r"^\[", text[head.end() :], re.MULTILINE)
+    stop = head.end() + end.start() if end else len(text)
+    body = re.sub(r"^[ \t]*url[ \t]*=[^\n]*\n?", "", text[head.end() : stop], flags=re.MULTILINE)
+    return f"{text[: head.end()].rstrip()}\n{line}{chr(10) if line else ''}{body}{text[stop:]}"

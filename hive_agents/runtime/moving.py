@@ -1,0 +1,265 @@
+"""Moving a workspace's records: from its own file to a server that hosts share, or back.
+
+Whoever else would write waits. The target is marked as half done until everything in it was found to be equal, so that
+a move that was killed goes on from there; the settings are left to whoever asked for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.errors import HiveError
+from hive_agents.runs import Leases
+from hive_agents.runtime.checkpoints import checkpointer
+from hive_agents.store import (
+    RecordsConnection,
+    audit,
+    clear_records,
+    connected,
+    exclusive,
+    record_tables,
+    require_references,
+    transaction,
+)
+from hive_agents.workspace import RemoteDatabase, Workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hive_agents.store import Progress
+
+MARK = "records_half_moved"
+"""The table that says so, and where they come from."""
+_CHECKPOINTS = "checkpoints"
+_WRITES = {True: ("checkpoint_writes", "blob", "%s"), False: ("writes", "value", "?")}
+"""Of a server and of a file: the table of LangGraph's writes, its column of values, and how a value is given."""
+
+
+@dataclass(frozen=True)
+class MovedPart:
+    """A table, `checkpoints` (of which the threads are counted) or `audit`: what both places hold of it now."""
+
+    name: str
+    count: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class RecordsMove:
+    """`copied` is False where everything was there already."""
+
+    source: str
+    target: str
+    parts: tuple[MovedPart, ...]
+    copied: bool
+
+
+def where(workspace: Workspace, place: Path | RemoteDatabase | None = None) -> str:
+    """Return where records are, in words without a secret: those of the workspace, or any."""
+    place = place or workspace.records
+    return place.name if isinstance(place, RemoteDatabase) else workspace.relative(place)
+
+
+def record_counts(workspace: Workspace) -> dict[str, int]:
+    """Return how many rows each table of records has, and how many lines the audit log and threads the checkpoints."""
+    with connected(workspace.records) as connection:
+        found = {table.name: table.count(connection) for table in record_tables()}
+    with checkpointer(workspace) as saver:
+        found[_CHECKPOINTS] = len(_threads(saver))
+    return found | {"audit": audit.lines_beside(workspace, workspace.records).count(b"\n")}
+
+
+def move_records(
+    workspace: Workspace, target: Path | RemoteDatabase, *, replacing: bool = False, progress: Progress
+) -> RecordsMove:
+    """Copy all records to another place and compare both; the settings go on naming the old one.
+
+    With `replacing`, other records that are there make room; an audit log never does.
+
+    Raises: HIVE-402 where living workers hold runs, HIVE-407 for records that a server can't hold or that came out
+    different, HIVE-409 where the records are there already or others are, HIVE-413 for another audit log.
+    """
+    source = workspace.records
+    if source == target:
+        raise HiveError.of("HIVE-409", f"the records are in {where(workspace)} already", fix="name another place")
+    other = Workspace(workspace.root)
+    other.__dict__["records"] = target
+    with exclusive(workspace, "moving the records"), connected(source) as here, transaction(here):
+        _require_rest(workspace)
+        require_references(here)
+        with audit.held(workspace) as lines, connected(target) as there:
+            places = _Places(workspace, other, here, there, lines)
+            marked = _marked(there)
+            found = places.compared() if marked is None else None
+            if found is None:
+                if marked != places.identity and not replacing and (marked or places.is_used()):
+                    raise _occupied(workspace, target)
+                _mark(there, places.identity)
+                places.copy(progress)
+                found = places.compared()
+            if found is None:
+                message = "the copy differs from the records it was made from"
+                fix = "run the command again: it goes on from what is equal"
+                raise HiveError.of("HIVE-407", message, file=where(workspace, target), fix=fix)
+            copied = _marked(there) is not None
+            with transaction(there):
+                there.execute(f"DROP TABLE IF EXISTS {MARK}")
+    return RecordsMove(where(workspace), where(workspace, target), tuple(found), copied)
+
+
+def _require_rest(workspace: Workspace) -> None:
+    held = sorted(Leases(workspace).held())
+    if held:
+        message = f"living workers hold {len(held)} threads: {', '.join(held[:3])}{' …' if len(held) > 3 else ''}"
+        fix = "stop `hive serve` and whatever else works on runs, on every host, then run the command again"
+        raise HiveError.of("HIVE-402", message, fix=fix)
+
+
+def _occupied(workspace: Workspace, target: Path | RemoteDatabase) -> HiveError:
+    fix = "name a database, or set another [storage] namespace, without records; or let them go with --replace"
+    message = f"{where(workspace, target)} holds other records"
+    return HiveError.of("HIVE-409", message, file=where(workspace, target), fix=fix)
+
+
+def _marked(connection: RecordsConnection) -> str | None:
+    """Where the records come from that are half moved here; None where none are."""
+    if isinstance(connection, sqlite3.Connection):
+        known = connection.execute("SELECT name FROM sqlite_master WHERE name = ?", (MARK,)).fetchone()
+    else:
+        known = connection.execute("SELECT 1 WHERE to_regclass(?) IS NOT NULL", (MARK,)).fetchone()
+    if known is None:
+        return None
+    found = connection.execute(f"SELECT source FROM {MARK}").fetchone()
+    return str(found[0]) if found else ""
+
+
+def _mark(connection: RecordsConnection, source: str) -> None:
+    with transaction(connection):
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {MARK} (source TEXT NOT NULL)")
+        connection.execute(f"DELETE FROM {MARK}")
+        connection.execute(f"INSERT INTO {MARK} VALUES (?)", (source,))
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Both places while nobody writes to the first."""
+
+    workspace: Workspace
+    other: Workspace
+    here: RecordsConnection
+    there: RecordsConnection
+    lines: bytes
+
+    @property
+    def identity(self) -> str:
+        """Says which records these are, to a database where others could be."""
+        place = self.workspace.records
+        told = f"{place.url} {place.schema}" if isinstance(place, RemoteDatabase) else str(place)
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def is_used(self) -> bool:
+        """Whether the target holds any record."""
+        if any(table.count(self.there) for table in record_tables()):
+            return True
+        with checkpointer(self.other) as saver:
+            return bool(_threads(saver))
+
+    def compared(self) -> list[MovedPart] | None:
+        """What both hold; None where they differ."""
+        found = []
+        for table in record_tables():
+            count, digest = table.count(self.here), table.digest(self.here)
+            if (count, digest) != (table.count(self.there), table.digest(self.there)):
+                return None
+            found.append(MovedPart(table.name, count, digest))
+        if audit.lines_beside(self.other, self.other.records) != self.lines:
+            return None
+        with checkpointer(self.workspace) as source, checkpointer(self.other) as target:
+            threads = _threads(source)
+            if threads != _threads(target):
+                return None
+            whole = hashlib.sha256()
+            for thread in threads:
+                digest = _thread(source, thread).digest
+                if digest != _thread(target, thread).digest:
+                    return None
+                whole.update(digest.encode())
+        found.append(MovedPart(_CHECKPOINTS, len(threads), whole.hexdigest()))
+        return [*found, MovedPart("audit", self.lines.count(b"\n"), hashlib.sha256(self.lines).hexdigest())]
+
+    def copy(self, progress: Progress) -> None:
+        audit.copy_beside(self.other, self.other.records, self.lines)
+        if not all(table.is_begun(self.here, self.there) for table in record_tables()):
+            clear_records(self.there)
+        for table in record_tables():
+            table.copy(self.here, self.there, progress)
+        with checkpointer(self.workspace) as source, checkpointer(self.other) as target:
+            threads = _threads(source)
+            for thread in set(_threads(target)) - set(threads):
+                target.delete_thread(thread)
+            for n, thread in enumerate(threads, start=1):
+                found = _thread(source, thread)
+                if found.digest != _thread(target, thread).digest:
+                    _put(target, thread, found)
+                progress(_CHECKPOINTS, n, len(threads))
+
+
+@dataclass(frozen=True)
+class _Thread:
+    """The checkpoints of a thread, oldest first, and the rows of what was written to them."""
+
+    checkpoints: tuple[Any, ...]
+    writes: tuple[tuple[Any, ...], ...]
+
+    @property
+    def digest(self) -> str:
+        found = hashlib.sha256()
+        for one in self.checkpoints:
+            parent = (one.parent_config or {}).get("configurable", {}).get("checkpoint_id")
+            ids = one.config["configurable"]["checkpoint_ns"], one.config["configurable"]["checkpoint_id"], parent
+            told = json.dumps([ids, one.checkpoint, one.metadata], sort_keys=True, default=repr)
+            found.update(told.encode("utf-8", "surrogatepass") + b"\n")
+        for row in self.writes:
+            found.update(repr([bytes(value) if isinstance(value, memoryview) else value for value in row]).encode())
+        return found.hexdigest()
+
+
+def _writes(saver: Any) -> tuple[str, str, str]:
+    return _WRITES[not isinstance(saver.conn, sqlite3.Connection)]
+
+
+def _threads(saver: Any) -> list[str]:
+    table, _, _ = _writes(saver)
+    query = f"SELECT thread_id FROM checkpoints UNION SELECT thread_id FROM {table}"
+    return sorted(row[0] for row in saver.conn.execute(query).fetchall())
+
+
+def _thread(saver: Any, thread: str) -> _Thread:
+    table, value, given = _writes(saver)
+    # A server sorts by the rules of a language, unless it is told not to.
+    columns = f"checkpoint_ns, checkpoint_id, task_id, idx, task_path, channel, type, {value}"
+    query = f"SELECT {columns} FROM {table} WHERE thread_id = {given}"
+    rows = sorted(map(tuple, saver.conn.execute(query, (thread,)).fetchall()), key=lambda row: row[:4])
+    found = sorted(
+        saver.list({"configurable": {"thread_id": thread}}),
+        key=lambda one: (one.config["configurable"]["checkpoint_ns"], one.config["configurable"]["checkpoint_id"]),
+    )
+    return _Thread(tuple(found), tuple(rows))
+
+
+def _put(saver: Any, thread: str, found: _Thread) -> None:
+    saver.delete_thread(thread)
+    for one in found.checkpoints:
+        namespace = one.config["configurable"]["checkpoint_ns"]
+        start = {"configurable": {"thread_id": thread, "checkpoint_ns": namespace}}
+        saver.put(one.parent_config or start, one.checkpoint, one.metadata, one.checkpoint["channel_versions"])
+    table, value, given = _writes(saver)
+    columns = f"thread_id, checkpoint_ns, checkpoint_id, task_id, idx, task_path, channel, type, {value}"
+    insert = f"INSERT INTO {table} ({columns}) VALUES ({', '.join([given] * 9)})"
+    for row in found.writes:
+        saver.conn.execute(insert, (thread, *row))
+    saver.conn.commit()

@@ -1,0 +1,64 @@
+"""A workspace's records as a test pokes at them, whichever database keeps them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.store import audit, connected, database, postgres, record_tables, transaction
+
+
+def execute(place: Workspace, statement: str, *values: object) -> None:
+    with connected(place.records) as connection:
+        connection.execute(statement, values)
+
+
+def alter_json(place: Workspace, table: str, column: str, change: Callable[[Any], object]) -> None:
+    """Let `change` edit the JSON in a column of each row."""
+    with connected(place.records) as connection:
+        for text in {row[0] for row in connection.execute(f"SELECT {column} FROM {table}").fetchall()}:
+            value = json.loads(text)
+            change(value)
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (json.dumps(value), text))
+
+
+@contextmanager
+def held(place: Workspace) -> Iterator[None]:
+    """Somebody else is writing while the block lasts."""
+    with connected(place.records) as other, transaction(other):
+        yield
+
+
+def be_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on new connections don't wait long for others that write."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(postgres, "LOCK_SECONDS", 1)
+
+
+def all_records(place: Workspace) -> dict[str, list[tuple[Any, ...]]]:
+    """The rows of each table of records that has any."""
+    with connected(place.records) as connection:
+        found = {table.name: list(table.rows(connection)) for table in record_tables()}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def log_lines(place: Workspace) -> list[str]:
+    """The lines of the audit log."""
+    return audit.lines_beside(place, place.records).decode().splitlines()
+
+
+def rewrite_log(place: Workspace, lines: list[str]) -> None:
+    """Let the audit log hold these lines instead, whatever they say."""
+    if isinstance(place.records, Path):
+        (place.root / audit.FILE).write_text("".join(f"{line}\n" for line in lines))
+        return
+    with connected(place.records) as connection:
+        connection.execute("DELETE FROM audit_lines")
+        for number, line in enumerate(lines, start=1):
+            connection.execute("INSERT INTO audit_lines (seq, line) VALUES (?, ?)", (number, line))
