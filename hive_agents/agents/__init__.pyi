@@ -10,6 +10,7 @@ from .deployed import (
     deployment_warnings as deployment_warnings,
     find_sub_agent as find_sub_agent,
     follow as follow,
+    follow_history as follow_history,
     known_agents as known_agents,
     record as record,
     roll_back as roll_back,

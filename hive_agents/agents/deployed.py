@@ -176,6 +176,18 @@ def follow(workspace: Workspace, row: VersionRow, before: str | None) -> None:
         atomic_write_text(path, agent_text(named))
 
 
+def follow_history(workspace: Workspace) -> None:
+    """Make this host's files follow what another host has deployed; files that people edited here stay.
+
+    Raises: HIVE-402 while a deployment goes on here, HIVE-413 as `versions`.
+    """
+    with workspace.exclusive("following a deployment", timeout=0):
+        for id in known_agents(workspace):
+            rows, now = versions(workspace, id), _file_hash(workspace, id)
+            if rows:
+                follow(workspace, rows[0], now if now in {row.hash for row in rows[1:]} else None)
+
+
 def known_agents(workspace: Workspace) -> list[str]:
     """Return the ids of all agents, also of those whose file is gone and that serve from their stored text."""
     try:

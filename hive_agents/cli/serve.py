@@ -16,32 +16,37 @@ if TYPE_CHECKING:
     from hive_agents.server import Listener
 
 
-@with_surface(as_user="Whom the sign-in link names (default: you, the workspace's owner).", before="roles")
+@with_surface(as_user="Whom the sign-in link names (default: you, the workspace's owner).", before="role")
 def command(
     surface: Surface,
     headless: Annotated[bool, typer.Option("--headless", help="Without pages and sign-in link.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the sign-in link in a browser.")] = False,
     port: Annotated[int | None, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen at.")] = None,
-    roles: Annotated[
-        str | None, typer.Option("--roles", help="Parts to host, with commas: runs, judge, queen, triggers, http.")
+    role: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--role",
+            "--roles",
+            help="api, worker, judge, queen or all; or parts: runs, judge, queen, triggers, http."
+            " Several with commas, or given again.",
+        ),
     ] = None,
 ) -> None:
     """Host the workspace until SIGTERM or Ctrl-C, which let the runs rest; a second one ends it at once."""
     import asyncio
 
     from hive_agents.errors import HiveError
-    from hive_agents.runtime import ROLES, Host
+    from hive_agents.runtime import Host
 
     place = surface.workspace
-    chosen = [name.strip() for name in roles.split(",")] if roles is not None else list(ROLES)
-    if "http" not in chosen and (open_ or surface.as_user is not None):
-        raise HiveError.of(
-            "HIVE-409", "without the role http there is nothing to sign in to", fix="add http to --roles"
-        )
+    chosen = [name.strip() for given in role or ["all"] for name in given.split(",")]
+    listens = bool({"all", "api", "http"} & set(chosen))
+    if not listens and (open_ or surface.as_user is not None):
+        raise HiveError.of("HIVE-409", "without the role api there is nothing to sign in to", fix="add --role api")
     listener: Listener | None = None
     link: str | None = None
-    if "http" in chosen:
+    if listens:
         from hive_agents.access import login_code
         from hive_agents.server import Listener
 

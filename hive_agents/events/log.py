@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.events.types import DURABLE, Event, EventType
-from hive_agents.store import RecordsConnection, briefly, connected, disconnect, last_number, transaction
+from hive_agents.events.types import DURABLE, WAKING, Event, EventType
+from hive_agents.store import RecordsConnection, briefly, connected, disconnect, last_number, notify, transaction
 
 if TYPE_CHECKING:
     from hive_agents.events.protocols import Bus
@@ -150,6 +150,8 @@ def _append(connection: RecordsConnection, event: Event, row: tuple[str | None, 
     if found is not None:
         return _event(dict(zip(("seq", *_COLUMNS.split(", ")), found, strict=True))), False
     (seq,) = connection.execute(f"{_INSERT} RETURNING seq", row).fetchone()
+    if event.type in WAKING:
+        notify(connection)
     return event.numbered(seq), True
 
 

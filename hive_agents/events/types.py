@@ -60,6 +60,17 @@ class EventType(StrEnum):
 _PASSING = {EventType.MODEL_STARTED, EventType.MODEL_COMPLETED, EventType.NODE_STARTED, EventType.TOOL_STARTED}
 DURABLE = frozenset(EventType) - _PASSING
 """What a bus with a log appends to it before anybody sees it."""
+WAKING = frozenset(
+    {
+        EventType.RUN_QUEUED,
+        EventType.TRIGGER_FIRED,
+        EventType.APPROVAL_DECIDED,
+        EventType.APPROVAL_EXPIRED,
+        EventType.CONFIG_DEPLOYED,
+        EventType.CONFIG_ROLLED_BACK,
+    }
+)
+"""What hosts that share a database act on, and are told of at once."""
 
 
 def _uuid4() -> str:

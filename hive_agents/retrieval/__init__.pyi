@@ -45,6 +45,7 @@ from .deployed import (
     active_config as active_config,
     announce_switch as announce_switch,
     find_active as find_active,
+    follow_history as follow_history,
     settle as settle,
     unlogged_versions as unlogged_versions,
     versions as versions,

@@ -108,6 +108,20 @@ def announce_switch(workspace: Workspace) -> None:
     atomic_write(_mark(workspace), b"", mode=0o600)
 
 
+def follow_history(workspace: Workspace) -> None:
+    """Make this host's files follow what another host has deployed; a text that people edited here stays.
+
+    Raises: HIVE-402 while a deployment goes on here, HIVE-413 as `versions`.
+    """
+    with workspace.exclusive("following a deployment", timeout=0):
+        history = versions(workspace)
+        if history:
+            latest, file = history[0], workspace.root / history[0].file
+            if any(_same(file, row.config_hash) for row in history[1:] if row.file == latest.file):
+                atomic_write_text(file, latest.text)
+            settle(workspace, latest)
+
+
 def settle(workspace: Workspace, version: Version) -> None:
     """Make the files follow the history: active.json names the version's file, which is written where it is gone."""
     file = workspace.root / version.file

@@ -9,8 +9,10 @@ from .holding import (
     LOST as LOST,
     WEIGHT as WEIGHT,
     Hold as Hold,
+    let_go as let_go,
     take as take,
     taken as taken,
+    taken_each as taken_each,
 )
 from .leases import (
     Lease as Lease,

@@ -36,24 +36,35 @@ def take(leases: Leases, thread_id: str, run_id: str, wait: float) -> Lease:
 
 async def taken(acquire: Callable[[], Lease | None]) -> Lease | None:
     """What `acquire` comes to in a thread; a lease for which nobody waits any more is let go of."""
-    guard, wanted, got = threading.Lock(), True, None
 
-    def work() -> Lease | None:
-        nonlocal got
+    def acquired() -> list[Lease]:
         lease = acquire()
+        return [] if lease is None else [lease]
+
+    return next(iter(await taken_each(acquired)), None)
+
+
+async def taken_each(acquire: Callable[[], list[Lease]]) -> list[Lease]:
+    """`taken` for several leases at once."""
+    guard, wanted = threading.Lock(), True
+    got: list[Lease] = []
+
+    def work() -> list[Lease]:
+        nonlocal got
+        leases = acquire()
         with guard:
             if wanted:
-                got = lease
-                return lease
-        _release(lease)
-        return None
+                got = leases
+                return leases
+        _release_each(leases)
+        return []
 
     try:
         return await asyncio.to_thread(work)
     except asyncio.CancelledError:
         with guard:
             wanted = False
-        await asyncio.to_thread(_release, got)
+        await asyncio.to_thread(_release_each, got)
         raise
 
 
@@ -84,7 +95,7 @@ class Hold:
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
-        _release(self.lease)
+        let_go(self.lease)
 
     def _beat(self) -> None:
         store, told = RunStore(self.lease.leases.workspace), None
@@ -101,7 +112,12 @@ class Hold:
             self._over.wait(self._pause)
 
 
-def _release(lease: Lease | None) -> None:
-    if lease is not None:
-        with suppress(HiveError):  # it runs out by itself
-            lease.release()
+def _release_each(leases: list[Lease]) -> None:
+    for lease in leases:
+        let_go(lease)
+
+
+def let_go(lease: Lease) -> None:
+    """Release it; where the database fails, it runs out by itself."""
+    with suppress(HiveError):
+        lease.release()

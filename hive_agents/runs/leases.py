@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,30 +177,37 @@ class Leases:
 
     def acquire(self, thread_id: str, run_id: str) -> Lease | None:
         """The lease of a thread that nobody has; None while another worker, or another run of ours, has it."""
-        me = join(self.workspace)
-        fence = None
-        try:
-            fence = self._taken(thread_id, run_id, me)
-        finally:
-            if fence is None:
-                leave(self.workspace, me)
-        return None if fence is None else Lease(self, thread_id, run_id, fence, me, self.clock() + self.seconds)
+        return next(iter(self.acquire_each([(thread_id, run_id)])), None)
 
-    def _taken(self, thread_id: str, run_id: str, me: str) -> int | None:
+    def acquire_each(self, wanted: Sequence[tuple[str, str]]) -> list[Lease]:
+        """The leases of those threads, each with its run, that nobody has, taken in one transaction."""
+        names = [join(self.workspace) for _ in wanted]
+        taken: list[Lease] = []
+        try:
+            taken = self._taken(wanted, names)
+        finally:
+            for name in names[len(taken) :]:
+                leave(self.workspace, name)
+        return taken
+
+    def _taken(self, wanted: Sequence[tuple[str, str]], names: list[str]) -> list[Lease]:
+        left, taken = iter(names), []
         with connected(self.workspace.records) as connection, transaction(connection):
-            found = connection.execute(
-                "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ?", (thread_id,)
-            ).fetchone()
-            if found is not None and self._held(found[0], found[2]):
-                return None
-            fence = 1 if found is None else int(found[1]) + 1
-            connection.execute(
-                "INSERT INTO leases (thread_id, run_id, holder, fence, expires_at) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT (thread_id) DO UPDATE SET run_id = excluded.run_id, holder = excluded.holder,"
-                " fence = excluded.fence, expires_at = excluded.expires_at",
-                (thread_id, run_id, me, fence, self.clock() + self.seconds),
-            )
-        return fence
+            for thread_id, run_id in wanted:
+                query = "SELECT holder, fence, expires_at FROM leases WHERE thread_id = ?"
+                found = connection.execute(query, (thread_id,)).fetchone()
+                if found is not None and self._held(found[0], found[2]):
+                    continue
+                fence, until = 1 if found is None else int(found[1]) + 1, self.clock() + self.seconds
+                lease = Lease(self, thread_id, run_id, fence, next(left), until)
+                connection.execute(
+                    "INSERT INTO leases (thread_id, run_id, holder, fence, expires_at) VALUES (?, ?, ?, ?, ?)"
+                    " ON CONFLICT (thread_id) DO UPDATE SET run_id = excluded.run_id, holder = excluded.holder,"
+                    " fence = excluded.fence, expires_at = excluded.expires_at",
+                    (thread_id, run_id, lease.holder, fence, until),
+                )
+                taken.append(lease)
+        return taken
 
     def is_held(self, thread_id: str) -> bool:
         """Whether a living worker has the thread."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hive_agents.runs.leases import Leases
+from hive_agents.runs.leases import Lease, Leases
 from hive_agents.store import connected
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ class RunQueue:
             found = [DueRun(*row) for row in connection.execute(_DUE, (self._leases.clock(),))]
         held = self._leases.held() if found else frozenset()
         return [run for run in found if run.thread_id not in held]
+
+    def take(self, wanted: Sequence[DueRun]) -> list[Lease]:
+        """Return the leases of those runs that nobody works on by now, in one transaction.
+
+        So hosts that saw the same runs share them out by one statement each, before either has read a run.
+        """
+        return self._leases.acquire_each([(run.thread_id, run.run_id) for run in wanted])
 
     def progress(self, run_id: str) -> int:
         """How many effects of the run are recorded; a number that doesn't rise says that nothing comes of it."""

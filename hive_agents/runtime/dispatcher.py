@@ -15,10 +15,11 @@ from hive_agents.errors import AuditFault, Busy, Damaged, HiveError, NoModel, Un
 from hive_agents.events import Bell, EventType
 from hive_agents.llm import Chain, Role, model_names
 from hive_agents.retrieval import SearchEngine
-from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, DueRun, LeaseLost, RunQueue, RunStore
+from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, DueRun, Lease, LeaseLost, RunQueue, RunStore, let_go, taken_each
 from hive_agents.runtime.driver import Run, leases_of
 from hive_agents.runtime.kinds import KINDS
 from hive_agents.runtime.precedence import Precedence
+from hive_agents.store import listening
 
 if TYPE_CHECKING:
     from hive_agents.agents import ToolRegistry
@@ -34,6 +35,7 @@ DEATHS = 20
 """So often a worker may die at one and the same effect: a run may take its whole process with it."""
 POLL_SECONDS = 1.0
 LONGEST_PAUSE = 60.0
+TAKEN_AT_ONCE = 8
 ASIDE = dt.timedelta(seconds=10)
 """A run that its own process begins with is in the store a moment before that has the lease."""
 _WAKE = (EventType.RUN_QUEUED, EventType.TRIGGER_FIRED)
@@ -56,6 +58,7 @@ class _Left:
 class _Worker:
     due: DueRun
     task: asyncio.Task[None]
+    lease: Lease
     run: Run | None = field(default=None)
 
 
@@ -112,14 +115,14 @@ class Dispatcher:
 
     async def run(self) -> None:
         """Take runs until cancelled; those that were taken go on, see `drain`."""
-        with self._bell:
+        loop = asyncio.get_running_loop()
+        with self._bell, listening(self.workspace.records, lambda: loop.call_soon_threadsafe(self.wake)):
             while True:
                 try:
                     found = await asyncio.to_thread(self._queue.due)
                     await asyncio.to_thread(self._clear, found)
                     self.looked.set()
-                    for due in found:
-                        await self._consider(due)
+                    await self._take([due for due in found if await self._is_ours(due)])
                 except HiveError as error:
                     _log.warning("the queue can't be read: %s", error.diagnostics[0].message)
                 await self._bell.wait(self.precedence.wait() or POLL_SECONDS)
@@ -152,31 +155,67 @@ class Dispatcher:
                     self._leases.clear(due.thread_id)
         self._cleared = set(left)
 
-    async def _consider(self, due: DueRun) -> None:
-        if self._draining or due.run_id in self._brought or len(self._workers) >= self.parallel:
-            return
+    async def _is_ours(self, due: DueRun) -> bool:
+        """Whether the run may be taken now, as far as this process knows."""
+        if self._draining or due.run_id in self._brought:
+            return False
         if any(due.thread_id == worker.due.thread_id for worker in self._workers.values()):
-            return
-        if due.graph == CHAT_GRAPH and (self._asked_at_once >= self._questions or self.precedence.wait()):
-            return
+            return False
         left = self._left.get(due.run_id)
         if left is not None and left.until > asyncio.get_running_loop().time():
-            return
+            return False
         just_begun = due.status == "running" and due.graph != AGENT_GRAPH and _age(due) <= ASIDE
         if due.graph not in KINDS or just_begun:
+            return False
+        if due.graph == CHAT_GRAPH and due.status == "running":  # whoever asked has gone
+            if self._has_room(due):
+                move = RunStore(self.workspace).move
+                await asyncio.to_thread(move, due.run_id, due.status, "interrupted", to="stopped")
+            return False
+        return True
+
+    def _has_room(self, due: DueRun, questions: int = 0) -> bool:
+        if due.graph == CHAT_GRAPH and (self._asked_at_once + questions >= self._questions or self.precedence.wait()):
+            return False
+        return len(self._workers) < self.parallel
+
+    async def _take(self, found: list[DueRun]) -> None:
+        """Begin with as many as there is room for, oldest first, and a few at once: other hosts have room, too."""
+        chosen: dict[str, DueRun] = {}
+        for due in found:
+            questions = sum(other.graph == CHAT_GRAPH for other in chosen.values())
+            if len(chosen) >= min(TAKEN_AT_ONCE, self.parallel - len(self._workers)):
+                break
+            if due.thread_id not in chosen and self._has_room(due, questions):
+                chosen[due.thread_id] = due
+        if not chosen:
             return
-        if due.graph != CHAT_GRAPH or due.status != "running":
-            task = asyncio.create_task(self._work(due), name=f"run {due.run_id}")
-            self._workers[due.run_id] = _Worker(due, task)
+
+        def take() -> list[Lease]:
+            return self._queue.take([due for due in chosen.values() if not self._is_left_alone(due)])
+
+        for lease in await taken_each(take):
+            due = chosen[lease.thread_id]
+            task = asyncio.create_task(self._work(due, lease), name=f"run {due.run_id}")
+            self._workers[due.run_id] = _Worker(due, task, lease)
             if due.graph == CHAT_GRAPH:
                 self.precedence.begun()
-        else:  # whoever asked has gone
-            move = RunStore(self.workspace).move
-            await asyncio.to_thread(move, due.run_id, due.status, "interrupted", to="stopped")
+        if len(found) > len(chosen):
+            self.wake()  # it waits where nothing of them was to be had
 
-    async def _work(self, due: DueRun) -> None:
+    def _is_left_alone(self, due: DueRun) -> bool:
+        with suppress(HiveError):  # a damaged run is told of when it is taken
+            if self._is_brought(due):
+                self._brought.add(due.run_id)
+                return True
+        return False
+
+    async def _work(self, due: DueRun, lease: Lease) -> None:
         try:
-            await self._taken(due)
+            try:
+                await self._taken(due, lease)
+            finally:
+                await asyncio.to_thread(let_go, lease)
         except HiveError as error:
             held = False
             with suppress(HiveError):
@@ -189,12 +228,9 @@ class Dispatcher:
             del self._workers[due.run_id]
             self.wake()
 
-    async def _taken(self, due: DueRun) -> None:
+    async def _taken(self, due: DueRun, lease: Lease) -> None:
         """Work on it. Raises: HiveError for what may be over in a while."""
         try:
-            if await asyncio.to_thread(self._is_brought, due):
-                self._brought.add(due.run_id)
-                return
             own = {AGENT_GRAPH: self._given, CHAT_GRAPH: {"engine": self.engine}}
             given: dict[str, Any] = own.get(due.graph, {})
             resume = partial(KINDS[due.graph].resume, bus=self.bus, hosted=True, **given)
@@ -213,7 +249,7 @@ class Dispatcher:
             return
         before = await asyncio.to_thread(self._queue.progress, due.run_id)
         try:
-            await run.work(wait=0)
+            await run.work(wait=0, lease=lease)
             self._left.pop(due.run_id, None)
             if due.status == "waiting" and before == await asyncio.to_thread(self._queue.progress, due.run_id):
                 self._pause(due, "no answer")  # the store doesn't bear out what the row says
@@ -247,6 +283,7 @@ class Dispatcher:
         return not given and bool(RunStore(self.workspace).get(due.run_id).value.get("brought"))
 
     async def _give_up(self, due: DueRun, status: str, fault: HiveError) -> None:
+        await asyncio.to_thread(let_go, self._workers[due.run_id].lease)
         await KINDS[due.graph].give_up(self.workspace, due.run_id, self.bus, status, fault)
 
     def _pause(self, due: DueRun, why: str) -> _Left:

@@ -162,18 +162,18 @@ class Run(ABC):
                 self.row, _ = self.store.move(self.run_id, "queued", "interrupted", to="stopped")
             return self.result_of(self.row)
 
-    async def work(self, *, wait: float = 30.0) -> dict[str, Any]:
+    async def work(self, *, wait: float = 30.0, lease: Lease | None = None) -> dict[str, Any]:
         """Run to the end, or until people have to answer; a run that has ended gives its result again.
 
         Somebody may pause or stop it meanwhile (`runs.pause`, `runs.stop`, from any process), or `drain` it. Where they
-        did so while this waited for another process, that holds.
+        did so while this waited for another process, that holds. `lease` is the thread's, where the caller has it.
 
         Raises: HIVE-402 where another process still works on it after `wait` seconds; HIVE-425 where one took it over.
         """
         loop, worker = asyncio.get_running_loop(), asyncio.current_task()
         assert worker is not None
         begun_with = self._lease
-        lease = await self._leased(wait)
+        lease = await self._leased(lease, wait)
         attempt = Attempt(self, lease, worker)
 
         def ask(asked: str) -> None:
@@ -235,8 +235,8 @@ class Run(ABC):
             with suppress(HiveError):
                 await asyncio.to_thread(lease.release)
 
-    async def _leased(self, wait: float) -> Lease:
-        lease, self._lease = self._lease, None
+    async def _leased(self, given: Lease | None, wait: float) -> Lease:
+        lease, self._lease = given or self._lease, None
         if lease is not None and (lease.lasts or await asyncio.to_thread(lease.renew)):
             return lease
         found = await taken(lambda: take(leases_of(self.workspace), self.row.thread_id, self.run_id, wait))

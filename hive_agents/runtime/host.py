@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 from hive_agents.workspace import Workspace
 
 ROLES = ("runs", "judge", "queen", "triggers", "http")
+_GROUPS = {"api": ("http",), "worker": ("runs", "triggers"), "all": ROLES}
+"""What hosts are called that have a machine of their own, and the parts that they have."""
 GRACE = 20.0
 """Seconds that the steps of runs have when the host ends."""
 READY_SECONDS = 1.0
@@ -34,9 +37,10 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Host:
     """Serves a workspace until it is told to end; `async with` it, or `run` it.
 
-    `roles` are the parts that this process has. Several hosts may serve one workspace: runs are shared out, and judge,
-    queen and triggers are one host's at a time. `serve` listens for HTTP requests until it is cancelled. `tools` and
-    `models` are given to all agents: tools beside those of the workspace, models in place of those of the settings.
+    `roles` are the parts that this process has, or "api" (http), "worker" (runs and triggers), "all". Several hosts
+    may serve one workspace: runs are shared out, and judge, queen and triggers are one host's at a time. `serve`
+    listens for HTTP requests until it is cancelled. `tools` and `models` are given to all agents: tools beside those
+    of the workspace, models in place of those of the settings.
     """
 
     def __init__(
@@ -50,8 +54,10 @@ class Host:
         serve: Callable[[Host], Awaitable[object]] | None = None,
     ) -> None:
         """Raises: HIVE-409 for an unknown role, or none."""
-        if not roles or not set(roles) <= set(ROLES):
-            raise HiveError.of("HIVE-409", "a host has no such role", fix=f"use some of {', '.join(ROLES)}")
+        if not roles or not set(roles) <= {*ROLES, *_GROUPS}:
+            fix = f"use some of {', '.join(dict.fromkeys([*_GROUPS, *ROLES]))}"
+            raise HiveError.of("HIVE-409", "a host has no such role", fix=fix)
+        roles = {part for name in roles for part in _GROUPS.get(name, (name,))}
         self.workspace, self._log = workspace, EventLog(workspace)
         self.bus = EventBus(self._log)
         self.dispatcher = Dispatcher(workspace, self.bus, parallel=parallel, tools=tools, models=models)
@@ -135,6 +141,10 @@ class Host:
         for name, work in self._works().items():
             if name in names:
                 roles.append(HostRole(name, work, leases=None if name in ("runs", "http") else alone))
+        if not isinstance(self.workspace.records, Path):
+            from hive_agents.runtime.following import follow_deployments
+
+            roles.append(HostRole("deployments", lambda: follow_deployments(self.workspace)))
         if "runs" in names:
             from hive_agents.runtime.housekeeping import keep_house
 

@@ -30,6 +30,10 @@ from .ledger import (
     LedgerHistory as LedgerHistory,
     made_by as made_by,
 )
+from .notices import (
+    listening as listening,
+    notify as notify,
+)
 from .postgres import (
     PostgresConnection as PostgresConnection,
     ServerState as ServerState,

@@ -167,6 +167,18 @@ class PostgresConnection:
         ahead = self.time() - (before + time.time()) / 2
         return ServerState(str(row[0]).split()[0], self._version(), ahead, row[2], row[1])
 
+    def notify(self) -> None:
+        """Wake those who listen to this schema, when the transaction is committed."""
+        self.raw.execute(b"SELECT pg_notify(%s, '')", (self._place.schema,))
+
+    def listen(self) -> None:
+        """Be told of what `notify` says from now on, see `heard`."""
+        self.raw.execute(f'LISTEN "{self._place.schema}"'.encode())
+
+    def heard(self) -> bool:
+        """Whether anything was told since the last look; without waiting."""
+        return bool([*self.raw.notifies(timeout=0)])
+
     def close(self) -> None:
         self.raw.close()
 

@@ -78,6 +78,7 @@ def test_wrong_usage_is_a_diagnostic(place: Workspace) -> None:
         port = str(taken.getsockname()[1])
         for options, code, words in (
             (["--roles", "runs", "--open"], 2, "nothing to sign in to"),
+            (["--role", "worker", "--role", "judge,queen", "--open"], 2, "nothing to sign in to"),
             (["--headless", "--roles", "quean"], 2, "no such role"),
             (["--headless", "--host", "0.0.0.0"], 2, "access.keys"),
             (["--headless", "--port", port], 3, "in use"),

@@ -177,3 +177,17 @@ async def test_judge_queen_and_triggers_work_in_a_host(place: Workspace) -> None
 def test_an_unknown_role_is_refused(place: Workspace) -> None:
     with pytest.raises(HiveError, match="HIVE-409"):
         Host(place, roles=("runs", "quean"))
+
+
+@pytest.mark.parametrize(
+    ("roles", "parts"),
+    [
+        (["worker"], ["runs", "triggers", "housekeeping"]),
+        (["judge", "queen"], ["judge", "queen"]),
+        (["all"], ["runs", "judge", "queen", "triggers", "housekeeping"]),
+    ],
+)
+def test_a_host_of_several_has_the_parts_that_its_role_stands_for(
+    place: Workspace, roles: list[str], parts: list[str]
+) -> None:
+    assert list(Host(place, roles=roles).roles) == parts

@@ -66,7 +66,7 @@ def test_the_queue_holds_it_when_its_pause_is_over(place: Workspace, monkeypatch
     monkeypatch.setattr(session, "FIRST_PAUSE", 0.0)
     hosted(run, down(9))
     monkeypatch.setattr("time.time", lambda: 4e9)
-    assert [due.run_id for due in queue.due()] == [run.run_id]
+    assert [due.run_id for due in RunQueue(leases_of(place)).due()] == [run.run_id]
 
 
 def test_patience_ends(place: Workspace) -> None:

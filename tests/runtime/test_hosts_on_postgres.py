@@ -1,0 +1,246 @@
+"""Hosts with folders of their own on one PostgreSQL: woken by each other, killed, cut off, frozen; nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hive_agents import Workspace
+from hive_agents.agents import follow_history, record, served_text
+from hive_agents.approvals import ApprovalStore
+from hive_agents.errors import HiveError
+from hive_agents.events import Consumer, Event, EventLog
+from hive_agents.runs import DueRun, RunQueue, RunStore
+from hive_agents.runtime import dispatcher, following
+from hive_agents.runtime.driver import leases_of
+from hive_agents.runtime.following import follow_deployments
+from hive_agents.store import exclusive
+from hive_agents.trust import trust
+from tests.engines import Postgres, postgres
+from tests.runtime.hosting import TURNS, Nursery, effects, host, prepared, queued, until
+from tests.runtime.test_host_kills import approve_all, free_ports
+
+pytestmark = pytest.mark.slow
+HOSTS = 3
+RUNS, SECONDS = int(os.environ.get("HIVE_CHAOS_RUNS", "30")), float(os.environ.get("HIVE_CHAOS_SECONDS", "12"))
+"""Of the full test: 300 runs, and 120 seconds with a kill in each."""
+LEASE = 4.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Postgres]:
+    with postgres() as found:
+        yield found
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Postgres) -> Workspace:
+    return on_server(tmp_path / "a", server)
+
+
+def on_server(root: Path, server: Postgres, *, lease_seconds: float = 5.0) -> Workspace:
+    """A workspace of `prepared`, whose records are in a schema of their own."""
+    place = prepared(root, lease_seconds=lease_seconds)
+    with (root / "hive.toml").open("a", encoding="utf-8") as file:
+        file.write(f'[storage]\nurl = "{server.url}"\nnamespace = "t{uuid.uuid4().hex[:12]}"\n')
+    place = Workspace(root)
+    trust(place)
+    return place
+
+
+def another(place: Workspace, name: str) -> Workspace:
+    """The folder of another host: a copy of the files, and nothing that stands in `.hive`."""
+    root = shutil.copytree(place.root, place.root.with_name(name), ignore=shutil.ignore_patterns(".hive"))
+    # What tools do outside is outside for all hosts.
+    root.with_suffix(".accounts").symlink_to(place.root.with_suffix(".accounts"))
+    found = Workspace(root)
+    trust(found)
+    return found
+
+
+def test_a_run_is_given_to_one_of_the_hosts_that_saw_it(place: Workspace) -> None:
+    hosts, runs = [place, another(place, "b")], [queued(place) for _ in range(5)]
+    queues = [RunQueue(leases_of(one)) for one in hosts]
+    seen: list[list[DueRun]] = [queue.due() for queue in queues]
+    assert [[due.run_id for due in found] for found in seen] == [runs, runs]
+    first = queues[0].take(seen[0][:3])
+    second = queues[1].take(seen[1])
+    assert [lease.run_id for lease in first] == runs[:3]
+    assert [lease.run_id for lease in second] == runs[3:]
+    assert queues[0].due() == queues[1].due() == []
+    for lease in (*first, *second):
+        lease.release()
+
+
+async def test_a_run_queued_on_one_host_starts_on_another_without_a_poll(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "POLL_SECONDS", 3_600.0)
+    other = another(place, "b")
+    async with host(other) as hosted:
+        await hosted.dispatcher.looked.wait()
+        for _ in range(3):  # one after the other: each wakes it
+            run = await asyncio.to_thread(queued, place)
+            await until(place, "done", run)
+            assert effects(other, run) == [(f"step {n}", 1) for n in range(TURNS)]
+
+
+async def test_a_lost_listener_listens_again_and_meanwhile_there_is_the_poll(
+    place: Workspace, server: Postgres
+) -> None:
+    cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%';"
+    async with host(another(place, "b")) as hosted:
+        await hosted.dispatcher.looked.wait()
+        while int(await asyncio.to_thread(server.run, cut)) == 0:
+            await asyncio.sleep(0.05)
+        run = await asyncio.to_thread(queued, place)
+        await until(place, "done", run)
+
+
+async def test_an_agent_deployed_on_one_host_serves_on_another_and_its_file_follows(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "POLL_SECONDS", 3_600.0)
+    other = another(place, "b")
+    before = served_text(place, "toiler")
+    record(place, before, decision="baseline", via="deploy", by="dana", evaluation={}, baseline=True)
+    follows = asyncio.create_task(follow_deployments(other))
+    try:
+        changed = before.model_copy(update={"version": 2, "identity": "Toils more."})
+        with exclusive(place, "deploying"):
+            await asyncio.to_thread(
+                lambda: record(place, changed, decision="approved", via="deploy", by="dana", evaluation={})
+            )
+        assert served_text(other, "toiler").identity == "Toils more."
+        while "Toils more." not in (other.root / "agents" / "toiler.json").read_text():
+            await asyncio.sleep(0.05)
+    finally:
+        follows.cancel()
+        await asyncio.gather(follows, return_exceptions=True)
+
+
+def test_a_file_that_people_edited_here_stays_when_another_host_deploys(place: Workspace) -> None:
+    other = another(place, "b")
+    before = served_text(place, "toiler")
+    record(place, before, decision="baseline", via="deploy", by="dana", evaluation={}, baseline=True)
+    edited = (
+        (other.root / "agents" / "toiler.json").read_text().replace('"toiler"', '"toiler", "description": "Mine."', 1)
+    )
+    (other.root / "agents" / "toiler.json").write_text(edited)
+    changed = before.model_copy(update={"version": 2, "identity": "Toils more."})
+    record(place, changed, decision="approved", via="deploy", by="dana", evaluation={})
+    follow_history(other)
+    assert (other.root / "agents" / "toiler.json").read_text() == edited
+
+
+class Watcher:
+    """A subscriber that acknowledges what it was told; where the server is away it goes on later."""
+
+    def __init__(self, place: Workspace) -> None:
+        self.seen: list[Event] = []
+        self._consumer = Consumer(EventLog(place), "watcher", self.seen.append, start="begin")
+
+    async def run(self) -> None:
+        while True:
+            with suppress(HiveError):
+                await self._consumer.run(poll=0.2)
+            await asyncio.sleep(0.2)
+
+    async def catch_up(self) -> None:
+        await self._consumer.catch_up()
+
+
+async def disturb(place: Workspace, server: Postgres, hosts: list[Nursery], chance: random.Random) -> Counter[str]:
+    """Kill a host each second; in between restart the server, cut its connections, freeze a host beyond its lease."""
+    done: Counter[str] = Counter()
+    began = time.monotonic()
+    others = ["cut", "restart", "freeze"]
+    cut = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'hive-agents';"
+    while time.monotonic() < began + SECONDS or others:
+        await asyncio.sleep(1.0)
+        await answer(place)
+        if others and time.monotonic() > began + SECONDS * (4 - len(others)) / 5:
+            what = others.pop(0)
+            if what == "cut":
+                done["connections cut"] += int(await asyncio.to_thread(server.run, cut))
+            elif what == "restart":
+                await asyncio.to_thread(server.stop)
+                await asyncio.sleep(1.0)
+                await asyncio.to_thread(server.start)
+            else:
+                os.kill(hosts[0].pid, signal.SIGSTOP)
+                await asyncio.sleep(2 * LEASE)
+                os.kill(hosts[0].pid, signal.SIGCONT)
+            done[what] += 1
+        victim = chance.choice(hosts)
+        assert await asyncio.to_thread(victim.end, signal.SIGKILL) == -signal.SIGKILL
+        await asyncio.to_thread(victim.start)
+        done["killed"] += 1
+    return done
+
+
+async def answer(place: Workspace) -> None:
+    with suppress(HiveError):
+        await approve_all(place)
+
+
+async def test_whatever_happens_to_hosts_and_server_every_run_ends_and_no_event_is_lost(
+    tmp_path: Path, server: Postgres
+) -> None:
+    place = on_server(tmp_path / "a", server, lease_seconds=LEASE)
+    places = [place, *(another(place, name) for name in ("b", "c"))]
+    chance, store = random.Random(11), RunStore(place)
+    agents = ["careful" if number % 3 == 0 else "toiler" for number in range(RUNS)]
+    runs = [queued(place, agent, chance.uniform(0.02, 0.4)) for agent in agents]
+    hosts = [Nursery(one, port) for one, port in zip(places, free_ports(HOSTS), strict=True)]
+    watcher = Watcher(place)
+    watching = asyncio.create_task(watcher.run())
+    for one in hosts:
+        await asyncio.to_thread(one.start)
+    began = time.monotonic()
+    try:
+        disturbed = await disturb(place, server, hosts, chance)
+        lasted = time.monotonic() - began
+        end = time.monotonic() + 120 + 2 * RUNS
+        while left := [row.summary for row in store.list(limit=1_000) if row.status != "done"]:
+            assert time.monotonic() < end, left
+            await answer(place)
+            await asyncio.sleep(0.5)
+    finally:
+        codes = [await asyncio.to_thread(one.end, signal.SIGTERM) for one in hosts]
+        for one in hosts:
+            one.close()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    assert codes == [0] * HOSTS
+    await watcher.catch_up()
+
+    again = 0
+    for run in runs:
+        result = store.get(run).result
+        assert result is not None
+        assert result["outputs"] == {"text": "done"}
+        done = effects(place, run)
+        assert [what for what, _ in done] == [f"step {n}" for n in range(TURNS)]
+        again += sum(times - 1 for _, times in done)
+    assert len(ApprovalStore(place).list()) == agents.count("careful")
+    log = EventLog(place).replay()
+    assert [event.id for event in watcher.seen] == [event.id for event in log]
+    completed = Counter(event.run_id for event in log if event.type == "run.completed")
+    assert completed == dict.fromkeys(runs, 1)
+    print(
+        f"\n{dict(disturbed)} in {lasted:.0f} s; {len(runs)} runs done, {agents.count('careful')} with an approval,"
+        f" {TURNS * len(runs)} effects, {again} done again under their key; {len(log)} events, each seen once;"
+        f" all after {time.monotonic() - began:.0f} s"
+    )
