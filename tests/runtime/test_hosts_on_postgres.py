@@ -11,8 +11,10 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, Lock
 
 import pytest
 
@@ -25,7 +27,7 @@ from hive_agents.runs import DueRun, RunQueue, RunStore
 from hive_agents.runtime import dispatcher, following
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.following import follow_deployments
-from hive_agents.store import exclusive
+from hive_agents.store import connected, exclusive
 from hive_agents.trust import trust
 from tests.engines import Postgres, postgres
 from tests.runtime.hosting import TURNS, Nursery, effects, host, prepared, queued, until
@@ -81,6 +83,25 @@ def test_a_run_is_given_to_one_of_the_hosts_that_saw_it(place: Workspace) -> Non
     assert queues[0].due() == queues[1].due() == []
     for lease in (*first, *second):
         lease.release()
+
+
+def test_threads_that_take_turns_share_connections(place: Workspace, server: Postgres) -> None:
+    def used(number: int) -> int:
+        with connected(place.records) as connection:
+            return int(connection.execute("SELECT ?::bigint", (number,)).fetchone()[0])
+
+    with ThreadPoolExecutor(24) as threads:
+        barrier = Barrier(24)  # each has a thread of its own
+        turn = Lock()
+
+        def one(number: int) -> int:
+            barrier.wait()
+            with turn:
+                return used(number)
+
+        assert list(threads.map(one, range(24))) == list(range(24))
+        open_ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%bigint%' AND pid <> pg_backend_pid();"
+        assert int(server.run(open_)) == 1
 
 
 async def test_a_run_queued_on_one_host_starts_on_another_without_a_poll(
