@@ -115,8 +115,8 @@ class SelectedRow(Protocol):
 class connected(Generic[C]):
     """A `with` block that has a connection to itself, for short work.
 
-    It is kept open in between, a file's by the thread and a server's by the process, and `opened`, by default by `connect`, anew where the file was replaced or the server
-    has closed it.
+    It is kept open in between, a file's by the thread and a server's by the process, and `opened`, by default by
+    `connect`, anew where the file was replaced or the server has closed it.
 
     With `rows`, selected rows are known by their names, too. A use inside another one gets a connection of its own.
 

@@ -25,6 +25,7 @@ from hive_agents.errors import HiveError
 from hive_agents.events import Consumer, Event, EventLog
 from hive_agents.runs import DueRun, RunQueue, RunStore
 from hive_agents.runtime import dispatcher, following
+from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.following import follow_deployments
 from hive_agents.store import connected, exclusive
@@ -102,6 +103,20 @@ def test_threads_that_take_turns_share_connections(place: Workspace, server: Pos
         assert list(threads.map(one, range(24))) == list(range(24))
         open_ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%bigint%' AND pid <> pg_backend_pid();"
         assert int(server.run(open_)) == 1
+
+
+def test_hosts_that_make_the_tables_of_checkpoints_at_once_do_not_wait_for_each_other_for_ever(
+    place: Workspace,
+) -> None:
+    barrier = Barrier(12)
+
+    def look(_: int) -> object:
+        barrier.wait()
+        with checkpointer(place) as saver:
+            return saver.get_tuple({"configurable": {"thread_id": "none"}})
+
+    with ThreadPoolExecutor(12) as threads:
+        assert list(threads.map(look, range(12))) == [None] * 12
 
 
 async def test_a_run_queued_on_one_host_starts_on_another_without_a_poll(
