@@ -1,4 +1,4 @@
-"""How long pages take when lists are long: 10,000 runs, 5,000 trials, 1,000 requests, 2,000 conversations.
+"""How long pages take when lists are long: 10,000 runs, 5,000 trials, 10,000 requests, 2,000 conversations.
 
     python benchmarks/pages.py [--times 20] [--json FILE]
 
@@ -32,7 +32,7 @@ async def measured(times: int) -> dict[str, dict[str, float]]:
     root = known_principal(place, "root")
     many_runs(place, 10_000, root)
     many_threads(place, 2_000, root)
-    many_requests(place, 1_000)
+    many_requests(place, 10_000)
     found = search(place, trials=5_000)
     async with served(place, roles=("http",)) as client:
         headers = bearer(place, "root", *EVERYTHING)

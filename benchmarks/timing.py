@@ -1,12 +1,16 @@
 """What the time of an answer tells of documents that the reader may not view.
 
-    python benchmarks/timing.py [--tries N] [--json FILE]
+    python benchmarks/timing.py [--http] [--tries N] [--json FILE]
 
 Three attackers watch the clock, on a workspace of 600 documents of which 525 are hidden: does a document that they name
 exist, asked by `/open` in a new conversation and in one that goes on; and do hidden documents hold a word that they
 search for. Each question is asked as often about what is hidden as about what isn't there, in random order, of another
 document or word each time. The figure is the AUC of the two sets of times: .5 tells nothing, 1
 tells all. "At most" is the upper end of its interval, with a confidence of 95 %.
+
+With `--http` the attackers ask a server in a process of its own: for a document by `GET /api/documents`, and by search.
+Cold is what nobody asked before of this reader: a new reader's first request of each document, over a connection of its
+own, and the first search for a word. Warm is the same again, over a connection that stays.
 """
 
 from __future__ import annotations
@@ -17,15 +21,21 @@ import gc
 import json
 import math
 import random
+import signal
+import socket
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 from hive_agents import Workspace
-from hive_agents.access import Principal
+from hive_agents.access import Principal, mint
 from hive_agents.copilot import Request
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import SearchEngine, build_index
@@ -37,6 +47,8 @@ VISIBLE, HIDDEN = 75, 525
 TARGET = 0.55
 SEARCHES = 400
 """Of each kind at most: each has a word of its own, which all documents hold."""
+IDLE = 2.0
+"""Seconds after which a server may have closed a connection."""
 READER = Principal("acme", "dana")
 COLLECTION = {
     "name": "kb",
@@ -143,6 +155,105 @@ def searched(workspace: Workspace, tries: int) -> list[list[float]]:
     return times
 
 
+class Attacker:
+    """A reader at the door of a server, with a token of their own."""
+
+    def __init__(self, port: int, workspace: Workspace, name: str) -> None:
+        self._port = port
+        token = mint(workspace, Principal("acme", name)).token
+        self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        self._kept = HTTPConnection("127.0.0.1", port)
+        self._used = 0.0
+
+    def asks(self, method: str, path: str, body: str | None = None, *, cold: bool = False) -> float:
+        """Seconds until the answer is there."""
+        connection = HTTPConnection("127.0.0.1", self._port) if cold else self._ready()
+        gc.collect()
+        gc.disable()
+        started = time.perf_counter()
+        connection.request(method, path, body, self._headers)
+        answer = connection.getresponse()
+        answer.read()
+        seconds = time.perf_counter() - started
+        gc.enable()
+        assert answer.status in (200, 404), answer.status
+        if cold:
+            connection.close()
+        return seconds
+
+    def _ready(self) -> HTTPConnection:
+        """The connection that stays; one that was idle for long is opened again, off the clock."""
+        if time.monotonic() - self._used > IDLE:
+            self._kept.close()
+            self._kept.request("GET", "/healthz")
+            self._kept.getresponse().read()
+        self._used = time.monotonic()
+        return self._kept
+
+
+@contextmanager
+def served(workspace: Workspace) -> Iterator[int]:
+    """The port of a server that is ready."""
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = int(found.getsockname()[1])
+    toml = workspace.root / "hive.toml"
+    limits = f"[server]\nport = {port}\nrate_per_minute = 1000000\n[index]\nauto_refresh = false\n"
+    toml.write_text(toml.read_text() + limits)
+    command = [sys.executable, "-m", "hive_agents", "serve", "--headless", "--quiet", "-w", str(workspace.root)]
+    process = subprocess.Popen(command)
+    try:
+        while True:
+            with suppress(OSError):
+                connection = HTTPConnection("127.0.0.1", port)
+                connection.request("GET", "/readyz")
+                if connection.getresponse().status == 200:
+                    break
+            time.sleep(0.1)
+        yield port
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def over_http(tries: int) -> Iterator[tuple[str, list[list[float]]]]:
+    """(what is asked, the times of what isn't there and of what is hidden) of each attack."""
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = made(Path(folder) / "ws", tries)
+        gc.freeze()  # so that the collection before each try is short
+        with served(workspace) as port:
+            passes = range(math.ceil(tries / HIDDEN))
+            attackers = [Attacker(port, workspace, f"eve{number}") for number in passes]
+            for attacker in attackers:
+                attacker.asks("GET", "/api/documents/nothing.md")
+                attacker.asks("POST", "/api/query", json.dumps({"query": "how is paper 1 kept?"}))
+            for how, cold in (("cold", True), ("warm", False)):
+                times: list[list[float]] = [[], []]
+                for hidden, number in asked(tries):
+                    name = f"{'secret' if hidden else 'absent'}{VISIBLE + number % HIDDEN:05d}.md"
+                    attacker = attackers[number // HIDDEN]
+                    times[hidden].append(attacker.asks("GET", f"/api/documents/{name}", cold=cold))
+                yield f"a document by HTTP, {how}", times
+            for how, cold in (("cold", True), ("warm", False)):
+                times = [[], []]
+                for hidden, number in asked(tries):
+                    body = json.dumps({"query": f"what is {'hidden' if hidden else 'open'}{number}?"})
+                    times[hidden].append(attackers[0].asks("POST", "/api/query", body, cold=cold))
+                yield f"{HIDDEN} matches by HTTP, {how}", times
+
+
+def figures(absent: list[float], hidden: list[float]) -> dict[str, Any]:
+    medians = [1000 * statistics.median(times) for times in (hidden, absent)]
+    share, each = auc(absent, hidden), len(hidden)
+    return {
+        "tries": 2 * each,
+        "auc": round(share, 3),
+        "target": TARGET,
+        "at_most": round(at_most(share, each), 3),
+        "hidden_ms": round(medians[0], 3),
+        "absent_ms": round(medians[1], 3),
+    }
+
+
 def measured(tries: int) -> dict[str, dict[str, Any]]:
     """Return what each attacker learns: tries of both kinds together, the AUC, the medians in ms."""
     found: dict[str, dict[str, Any]] = {}
@@ -157,21 +268,20 @@ def measured(tries: int) -> dict[str, dict[str, Any]]:
             f"{HIDDEN} hidden matches of a search": lambda: searched(workspace, searches),
         }
         for name, attack in attackers.items():
-            absent, hidden = attack()
-            medians = [1000 * statistics.median(times) for times in (hidden, absent)]
-            share, each = auc(absent, hidden), len(hidden)
-            found[name] = {"tries": 2 * each, "auc": round(share, 3), "target": TARGET}
-            found[name]["at_most"] = round(at_most(share, each), 3)
-            found[name] |= {"hidden_ms": round(medians[0], 3), "absent_ms": round(medians[1], 3)}
+            found[name] = figures(*attack())
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tries", type=int, default=2_000, help="of each kind, to open documents")
+    parser.add_argument("--tries", type=int, default=2_000, help="of each kind")
+    parser.add_argument("--http", action="store_true", help="ask a server")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    found = measured(options.tries)
+    if options.http:
+        found = {name: figures(*times) for name, times in over_http(options.tries)}
+    else:
+        found = measured(options.tries)
     print(f"{'what is hidden':<36} {'tries':>6} {'AUC':>6} {'at most':>8} {'hidden ms':>10} {'absent ms':>10}")
     for name, row in found.items():
         times = f"{row['hidden_ms']:>10.3f} {row['absent_ms']:>10.3f}"

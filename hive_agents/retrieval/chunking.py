@@ -149,7 +149,7 @@ class _Cutter:
             if self._fits(block.start + start, block.start + edge):
                 end = edge
                 continue
-            if end > start:
+            if end > start and _A_WORD.search(text, start, end):
                 yield self._piece(block, start, end)
                 start = end
             while not self._fits(block.start + start, block.start + edge):
@@ -178,7 +178,7 @@ class _Cutter:
         """Where to cut so that at most `limit` word pieces come before: after a line, else a word, else anywhere."""
         hard = self._pieces(text)[self.limit][0]
         for space in (text.rfind("\n", 0, hard) + 1, text.rfind(" ", 0, hard) + 1):
-            if text[:space].strip():
+            if _A_WORD.search(text, 0, space):
                 return space
         return max(hard, 1)
 

@@ -219,3 +219,10 @@ def test_the_name_of_a_heading_for_links_is_no_part_of_it() -> None:
     assert headings(text) == ["侦听器", "侦听器 > Deep"]
     assert "".join(chunk.text for chunk in cut(text)) == text
     assert first_heading(text) == "侦听器"
+
+
+def test_the_beginning_of_a_fence_is_no_chunk_before_a_line_that_is_too_long() -> None:
+    for body in ("```\n" + "x1, " * 2000 + "\n```\n", "```\n" + "x1," * 2000 + "\n```\n"):
+        found = cut(body)
+        assert "".join(chunk.text for chunk in found) == body
+        assert all(any(map(str.isalnum, chunk.text)) for chunk in found)

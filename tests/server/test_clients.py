@@ -106,8 +106,12 @@ async def test_openais_and_langchains_packages_complete_a_session(place: Workspa
     assert seen["outputs"] == {"text": "the second"}
     assert (seen["forged"], seen["reader"]) == ("AuthenticationError", "PermissionDeniedError")
     assert "".join(seen["langchain_pieces"])
-    while RunStore(place).get(seen["left"]).status != "stopped":
-        await asyncio.sleep(0.1)
+    assert "Waits for a person" in seen["langchain_waits"]
+    assert "So it is." in seen["langchain_resumed"]
+    assert seen["left"] != seen["langchain_left"]
+    for left in (seen["left"], seen["langchain_left"]):
+        while RunStore(place).get(left).status != "stopped":
+            await asyncio.sleep(0.1)
 
 
 async def test_curl_completes_a_session(place: Workspace, client: httpx.AsyncClient) -> None:

@@ -68,7 +68,9 @@ async def streamed(client: httpx.AsyncClient, method: str, path: str, headers: d
     async with client.stream(method, path, headers=headers, **how) as response:
         text = (await response.aread()).decode()
     # Steps are told to whoever is there when they begin.
-    return settled("\n".join(line for line in text.splitlines() if line and "STEP_" not in line))
+    steps = ("STEP_", "notifications/progress", "event: message")
+    told = (line for line in text.splitlines() if line and not any(step in line for step in steps))
+    return settled("\n".join(told))
 
 
 async def every_channel(place: Workspace) -> dict[str, str]:
@@ -93,6 +95,12 @@ async def every_channel(place: Workspace) -> dict[str, str]:
             body["stream"] = True
             told[f"openai stream {n}"] = await streamed(client, "POST", "/v1/chat/completions", headers, json=body)
             told[f"mcp {n}"] = await sent(client, "POST", "/mcp", MCP | headers, json=called("query", query=question))
+            call = called("ask", question=question)
+            told[f"mcp ask {n}"] = await sent(client, "POST", "/mcp", MCP | headers, json=call)
+            modern = (
+                MCP | headers | {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "ask"}
+            )
+            told[f"mcp ask as a stream {n}"] = await streamed(client, "POST", "/mcp", modern, json=with_progress(call))
         for target in TARGETS:
             told[f"document {target}"] = await sent(client, "GET", f"/api/documents/{target}", headers)
             call = called("open_document", doc_id=target)
@@ -134,6 +142,13 @@ MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": 
 
 def called(name: str, **arguments: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+
+
+def with_progress(call: dict[str, Any]) -> dict[str, Any]:
+    """The same call as a client sends it that wants to hear how far it is."""
+    names = {"protocolVersion": "2026-07-28", "clientCapabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    meta = {f"io.modelcontextprotocol/{name}": value for name, value in names.items()} | {"progressToken": "p"}
+    return call | {"params": call["params"] | {"_meta": meta}}
 
 
 def prepared(root: Path, hidden: int) -> Workspace:

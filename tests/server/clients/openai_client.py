@@ -45,7 +45,8 @@ seen["resumed"] = {"text": resumed.choices[0].message.content, "run": resumed.mo
 run = httpx.get(f"{url}/api/runs/{seen['resumed']['run']}", headers=headers).json()
 seen["outputs"] = run["result"]["outputs"]
 
-# A client that goes away cancels.
+# A client that goes away cancels: the protocol has no way back into a stream. What there is of one is above: a request
+# that is sent again under its key finds its run.
 with worker.chat.completions.create(model="agent/sleeper", messages=ORDER, stream=True) as left:
     next(iter(left))
 seen["left"] = httpx.get(f"{url}/api/runs?graph=event_loop&limit=1", headers=headers).json()["runs"][0]["run_id"]
@@ -63,4 +64,23 @@ first = model.invoke(QUESTION)
 seen["langchain"] = first.content
 more = [*QUESTION, {"role": "assistant", "content": first.content}, {"role": "user", "content": "and who may do that?"}]
 seen["langchain_pieces"] = [str(one.content) for one in model.stream(more)]
+
+
+def agent(name: str, key: str) -> ChatOpenAI:
+    again = {"Idempotency-Key": key}
+    return ChatOpenAI(model=f"agent/{name}", base_url=f"{url}/v1", api_key=operator, default_headers=again)
+
+
+# An approval, and the run that goes on; a stream that is left.
+seen["langchain_waits"] = str(agent("writer", "two").invoke(ORDER).content)
+asked = re.search(r"\((\w+)\)$", seen["langchain_waits"].strip())
+assert asked, seen["langchain_waits"]
+httpx.post(f"{url}/api/approvals/{asked[1]}/decide", json=answer, headers=headers).raise_for_status()
+seen["langchain_resumed"] = str(agent("writer", "two").invoke(ORDER).content)
+stream = agent("sleeper", "three").stream(ORDER)
+next(stream)
+stream.close()
+seen["langchain_left"] = httpx.get(f"{url}/api/runs?graph=event_loop&limit=1", headers=headers).json()["runs"][0][
+    "run_id"
+]
 print(json.dumps(seen))
