@@ -155,11 +155,21 @@ def _prepared(records: RecordsConnection) -> Any:
     from langgraph.checkpoint.postgres import PostgresSaver
 
     connection = cast("PostgresConnection", records)
-    if not connection.has_checkpoints:
+    if not connection.has_checkpoints and not _has_tables(connection):
         with connection.held("checkpoints"):
             PostgresSaver(connection.raw).setup()
-        connection.has_checkpoints = True
+    connection.has_checkpoints = True
     return connection.raw
+
+
+def _has_tables(connection: PostgresConnection) -> bool:
+    """Whether the tables are as this release of LangGraph wants them, without a lock."""
+    from langgraph.checkpoint.postgres import PostgresSaver
+
+    if connection.execute("SELECT to_regclass('checkpoint_migrations')").fetchone()[0] is None:
+        return False
+    newest = connection.execute("SELECT max(v) FROM checkpoint_migrations").fetchone()[0]
+    return newest is not None and int(newest) >= len(PostgresSaver.MIGRATIONS) - 1
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -32,6 +32,8 @@ DatabasePlace = Path | RemoteDatabase
 """Where a database is: a file of SQLite's, or a server's."""
 KEPT = 4
 """Connections that a thread keeps open in between, each to another file: those used last."""
+IDLE = 8
+"""Connections to a server that a process keeps open in between."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -111,10 +113,10 @@ class SelectedRow(Protocol):
 
 
 class connected(Generic[C]):
-    """A `with` block that has this thread's connection, for short work.
+    """A `with` block that has a connection to itself, for short work.
 
-    It is kept open in between, and `opened`, by default by `connect`, anew where the file was replaced or the server
-    has closed it.
+    It is kept open in between, a file's by the thread and a server's by the process, and `opened`, by default by
+    `connect`, anew where the file was replaced or the server has closed it.
 
     With `rows`, selected rows are known by their names, too. A use inside another one gets a connection of its own.
 
@@ -163,10 +165,10 @@ class connected(Generic[C]):
     def _served(self, place: RemoteDatabase) -> PostgresConnection:
         if _local.at_once:
             raise Busy.of("HIVE-402", "a server is not waited for here")  # `briefly` goes on in a thread
-        found = _local.kept.pop(str(place), None)
-        if found is not None and (found.file != (0, 0, os.getpid()) or found.connection.lost()):
+        found = _idle.taken(str(place))
+        while found is not None and (found.file != (0, 0, os.getpid()) or found.connection.lost()):
             _close(found)
-            found = None
+            found = _idle.taken(str(place))
         if found is None:
             found = _Kept(connect_to(place), (0, 0, os.getpid()))
         self._kept = found
@@ -187,7 +189,11 @@ class connected(Generic[C]):
             connection.close()
             if (told := _explained(error, self._place)) is not None:
                 raise told from error
-        elif key in kept or connection.in_transaction:  # an inner use has its own; a transaction was left open
+        elif connection.in_transaction:  # it was left open
+            connection.close()
+        elif isinstance(self._place, RemoteDatabase):
+            _idle.keep(key, self._kept)
+        elif key in kept:  # an inner use has its own
             connection.close()
         else:
             kept[key] = self._kept
@@ -212,9 +218,8 @@ def connect_to(place: RemoteDatabase) -> PostgresConnection:
 
 
 def disconnect(place: DatabasePlace) -> None:
-    """Close the connection that this thread keeps open; the next use opens it again."""
-    found = _local.kept.pop(str(place), None)
-    if found is not None:
+    """Close the connection that this thread keeps open, of a server all that nobody uses; the next use opens one."""
+    while (found := _idle.taken(str(place)) or _local.kept.pop(str(place), None)) is not None:
         _close(found)
 
 
@@ -254,6 +259,32 @@ class _Local(threading.local):
         self.at_once = False
 
 
+class _Idle:
+    """Connections to servers that no thread of this process uses just then.
+
+    A host has a hundred threads, most of which wait; a server has a hundred connections for all hosts.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._kept: dict[str, list[_Kept]] = {}
+
+    def taken(self, key: str) -> _Kept | None:
+        """Return the one that was used last, None where there is none."""
+        with self._guard:
+            found = self._kept.get(key)
+            return found.pop() if found else None
+
+    def keep(self, key: str, kept: _Kept) -> None:
+        """Keep it for the next use, of whichever thread; beyond a few it is closed."""
+        with self._guard:
+            waiting = self._kept.setdefault(key, [])
+            if len(waiting) < IDLE:
+                waiting.append(kept)
+                return
+        _close(kept)
+
+
 def _close(kept: _Kept) -> None:
     if kept.file is not None and kept.file[2] != os.getpid():
         _inherited.append(kept)  # to close it in a child would drop the parent's locks
@@ -261,7 +292,7 @@ def _close(kept: _Kept) -> None:
         kept.connection.close()
 
 
-_local = _Local()
+_local, _idle = _Local(), _Idle()
 _inherited: list[_Kept] = []
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import select
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import psycopg
 
 LOCK_SECONDS = 10
+_PAUSE = 0.05
 _CONNECT_SECONDS = 5
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|.", re.DOTALL)
 _FUNCTIONS = """
@@ -117,13 +119,22 @@ class PostgresConnection:
 
     @contextmanager
     def held(self, of: str) -> Iterator[None]:
-        """Hold a lock for a while, waiting for it as long as for any."""
-        number = lock_number(self._place, of)
-        self.raw.execute(f"SELECT pg_advisory_lock({number})".encode())
+        """Hold a lock for a while, waiting for it as long as for any.
+
+        It is asked for again and again: a statement that waits has a snapshot, and whoever holds the lock may build an
+        index beside other transactions, which waits until snapshots are gone.
+        """
+        from psycopg.errors import LockNotAvailable
+
+        until = time.monotonic() + LOCK_SECONDS
+        while not self.holds(of):
+            if time.monotonic() > until:
+                raise LockNotAvailable(of)
+            time.sleep(_PAUSE)
         try:
             yield
         finally:
-            self.raw.execute(f"SELECT pg_advisory_unlock({number})".encode())
+            self.raw.execute(f"SELECT pg_advisory_unlock({lock_number(self._place, of)})".encode())
 
     def holds(self, of: str) -> bool:
         """Take a lock for as long as the connection lasts; False where another has it."""

@@ -11,8 +11,10 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, Lock
 
 import pytest
 
@@ -23,9 +25,10 @@ from hive_agents.errors import HiveError
 from hive_agents.events import Consumer, Event, EventLog
 from hive_agents.runs import DueRun, RunQueue, RunStore
 from hive_agents.runtime import dispatcher, following
+from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.following import follow_deployments
-from hive_agents.store import exclusive
+from hive_agents.store import connected, exclusive
 from hive_agents.trust import trust
 from tests.engines import Postgres, postgres
 from tests.runtime.hosting import TURNS, Nursery, effects, host, prepared, queued, until
@@ -81,6 +84,39 @@ def test_a_run_is_given_to_one_of_the_hosts_that_saw_it(place: Workspace) -> Non
     assert queues[0].due() == queues[1].due() == []
     for lease in (*first, *second):
         lease.release()
+
+
+def test_threads_that_take_turns_share_connections(place: Workspace, server: Postgres) -> None:
+    def used(number: int) -> int:
+        with connected(place.records) as connection:
+            return int(connection.execute("SELECT ?::bigint", (number,)).fetchone()[0])
+
+    with ThreadPoolExecutor(24) as threads:
+        barrier = Barrier(24)  # each has a thread of its own
+        turn = Lock()
+
+        def one(number: int) -> int:
+            barrier.wait()
+            with turn:
+                return used(number)
+
+        assert list(threads.map(one, range(24))) == list(range(24))
+        open_ = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%bigint%' AND pid <> pg_backend_pid();"
+        assert int(server.run(open_)) == 1
+
+
+def test_hosts_that_make_the_tables_of_checkpoints_at_once_do_not_wait_for_each_other_for_ever(
+    place: Workspace,
+) -> None:
+    barrier = Barrier(12)
+
+    def look(_: int) -> object:
+        barrier.wait()
+        with checkpointer(place) as saver:
+            return saver.get_tuple({"configurable": {"thread_id": "none"}})
+
+    with ThreadPoolExecutor(12) as threads:
+        assert list(threads.map(look, range(12))) == [None] * 12
 
 
 async def test_a_run_queued_on_one_host_starts_on_another_without_a_poll(
