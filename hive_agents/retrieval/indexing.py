@@ -33,13 +33,13 @@ from hive_agents.retrieval.documents import (
 )
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
-from hive_agents.retrieval.engines import Engine, Progress, open_engines, ship, switch
+from hive_agents.retrieval.engines import Engine, open_engines, ship, switch
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
 from hive_agents.retrieval.minilm import WordPieces
 from hive_agents.retrieval.postings import TermVocabulary
 from hive_agents.retrieval.providers import TOKENIZER, open_embedder
 from hive_agents.retrieval.stamps import DocumentFolder
-from hive_agents.store import connect, connected, database_errors, transaction
+from hive_agents.store import Progress, connect, connected, database_errors, transaction
 from hive_agents.workspace import Workspace
 
 FORMAT = "index-1"
