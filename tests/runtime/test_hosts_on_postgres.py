@@ -180,6 +180,26 @@ def test_a_file_that_people_edited_here_stays_when_another_host_deploys(place: W
     assert (other.root / "agents" / "toiler.json").read_text() == edited
 
 
+async def test_a_schema_and_files_that_were_restored_go_on_with_their_runs(place: Workspace, server: Postgres) -> None:
+    done, asked = queued(place), queued(place, "careful")
+    async with host(place):
+        await until(place, "done", done)
+        await until(place, "waiting", asked)
+    schema = place.settings.storage.namespace
+    before = EventLog(place).replay()
+    dump = server.dump(schema)
+    EventLog(place).close()
+    server.run(f"DROP SCHEMA {schema} CASCADE;")
+    server.run(dump)
+    restored = another(place, "restored")
+    assert EventLog(restored).replay() == before
+    await answer(restored)
+    async with host(restored):
+        await until(restored, "done", asked)
+    assert effects(restored, asked) == [(f"step {n}", 1) for n in range(TURNS)]
+    assert [event.seq for event in EventLog(restored).replay()][: len(before)] == [event.seq for event in before]
+
+
 class Watcher:
     """A subscriber that acknowledges what it was told; where the server is away it goes on later."""
 
