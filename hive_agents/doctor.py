@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from hive_agents.access import (
     AccessLabels,
@@ -43,9 +43,15 @@ from hive_agents.store import connected
 from hive_agents.text import count
 from hive_agents.trust import is_trusted, untrusted_notice
 from hive_agents.verification import check_config, log_verdict
-from hive_agents.workspace import Workspace
+from hive_agents.workspace import RemoteDatabase, Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.store import PostgresConnection
 
 LITTLE_DISK = 500 << 20
+OLDEST_SERVER = 12
+CLOCK_SKEW = 5.0
+"""Seconds between the clocks of this host and of the records' server."""
 
 CheckStatus = Literal["ok", "warn", "fail"]
 
@@ -67,6 +73,7 @@ def examine(workspace: Workspace) -> list[Check]:
         "chat models": _chat_models,
         "reranker": _reranker,
         "database": _database,
+        "records": _records,
         "index": _index,
         "search": _search,
         "vectors": _vectors,
@@ -172,6 +179,26 @@ def _database(workspace: Workspace) -> Check:
     if verdict != "ok":
         return Check("database", "fail", f"HIVE-407: {verdict}", "run `hive index`: it sets the file aside")
     return Check("database", "ok", "the integrity check passed")
+
+
+def _records(workspace: Workspace) -> Check:
+    """Whether the server that keeps the records can be written, and whether its clock and its room do."""
+    place = workspace.records
+    if not isinstance(place, RemoteDatabase):
+        return Check("records", "ok", "in .hive/hive.db")
+    with connected(place) as connection:
+        state = cast("PostgresConnection", connection).state()
+    told = (
+        f"{place.name}: PostgreSQL {state.release}, schema {state.schema}, writable, "
+        f"{state.connections} of {state.most} connections taken, clock {state.ahead:+.1f} s"
+    )
+    if int(state.release.split(".")[0]) < OLDEST_SERVER:
+        return Check("records", "warn", told, f"upgrade the server to PostgreSQL {OLDEST_SERVER} or later")
+    if state.connections > state.most * 0.9:
+        return Check("records", "warn", told, "raise max_connections: each host takes one for each of its threads")
+    if abs(state.ahead) > CLOCK_SKEW:
+        return Check("records", "warn", told, "let this host keep time by NTP: times that people read are its own")
+    return Check("records", "ok", told)
 
 
 def _index(workspace: Workspace) -> Check:

@@ -13,7 +13,8 @@ from typing import Literal
 from hive_agents import prompts
 from hive_agents.evaluation.golden import question_key
 from hive_agents.llm import Chain, Message, ModelError, waited
-from hive_agents.retrieval import ChunkRow, Progress, SearchEngine
+from hive_agents.retrieval import ChunkRow, SearchEngine
+from hive_agents.store import Progress
 from hive_agents.text import one_line
 
 Writer = Literal["by-model", "by-heading"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from hive_agents.access import same_person
@@ -111,7 +111,7 @@ def decision_of(row: SelectedRow, labels: Sequence[Label]) -> JudgedCase:
 
     Raises: ValueError for a row that was damaged.
     """
-    values = {one.name: row[one.name] for one in fields(JudgedCase) if one.name != "labels"}
+    values = {name: row[name] for name in row.keys()}  # noqa: SIM118 - a SelectedRow iterates over its values
     try:
         values["judgment"], values["result"] = json.loads(row["judgment"]), json.loads(row["result"])
     except (TypeError, RecursionError) as error:

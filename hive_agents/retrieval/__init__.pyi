@@ -65,7 +65,6 @@ from .engine import (
     SearchEngine as SearchEngine,
 )
 from .engines import (
-    Progress as Progress,
     open_engines as open_engines,
     switch as switch,
 )

@@ -22,13 +22,11 @@ from hive_agents.retrieval.generation import State, find_generation
 from hive_agents.retrieval.keyword_batch import padded
 from hive_agents.retrieval.lanes import Lane, VectorLane, WordLane
 from hive_agents.retrieval.vectors import Mask
+from hive_agents.store import Progress
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
     from hive_agents.retrieval.index import SqliteIndex
-
-Progress = Callable[[str, int, int], None]
-"""Called with (what is being done, how many are done, of how many)."""
 
 
 class Engine(Protocol):

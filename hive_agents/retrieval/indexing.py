@@ -33,13 +33,13 @@ from hive_agents.retrieval.documents import (
 )
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
-from hive_agents.retrieval.engines import Engine, Progress, open_engines, ship, switch
+from hive_agents.retrieval.engines import Engine, open_engines, ship, switch
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
 from hive_agents.retrieval.minilm import WordPieces
 from hive_agents.retrieval.postings import TermVocabulary
 from hive_agents.retrieval.providers import TOKENIZER, open_embedder
 from hive_agents.retrieval.stamps import DocumentFolder
-from hive_agents.store import connect, connected, database_errors
+from hive_agents.store import Progress, connect, connected, database_errors, transaction
 from hive_agents.workspace import Workspace
 
 FORMAT = "index-1"
@@ -122,7 +122,7 @@ def build_index(
                 folder = _folder(workspace, connection, report, progress, thorough=not quick)
                 if plan is not None:
                     plan(_pending_work(connection, folder, [one.name for one in collections], embedder))
-                guarded = not accept and connection.execute("SELECT 1 FROM config_versions").fetchone() is not None
+                guarded = not accept and _has_deployed(workspace)
                 engines = open_engines(workspace)
                 for collection in collections:
                     indexer = _Indexer(workspace, connection, folder, report, progress, write_seed, quick, engines)
@@ -130,11 +130,17 @@ def build_index(
                     if indexer.sent:
                         switch(connection, engines, collection.name)
                 if report.added or report.updated or report.deleted:
-                    EventLog.record(connection, [Event(EventType.INDEX_COMPLETED, payload=report.counts)])
+                    with connected(workspace.records) as records, transaction(records):
+                        EventLog.record(records, [Event(EventType.INDEX_COMPLETED, payload=report.counts)])
         finally:
             connection.close()
     report.seconds = round(time.perf_counter() - started, 3)
     return report
+
+
+def _has_deployed(workspace: Workspace) -> bool:
+    with connected(workspace.records) as records:
+        return records.execute("SELECT 1 FROM config_versions LIMIT 1").fetchone() is not None
 
 
 def _folder(

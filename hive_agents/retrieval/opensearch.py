@@ -17,11 +17,11 @@ from typing import Any
 
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.config import RetrievalConfig
-from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.opensearch_client import ClusterConnection
 from hive_agents.retrieval.opensearch_lanes import CANDIDATES, NATIVE, CopyReader, VectorsThere, WordsThere
+from hive_agents.store import Progress
 from hive_agents.workspace import Workspace
 
 FORMAT = "1"

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.retrieval.config import RetrievalConfig
-from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.pgvector_copies import Copies, CopyOfState, find_copy
 from hive_agents.retrieval.postgres import Database, NoCopy
 from hive_agents.retrieval.vectors import Mask, Scored, are_few, best, checked_queries, cosines, doubt, require_mask
+from hive_agents.store import Progress
 
 if TYPE_CHECKING:
     from psycopg.sql import Composable, Composed

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import Busy, Diagnostic
-from hive_agents.retrieval.engines import Progress
 from hive_agents.retrieval.postgres import Database, NoCopy
 from hive_agents.retrieval.vectors import VectorIndex
+from hive_agents.store import Progress
 
 if TYPE_CHECKING:
     import psycopg

@@ -36,6 +36,7 @@ from .notices import (
 )
 from .postgres import (
     PostgresConnection as PostgresConnection,
+    ServerState as ServerState,
 )
 from .reading import (
     documents_read as documents_read,

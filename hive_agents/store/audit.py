@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -255,15 +255,16 @@ _Write = Callable[[int, str], object]
 
 @dataclass(frozen=True)
 class _FileLines:
-    """A log in a file; `told` is its name in diagnostics."""
+    """A log in a file; `told` is its name in diagnostics, `home` the workspace of which it is."""
 
     path: Path
-    lock: Path
     told: str
+    home: Workspace | None = field(default=None, compare=False)
 
     @contextmanager
     def writing(self) -> Iterator[_Write]:
-        with locked(self.lock, "writing the audit log"):
+        beside = self.path.with_name(f".{self.path.name}.lock")
+        with locked(self.home.state / "audit.lock" if self.home else beside, "writing the audit log"):
             _mend_last_line(self.path)
             yield lambda _, line: append_line(self.path, line)
 
@@ -282,7 +283,8 @@ class _FileLines:
         return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
     def replace(self, data: bytes) -> None:
-        with locked(self.lock, "writing the audit log"):
+        beside = self.path.with_name(f".{self.path.name}.lock")
+        with locked(self.home.state / "audit.lock" if self.home else beside, "writing the audit log"):
             atomic_write(self.path, data)
 
 
@@ -327,15 +329,20 @@ _Medium = _FileLines | _TableLines
 
 def _medium(place: Place) -> _Medium:
     if isinstance(place, LogFile):
-        return _FileLines(place.path, place.path.with_name(f".{place.path.name}.lock"), place.path.name)
-    return _lines_in(place, place.records)
+        return _FileLines(place.path, place.path.name)
+    # What is read alone doesn't ask whose `.hive` it is, as `records` do.
+    return _lines_in(place, place.records) if place.settings.storage.url else _lines_beside(place)
 
 
 def _lines_in(workspace: Workspace, records: DatabasePlace) -> _Medium:
     """The log that goes with records there."""
     if isinstance(records, RemoteDatabase):
         return _TableLines(records)
-    return _FileLines(workspace.root / FILE, workspace.state / "audit.lock", FILE)
+    return _lines_beside(workspace)
+
+
+def _lines_beside(workspace: Workspace) -> _Medium:
+    return _FileLines(workspace.root / FILE, FILE, workspace)
 
 
 def _read(place: Place) -> _Log:

@@ -13,6 +13,7 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +62,17 @@ class NamedRow:
         return list(self._names)
 
 
+@dataclass(frozen=True)
+class ServerState:
+    """`ahead` says by how many seconds the server's clock is; `most` is how many `connections` it allows."""
+
+    release: str
+    schema: int
+    ahead: float
+    connections: int
+    most: int
+
+
 class PostgresConnection:
     """A connection that takes SQLite's SQL and gives its rows; `raw` is psycopg's own, in autocommit mode.
 
@@ -101,7 +113,8 @@ class PostgresConnection:
     def execute(self, sql: str, values: Any = (), /) -> PostgresCursor:
         """Run one statement."""
         given = tuple(int(value) if isinstance(value, bool) else value for value in values)
-        return PostgresCursor(self.raw.execute(translated(sql), given), rows=self.row_factory is not None)
+        cursor = self.raw.execute(translated(sql), given)
+        return PostgresCursor(cursor, rows=self.row_factory is not None, all_columns="SELECT *" in sql)
 
     def executemany(self, sql: str, values: Any, /) -> None:
         """Run one statement for each row, without a way to the server and back for each."""
@@ -146,6 +159,23 @@ class PostgresConnection:
         row = self.raw.execute(b"SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
         assert row is not None
         return float(row[0])
+
+    def state(self) -> ServerState:
+        """Return what `hive doctor` tells of the server; tries to write.
+
+        Raises: what psycopg raises where nothing can be written.
+        """
+        with self.raw.transaction():
+            self.raw.execute(b"UPDATE schema_version SET version = version")
+        query = b"""
+            SELECT current_setting('server_version'), current_setting('max_connections')::int,
+                (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')::int
+        """
+        row = self.raw.execute(query).fetchone()
+        assert row is not None
+        before = time.time()
+        ahead = self.time() - (before + time.time()) / 2
+        return ServerState(str(row[0]).split()[0], self._version(), ahead, row[2], row[1])
 
     def notify(self) -> None:
         """Wake those who listen to this schema, when the transaction is committed."""
@@ -207,11 +237,13 @@ class PostgresConnection:
 
 
 class PostgresCursor:
-    """What a statement gave."""
+    """What a statement gave; with `all_columns` without `rowid`, which SQLite gives only where it is asked for."""
 
-    def __init__(self, cursor: psycopg.Cursor[Any], *, rows: bool) -> None:
+    def __init__(self, cursor: psycopg.Cursor[Any], *, rows: bool, all_columns: bool = False) -> None:
         self._cursor = cursor
-        self._names = [column.name for column in cursor.description or ()] if rows else None
+        names = [column.name for column in cursor.description or ()]
+        self._left_out = names.index("rowid") if all_columns and "rowid" in names else None
+        self._names = [name for n, name in enumerate(names) if n != self._left_out] if rows else None
 
     @property
     def rowcount(self) -> int:
@@ -227,6 +259,8 @@ class PostgresCursor:
         return map(self._shown, self._cursor)
 
     def _shown(self, row: Any) -> Any:
+        if row is not None and self._left_out is not None:
+            row = (*row[: self._left_out], *row[self._left_out + 1 :])
         return row if self._names is None or row is None else NamedRow(self._names, row)
 
 
@@ -288,8 +322,24 @@ _TYPES = {
 }
 
 
+_REFUSALS = {
+    "password": ("HIVE-403", "correct the password: `hive credentials set NAME`, with password_ref under [storage]"),
+    "does not exist": ("HIVE-403", "create that database or user on the server, or correct [storage] url"),
+    "connection slots": ("HIVE-402", "raise the server's max_connections, or run fewer hosts; then try again"),
+    "too many": (
+        "HIVE-402",
+        "raise the limit of connections, or run fewer hosts; then try again",
+    ),
+    "permission denied": ("HIVE-403", "grant the user CONNECT on the database, and CREATE to make the schema"),
+}
+"""What a server's refusal of a connection says, and what helps."""
+
+
 def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
-    """Return the diagnostic of a failure: HIVE-402 where trying again may help, HIVE-403 where not, else HIVE-407."""
+    """Return the diagnostic of a failure: HIVE-402 where trying again may help, HIVE-403 where not.
+
+    HIVE-409 is a value that the database can't hold, and HIVE-407 all else.
+    """
     import psycopg
     from psycopg import errors
 
@@ -303,12 +353,15 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
     if isinstance(error, (errors.DiskFull, errors.OutOfMemory)):
         fix = "free some space on the database's host, then run the command again; nothing was lost"
         return HiveError.of("HIVE-403", f"the database can't write: {told}", file=place.name, fix=fix)
+    for words, (code, fix) in _REFUSALS.items():
+        if isinstance(error, psycopg.OperationalError) and words in str(error):
+            return HiveError.of(code, f"the database refuses: {told}", file=place.name, fix=fix)
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
         fix = "start the server or correct [storage] url, then run the command again; what was recorded is kept"
         return HiveError.of("HIVE-402", f"the database can't be reached: {told}", file=place.name, fix=fix)
     if isinstance(error, psycopg.DataError):
-        fix = "leave out the character"
-        return HiveError.of("HIVE-407", f"the database can't hold this value: {told}", file=place.name, fix=fix)
+        fix = "leave out the character NUL, or whatever the message names"
+        return HiveError.of("HIVE-409", f"the database can't hold this value: {told}", file=place.name, fix=fix)
     fix = "restore the schema from a backup; docs/scale.md says how"
     return HiveError.of("HIVE-407", f"the database is damaged: {told}", file=place.name, fix=fix)
 

@@ -63,7 +63,7 @@ class TriggerStore:
                 with transaction(connection):
                     connection.execute(
                         "INSERT INTO triggers (id, hash, since) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE"
-                        " SET hash = excluded.hash, since = excluded.since WHERE hash != excluded.hash",
+                        " SET hash = excluded.hash, since = excluded.since WHERE triggers.hash != excluded.hash",
                         (spec.id, spec.digest, iso(now)),
                     )
                 found = _state(connection, spec.id)

@@ -34,10 +34,10 @@ def damage(workspace: Workspace, sql: str, *values: object) -> None:
         ("judgment", '{"tried": []}'),
         ("judgment", "[" * 100_000),
         ("result", "no JSON"),
-        ("confidence", "much"),
+        pytest.param("confidence", "much", marks=pytest.mark.sqlite_file),
         ("action", "maybe"),
-        ("usd", "nothing"),
-        ("judge_hash", b"\x00"),
+        pytest.param("usd", "nothing", marks=pytest.mark.sqlite_file),
+        pytest.param("judge_hash", b"\x00", marks=pytest.mark.sqlite_file),
     ],
 )
 def test_a_damaged_decision_is_left_out_and_counted(text_workspace: Workspace, column: str, value: object) -> None:
@@ -55,7 +55,8 @@ def test_a_damaged_decision_is_left_out_and_counted(text_workspace: Workspace, c
 
 @pytest.mark.parametrize(
     ("column", "value", "left"),
-    [("certificate", "{", 0.9), ("certificate", "{}", 0.9), ("threshold", None, 1.01), ("threshold", "x", 1.01),
+    [("certificate", "{", 0.9), ("certificate", "{}", 0.9), ("threshold", None, 1.01),
+     pytest.param("threshold", "x", 1.01, marks=pytest.mark.sqlite_file),
      ("threshold", -1, 1.01), ("expires_at", None, 0.9)],
 )  # fmt: skip
 def test_a_damaged_calibration_lowers_nothing(

@@ -211,6 +211,7 @@ for number in range(40):
     assert sorted(entry.message.content for entry in entries) == ["a"] * 40 + ["b"] * 40 + ["shared"] * 40
 
 
+@pytest.mark.sqlite_file
 def test_a_locked_database_is_said_and_nothing_is_half_done(
     store: ConversationStore, bare: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
