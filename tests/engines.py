@@ -87,9 +87,9 @@ class Postgres:
         rules.write_text(f"local all {user} scram-sha-256\n" + rules.read_text())
         self.run("SELECT pg_reload_conf()")
 
-    def dump(self) -> str:
-        """Everything that stands in the database, as text."""
-        return self._run("pg_dump", "-h", self._folder, "-U", "hive", "-d", "postgres", "--inserts")
+    def dump(self, schema: str = "*") -> str:
+        """Everything that stands in the database, or in one schema, as text."""
+        return self._run("pg_dump", "-h", self._folder, "-U", "hive", "-d", "postgres", "--inserts", "--schema", schema)
 
     def run(self, sql: str) -> str:
         connection = ("-h", self._folder, "-U", "hive", "-d", "postgres")
