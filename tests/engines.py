@@ -72,7 +72,7 @@ class Postgres:
         data = self._folder / "data"
         if not data.exists():
             self._run("initdb", "-D", data, "-U", "hive", "-A", "trust", "--locale=C.UTF-8", "-E", "UTF8", "-N")
-        options = f"-c listen_addresses= -c unix_socket_directories={self._folder} -c fsync=off"
+        options = f"-c listen_addresses= -c unix_socket_directories={self._folder} -c fsync=off -c max_connections=400"
         self._run("pg_ctl", "-D", data, "-o", options, "-l", self._folder / "log", "-w", "start")
 
     def stop(self) -> None:

@@ -19,10 +19,14 @@ def execute(place: Workspace, statement: str, *values: object) -> None:
         connection.execute(statement, values)
 
 
-def alter_json(place: Workspace, table: str, column: str, change: Callable[[Any], object]) -> None:
-    """Let `change` edit the JSON in a column of each row."""
+def alter_json(
+    place: Workspace, table: str, column: str, change: Callable[[Any], object], *, id: str | None = None
+) -> None:
+    """Let `change` edit the JSON in a column of each row, or of one."""
     with connected(place.records) as connection:
-        for text in {row[0] for row in connection.execute(f"SELECT {column} FROM {table}").fetchall()}:
+        for text in {
+            row[0] for row in connection.execute(f"SELECT {column} FROM {table} WHERE coalesce(?, id) = id", (id,))
+        }:
             value = json.loads(text)
             change(value)
             connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (json.dumps(value), text))

@@ -50,7 +50,7 @@ def insert_a_copy(place: Workspace, request: ApprovalRequest) -> None:
 
 def lead_by_a_step(place: Workspace, request: ApprovalRequest) -> None:
     approve_in_the_row(place, request)
-    alter_json(place, "approvals", "request", lambda found: found.update(step=2) if found["id"] == request.id else None)
+    alter_json(place, "approvals", "request", lambda found: found.update(step=2), id=request.id)
 
 
 @with_and_without_a_key
