@@ -36,7 +36,7 @@ CONTRACTS = (
     "tests/runs",
     "tests/approvals/test_forgeries.py",
     "tests/approvals/test_four_eyes.py",
-    "tests/approvals/test_reader.py",
+    "tests/approvals/test_decider.py",
     "tests/approvals/test_store.py",
     "tests/events/test_durable.py",
     "tests/events/test_told.py",
