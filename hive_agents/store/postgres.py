@@ -213,8 +213,8 @@ class PostgresConnection:
         newest = len(MIGRATIONS)
         if self._version() == newest:
             return
-        with self.raw.transaction():
-            self.raw.execute(f"SELECT pg_advisory_xact_lock({lock_number(self._place, 'schema')})".encode())
+        # The lock comes first: a transaction that had begun to wait wouldn't see the schema that another has made.
+        with self.held("schema"), self.raw.transaction():
             version = self._version()
             if version > newest:
                 message = f"{self._place.name} was written by a newer release (schema {version})"
