@@ -24,12 +24,11 @@ def alter_json(
 ) -> None:
     """Let `change` edit the JSON in a column of each row, or of one."""
     with connected(place.records) as connection:
-        for text in {
-            row[0] for row in connection.execute(f"SELECT {column} FROM {table} WHERE coalesce(?, id) = id", (id,))
-        }:
+        found = connection.execute(f"SELECT id, {column} FROM {table} WHERE coalesce(?, id) = id", (id,)).fetchall()
+        for row, text in found:
             value = json.loads(text)
             change(value)
-            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (json.dumps(value), text))
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE id = ?", (json.dumps(value), row))
 
 
 @contextmanager
