@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import Stemmer
 
-ANALYZER = "words-snowball-2"
-"""Changes whenever the same text would give other terms; with the language, part of an index's identity."""
+ANALYZER = "words-snowball-1"
+"""Changes whenever any text would give other terms; with the language, part of an index's identity."""
+UNSPACED = "unspaced-1"
+"""Changes whenever texts in writing that parts no words would; part of the hash of such a document alone."""
 
 DEFAULT_LANGUAGE = "english"
 UNSTEMMED = "none"
@@ -36,6 +38,11 @@ def words(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", text).lower())
 
 
+def is_unspaced(text: str) -> bool:
+    """Return whether a text has writing that parts no words: Chinese, Japanese or Korean."""
+    return _UNSPACED.search(text) is not None
+
+
 def terms(text: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
     """Index terms of a text, in order, with repeats; `language` is a Snowball stemmer's name, or `none`.
 
@@ -50,7 +57,7 @@ def terms(text: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
     ['api', '数', '数组', '组', '组的', '的']
     """
     found = words(text)
-    if _UNSPACED.search(text) is None:
+    if not is_unspaced(text):
         return [_stem(word, language) for word in found]
     return [term for word in found for term in _parts(word, language)]
 

@@ -14,7 +14,7 @@ from hive_agents.agents import AgentSpec, Tool, ToolContext, ToolRegistry
 from hive_agents.agents.evolution import Rehearsed, VersionDecision, decide
 from hive_agents.approvals import ApprovalRequest, ApprovalStore
 from hive_agents.errors import HiveError
-from hive_agents.files import guard, release
+from hive_agents.files import atomic_write, guard, release
 from hive_agents.goals import EvalCase, Goal, SuccessCriterion
 from hive_agents.judging import score_criteria
 from hive_agents.llm import waited
@@ -131,7 +131,7 @@ def scratch(workspace: Workspace) -> Iterator[Workspace]:
         if (workspace.root / audit.HEAD).is_file():
             shutil.copy2(workspace.root / audit.HEAD, root / audit.HEAD)
         if lines := audit.lines_beside(workspace, workspace.records):
-            (root / audit.FILE).write_bytes(lines)
+            atomic_write(root / audit.FILE, lines)
         place = Workspace(root)
         guard(root, lent)
         place.stands_for = workspace

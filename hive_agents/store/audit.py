@@ -18,12 +18,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import AuditFault, HiveError
 from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
-from hive_agents.store.database import DatabasePlace, connected, transaction
 from hive_agents.workspace import RemoteDatabase, Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.store.database import DatabasePlace
 
 FILE = "audit/log.jsonl"
 HEAD = ".hive/audit.head"
@@ -302,22 +304,30 @@ class _TableLines:
     def writing(self) -> Iterator[_Write]:
         insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
         # A turn of its own: the line is written while the row that follows it waits to be committed.
+        from hive_agents.store.database import connected, transaction
+
         with connected(self.place) as connection, transaction(connection, "audit"):
             yield lambda number, line: connection.execute(insert, (number, line))
 
     def data(self) -> bytes:
+        from hive_agents.store.database import connected
+
         with connected(self.place) as connection:
             found = connection.execute("SELECT line FROM audit_lines ORDER BY seq").fetchall()
         return b"".join(line.encode() + b"\n" for (line,) in found)
 
     def stamp(self) -> tuple[int, ...] | None:
         query = "SELECT count(*), max(seq), max(CAST(CAST(xmin AS text) AS bigint)) FROM audit_lines"
+        from hive_agents.store.database import connected
+
         with connected(self.place) as connection:
             found = connection.execute(query).fetchone()
         return None if not found[0] else tuple(found)
 
     def replace(self, data: bytes) -> None:
         lines = data.decode().splitlines()
+        from hive_agents.store.database import connected, transaction
+
         with connected(self.place) as connection, transaction(connection, "audit"):
             connection.execute("DELETE FROM audit_lines")
             insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"

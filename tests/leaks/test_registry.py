@@ -46,8 +46,8 @@ SURFACES = {
         "graph stream",
     ),
     "turn": dict.fromkeys(
-        "decision doc_id planner pinned status results answer_source rests_on named corrected removed_citations"
-        " judgment approval_id next_cursor usage".split(),
+        "decision doc_id planner pinned status results answer_source rests_on by_words named corrected"
+        " removed_citations judgment approval_id next_cursor usage".split(),
         "thread rows",
     ),
     "trace": dict.fromkeys("nodes strategy hybrid counts models notes basis".split(), "trace"),

@@ -85,6 +85,7 @@ async def test_nothing_happens_up_to_eighty_percent(talk: Talk) -> None:
 
 async def test_the_settings_say_how_large_the_context_is(talk: Talk) -> None:
     (talk.store.workspace.root / "hive.toml").write_text("[agents]\ncontext_tokens = 200\n")
+    del talk.store.workspace.settings  # which were read when the conversation was opened
     talk.say("user", "x" * 1000)
     assert (await compact(talk.store, talk.id, talk.files)).budget == 160
 

@@ -12,7 +12,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import EngineFault, HiveError
-from hive_agents.retrieval.opensearch_client import Connection
+from hive_agents.retrieval.opensearch_client import ClusterConnection
 from hive_agents.trust import trust
 
 
@@ -52,13 +52,13 @@ def server() -> Iterator[Server]:
     found.http.server_close()
 
 
-def connected(place: Workspace, server: Server, *more: str) -> Connection:
+def connected(place: Workspace, server: Server, *more: str) -> ClusterConnection:
     port = server.http.server_address[1]
     with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
         file.write("\n".join(["", "[search]", f'url = "opensearch://127.0.0.1:{port}/kb"', *more, ""]))
     found = Workspace(place.root)
     trust(found)
-    return Connection(found)
+    return ClusterConnection(found)
 
 
 def failure(work: Callable[[], object]) -> str:
@@ -121,4 +121,4 @@ def test_nothing_is_asked_in_a_workspace_that_is_not_trusted(text_workspace: Wor
     connected(text_workspace, server)
     (text_workspace.root / "hive.toml").write_text('[search]\nurl = "opensearch://127.0.0.1:9/x"\n')
     with pytest.raises(HiveError, match="HIVE-431"):
-        Connection(Workspace(text_workspace.root))
+        ClusterConnection(Workspace(text_workspace.root))
