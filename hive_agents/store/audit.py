@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.errors import AuditFault, HiveError
 from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
@@ -26,6 +26,7 @@ from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
     from hive_agents.store.database import DatabasePlace
+    from hive_agents.store.postgres import PostgresConnection
 
 FILE = "audit/log.jsonl"
 HEAD = ".hive/audit.head"
@@ -302,11 +303,12 @@ class _TableLines:
 
     @contextmanager
     def writing(self) -> Iterator[_Write]:
-        insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
-        # A turn of its own: the line is written while the row that follows it waits to be committed.
-        from hive_agents.store.database import connected, transaction
+        from hive_agents.store.database import connected
 
-        with connected(self.place) as connection, transaction(connection, "audit"):
+        insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
+        # No transaction: the head that remembers a line is written after it, and so after it was committed. A turn of
+        # its own: the row that follows the line waits to be committed meanwhile.
+        with connected(self.place) as connection, cast("PostgresConnection", connection).held("audit"):
             yield lambda number, line: connection.execute(insert, (number, line))
 
     def data(self) -> bytes:
@@ -317,17 +319,17 @@ class _TableLines:
         return b"".join(line.encode() + b"\n" for (line,) in found)
 
     def stamp(self) -> tuple[int, ...] | None:
-        query = "SELECT count(*), max(seq), max(CAST(CAST(xmin AS text) AS bigint)) FROM audit_lines"
         from hive_agents.store.database import connected
 
+        query = "SELECT count(*), max(seq), max(CAST(CAST(xmin AS text) AS bigint)) FROM audit_lines"
         with connected(self.place) as connection:
             found = connection.execute(query).fetchone()
         return None if not found[0] else tuple(found)
 
     def replace(self, data: bytes) -> None:
-        lines = data.decode().splitlines()
         from hive_agents.store.database import connected, transaction
 
+        lines = data.decode().splitlines()
         with connected(self.place) as connection, transaction(connection, "audit"):
             connection.execute("DELETE FROM audit_lines")
             insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"

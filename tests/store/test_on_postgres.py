@@ -156,6 +156,22 @@ def test_a_cut_end_of_the_shared_log_shows(place: Workspace) -> None:
     assert (audit.verify(place).ok, audit.verify(place).first_bad) == (False, 3)
 
 
+def test_a_line_of_the_shared_log_is_there_before_anybody_expects_it(place: Workspace) -> None:
+    def write() -> None:
+        for number in range(100):
+            audit.append(place, "test", number=number)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    verdicts = []
+    while writer.is_alive():
+        verdicts.append(audit.verify(place).ok)
+    writer.join()
+    assert verdicts
+    assert all(verdicts)
+    assert audit.verify(place).entries == 100
+
+
 def failure(place: Workspace) -> tuple[str, str]:
     """The code and the message of what reading the runs comes to."""
     forget(place)
