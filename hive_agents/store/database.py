@@ -33,7 +33,7 @@ DatabasePlace = Path | RemoteDatabase
 KEPT = 4
 """Connections that a thread keeps open in between, each to another file: those used last."""
 IDLE = 8
-"""Connections to a server that a process keeps open in between."""
+"""Connections to servers that a process keeps open in between."""
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -267,22 +267,23 @@ class _Idle:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._kept: dict[str, list[_Kept]] = {}
+        self._kept: list[tuple[str, _Kept]] = []
 
     def taken(self, key: str) -> _Kept | None:
-        """Return the one that was used last, None where there is none."""
+        """Return the one to that server that was used last, None where there is none."""
         with self._guard:
-            found = self._kept.get(key)
-            return found.pop() if found else None
+            for place in range(len(self._kept) - 1, -1, -1):
+                if self._kept[place][0] == key:
+                    return self._kept.pop(place)[1]
+        return None
 
     def keep(self, key: str, kept: _Kept) -> None:
-        """Keep it for the next use, of whichever thread; beyond a few it is closed."""
+        """Keep it for the next use, of whichever thread; of too many, the one that rested longest is closed."""
         with self._guard:
-            waiting = self._kept.setdefault(key, [])
-            if len(waiting) < IDLE:
-                waiting.append(kept)
-                return
-        _close(kept)
+            self._kept.append((key, kept))
+            closed = self._kept.pop(0) if len(self._kept) > IDLE else None
+        if closed is not None:
+            _close(closed[1])
 
 
 def _close(kept: _Kept) -> None:
