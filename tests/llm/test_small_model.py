@@ -67,7 +67,8 @@ async def test_a_small_model_streams(place: Workspace) -> None:
     pieces = [delta async for delta in opened(place).models[0].stream(turns, deadline=300.0)]
     last = pieces[-1].result
     assert last is not None
-    assert (len(pieces) > 3, last.text) == (True, "".join(piece.text for piece in pieces))
+    # How much it says is its own affair: it may end after a word.
+    assert (len(pieces) > 1, last.text) == (True, "".join(piece.text for piece in pieces))
 
 
 async def test_a_small_model_gives_valid_json_by_a_schema(place: Workspace) -> None:

@@ -79,7 +79,7 @@ class ActionLog:
 
     def newest(self, tenant: str | None = None, limit: int = 100) -> Sequence[ActionEntry]:
         """Return the last entries, newest first."""
-        found = self._select("1") if tenant is None else self._select("tenant = ?", tenant)
+        found = self._select("TRUE") if tenant is None else self._select("tenant = ?", tenant)
         return found[: -limit - 1 : -1]
 
     def _select(self, where: str, *values: Any) -> list[ActionEntry]:
