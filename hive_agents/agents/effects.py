@@ -203,7 +203,8 @@ class Effects:
             raise
         except BaseException:
             if needed:
-                await briefly(partial(self._broken_off, key, needed))
+                with suppress(HiveError):  # what it cost must not hide why it broke off
+                    await briefly(partial(self._broken_off, key, needed))
             raise
         return done.result
 
@@ -269,7 +270,7 @@ class Effects:
     def _broken_off(self, key: str, each: int) -> None:
         """Count a call that ended without a result by its requests that are out, `each` of so many tokens."""
         tokens = each * self._sent.count(key)
-        with suppress(HiveError), self._lock, connected(self._workspace.records) as connection:
+        with self._lock, connected(self._workspace.records) as connection:
             with transaction(connection):
                 self._require_lease(connection)
                 self._count(connection, key, tokens)
