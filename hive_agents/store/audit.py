@@ -327,10 +327,14 @@ class _TableLines:
         return None if not found[0] else tuple(found)
 
     def replace(self, data: bytes) -> None:
-        from hive_agents.store.database import connected, transaction
+        from hive_agents.store.database import connected
 
         lines = data.decode().splitlines()
-        with connected(self.place) as connection, transaction(connection, "audit"):
+        with (
+            connected(self.place) as connection,
+            (served := cast("PostgresConnection", connection)).held("audit"),
+            served.raw.transaction(),
+        ):
             connection.execute("DELETE FROM audit_lines")
             insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
             connection.executemany(insert, list(enumerate(lines, start=1)))

@@ -1,8 +1,11 @@
 """A PostgreSQL database that several hosts share, as SQLite's connections are used.
 
 The records of a workspace are read and written by one SQL, SQLite's. What PostgreSQL says in another way is translated
-here, so that whoever keeps records knows of one database only. Writers take turns, as they do in SQLite's file: a
-transaction holds one advisory lock until it is committed, so numbers of events become visible in their order.
+here, so that whoever keeps records knows of one database only.
+
+Writers take turns by advisory locks that a transaction holds until it is committed. One without a name is alone, as in
+SQLite's file. Those of different names, mostly of different runs, write side by side, and beside none that is alone.
+Whoever gives an event its number takes the turn of events, so numbers become visible in their order.
 """
 
 from __future__ import annotations
@@ -121,14 +124,48 @@ class PostgresConnection:
         with self.raw.cursor() as cursor:
             cursor.executemany(translated(sql), [[int(v) if isinstance(v, bool) else v for v in row] for row in values])
 
-    def begin(self, of: str) -> None:
-        """Begin a transaction as soon as it is its turn to write."""
-        lock = f"BEGIN; SELECT pg_advisory_xact_lock({lock_number(self._place, of)})"
+    def begin(self, turn: str | None) -> None:
+        """Begin a transaction as soon as it is its turn to write: with a name beside those of other names.
+
+        Raises: what psycopg raises where it waits for too long.
+        """
+        everybody = lock_number(self._place, "records")
+        # The lock that all share comes first: whoever has a name's waits for nobody who is alone.
+        locks = (
+            [f"SELECT pg_advisory_xact_lock({everybody})"]
+            if turn is None
+            else [f"SELECT pg_advisory_xact_lock_shared({everybody})", self._locking(turn)]
+        )
         try:
-            self.raw.execute(lock.encode(), prepare=False)
+            self._send("BEGIN", *locks)
         except BaseException:
             self.raw.rollback()
             raise
+
+    def take(self, turn: str) -> None:
+        """Take one more turn, until the transaction is over."""
+        self._send(self._locking(turn))
+
+    def at_once(self, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, waking: bool) -> list[list[Any]]:
+        """Send a whole transaction, and return what each statement gave."""
+        with self.raw.pipeline():
+            self.begin(turn)
+            sent = [self.execute(*statement) for statement in statements]
+            if waking:
+                self.notify()
+            self._send("COMMIT")
+        return [cursor.fetchall() for cursor in sent]
+
+    def _locking(self, turn: str) -> str:
+        return f"SELECT pg_advisory_xact_lock({lock_number(self._place, turn)})"
+
+    def _send(self, *statements: str) -> None:
+        """Run statements without parameters, without a way to the server and back for each."""
+        if self.raw.info.pipeline_status:
+            for statement in statements:
+                self.raw.execute(statement.encode(), prepare=False)
+        else:
+            self.raw.execute("; ".join(statements).encode(), prepare=False)
 
     @contextmanager
     def held(self, of: str) -> Iterator[None]:
