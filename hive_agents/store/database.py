@@ -313,26 +313,30 @@ class transaction:
     """A `with` block that is committed as a whole or not at all; it waits for other writers, then raises HIVE-402.
 
     Without a `turn` nobody else writes meanwhile. Transactions of different turns go side by side on a server, and wait
-    for those of their own turn and for those without one; SQLite has one turn for all.
+    for those of their own turn and for those without one; SQLite has one turn for all. A server ends a transaction in
+    which nothing was said for half a minute, so that a frozen host keeps nobody waiting, unless it is `long`.
     """
 
-    __slots__ = ("_connection", "_turn")
+    __slots__ = ("_connection", "_long", "_turn")
 
-    def __init__(self, connection: RecordsConnection, turn: str | None = None) -> None:
-        self._connection, self._turn = connection, turn
+    def __init__(self, connection: RecordsConnection, turn: str | None = None, *, long: bool = False) -> None:
+        self._connection, self._turn, self._long = connection, turn, long
 
     def __enter__(self) -> None:
         if isinstance(self._connection, sqlite3.Connection):
             self._connection.execute("BEGIN IMMEDIATE")
         else:
-            cast("PostgresConnection", self._connection).begin(self._turn)
+            cast("PostgresConnection", self._connection).begin(self._turn, long=self._long)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
             with _rolled_back(self._connection):
-                self._connection.execute("COMMIT")
+                if isinstance(self._connection, sqlite3.Connection):
+                    self._connection.execute("COMMIT")
+                else:
+                    cast("PostgresConnection", self._connection).commit()
         elif self._connection.in_transaction:
             with suppress(Exception):  # where the connection is lost, the server rolls back
                 self._connection.execute("ROLLBACK")
