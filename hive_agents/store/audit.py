@@ -342,14 +342,13 @@ class _TableLines:
         from hive_agents.store.database import connected
 
         lines = data.decode().splitlines()
-        with (
-            connected(self.place) as connection,
-            (served := cast("PostgresConnection", connection)).held("audit"),
-            served.raw.transaction(),
-        ):
+        with connected(self.place) as found:
+            connection = cast("PostgresConnection", found)
+            connection.begin("audit")
             connection.execute("DELETE FROM audit_lines")
             insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
             connection.executemany(insert, list(enumerate(lines, start=1)))
+            connection.commit()
 
 
 _Medium = _FileLines | _TableLines

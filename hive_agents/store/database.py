@@ -30,6 +30,8 @@ T = TypeVar("T")
 C = TypeVar("C", covariant=True)
 DatabasePlace = Path | RemoteDatabase
 """Where a database is: a file of SQLite's, or a server's."""
+ALL = "records"
+"""The turn of a transaction that is alone."""
 KEPT = 4
 """Connections that a thread keeps open in between, each to another file: those used last."""
 IDLE = 8
@@ -326,7 +328,8 @@ class transaction:
         if isinstance(self._connection, sqlite3.Connection):
             self._connection.execute("BEGIN IMMEDIATE")
         else:
-            cast("PostgresConnection", self._connection).begin(self._turn, long=self._long)
+            served, turn = cast("PostgresConnection", self._connection), self._turn
+            served.begin(turn or ALL, beside=ALL if turn else None, long=self._long)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -357,7 +360,7 @@ def written_at_once(
     `waking` those who listen there are woken.
     """
     if not isinstance(connection, sqlite3.Connection):
-        return cast("PostgresConnection", connection).at_once(turn, statements, waking=waking)
+        return cast("PostgresConnection", connection).at_once(turn, statements, beside=ALL, waking=waking)
     with transaction(connection, turn):
         return [connection.execute(*statement).fetchall() for statement in statements]
 

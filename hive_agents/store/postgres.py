@@ -113,13 +113,13 @@ class PostgresConnection:
         with self.raw.cursor() as cursor:
             cursor.executemany(translated(sql), [[int(v) if isinstance(v, bool) else v for v in row] for row in values])
 
-    def begin(self, turn: str | None, *, long: bool = False) -> None:
-        """Begin a transaction as soon as it is its turn to write: with a name beside those of other names.
+    def begin(self, turn: str, *, beside: str | None = None, long: bool = False) -> None:
+        """Begin a transaction as soon as it is its turn to write, and nobody has the turn that it goes on `beside`.
 
         A `long` one may rest between two statements. Raises: what psycopg raises where it waits for too long.
         """
         try:
-            cursor = self.raw.execute("; ".join(self._beginning(turn)).encode(), prepare=False)
+            cursor = self.raw.execute("; ".join(self._beginning(turn, beside)).encode(), prepare=False)
             while cursor.nextset():
                 pass
             self._number = _number_in(cursor)
@@ -171,10 +171,12 @@ class PostgresConnection:
         """Take one more turn, until the transaction is over."""
         self.raw.execute(self._locking(turn).encode(), prepare=False)
 
-    def at_once(self, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, waking: bool) -> list[list[Any]]:
+    def at_once(
+        self, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, beside: str, waking: bool
+    ) -> list[list[Any]]:
         """Do a whole transaction with one way to the server and back before its COMMIT; return what statements gave."""
         with self.raw.pipeline():
-            beginning = [self.raw.execute(one.encode(), prepare=False) for one in self._beginning(turn)]
+            beginning = [self.raw.execute(one.encode(), prepare=False) for one in self._beginning(turn, beside)]
             sent = [self.execute(*statement) for statement in statements]
             if waking:
                 self.notify()
@@ -182,15 +184,10 @@ class PostgresConnection:
         self.commit()
         return [cursor.fetchall() for cursor in sent]
 
-    def _beginning(self, turn: str | None) -> list[str]:
-        everybody = lock_number(self._place, "records")
-        # The lock that all share comes first: whoever has a name's waits for nobody who is alone.
-        locks = (
-            [f"SELECT pg_advisory_xact_lock({everybody})"]
-            if turn is None
-            else [f"SELECT pg_advisory_xact_lock_shared({everybody})", self._locking(turn)]
-        )
-        return ["BEGIN", *locks, "SELECT txid_current()"]
+    def _beginning(self, turn: str, beside: str | None) -> list[str]:
+        # What many share comes first: whoever has a turn of its own waits for nobody who is alone.
+        shared = f"SELECT pg_advisory_xact_lock_shared({lock_number(self._place, beside)})" if beside else ""
+        return ["BEGIN", *filter(None, [shared]), self._locking(turn), "SELECT txid_current()"]
 
     def _locking(self, turn: str) -> str:
         return f"SELECT pg_advisory_xact_lock({lock_number(self._place, turn)})"
