@@ -68,14 +68,12 @@ def _told(event: Mapping[str, Any]) -> dict[str, Any]:
         words.append(str(error.get("message", "")))
     elif error:
         words.append(str(error))
-    used = [
-        f"{payload[name]} {name.replace('_', ' ')}" for name in ("iterations", "tokens", "usd") if payload.get(name)
-    ]
+    used = [(name, payload[name]) for name in ("iterations", "tokens", "usd") if payload.get(name)]
     return {
         "time": event["time"],
         "type": event["type"],
         "node": event.get("node_id"),
         "words": " · ".join(words),
-        "used": ", ".join(used),
+        "used": used,
         "approval": payload.get("approval_id"),
     }

@@ -60,8 +60,8 @@ def trials(call: Call, run_id: str) -> dict[str, Any]:
 
 @pages.get("/optimize/compare/{before}/{after}", OPERATOR, "optimization_queries.html")
 def queries(call: Call, before: str, after: str) -> dict[str, Any]:
-    """What two configs find for each open query, side by side, with its labels."""
-    found = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after}))
+    """What two configs find for each open query, side by side, with its labels; of what the reader may view."""
+    found = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after, "within": "mine"}))
     return {"rows": sorted(found.queries, key=lambda row: -abs(row["delta"])), "found": found}
 
 
