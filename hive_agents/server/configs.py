@@ -16,7 +16,7 @@ from hive_agents.retrieval import StoredConfig, config_files, find_active, load_
 from hive_agents.runtime import ask_for_override
 from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, CallContext
-from hive_agents.server.golden import fully_viewable
+from hive_agents.server.golden import answerable
 from hive_agents.server.shapes import ConfigRef, DiagnosticShape, PageQuery, paged
 from hive_agents.verification import (
     accept,
@@ -83,7 +83,7 @@ class MeasuredConfig(Value):
 
 class Compare(Body):
     """`within` is what is measured: `everything`, as the gate does, or what the caller may view (`mine`): the queries
-    all of whose labelled documents they may view, and no other document is searched. The workspace's owner measures
+    all of whose relevant documents they may view, and no other document is searched. The workspace's owner measures
     everything.
     """
 
@@ -267,7 +267,7 @@ def compare_configs(call: CallContext, body: Compare) -> Compared:
         require_sound(call.workspace, stored, golden=queries)
     reader = call.reaches() if body.within == "mine" else None
     if reader is not None:
-        queries = _judged_by_viewable(call, queries)
+        queries = _answerable(call, queries)
     found = compare(call.engine, first.config, second.config, queries, reader=reader)
     value = found.to_json(hide=hidden)
     sides = {"a": found.a, "b": found.b}
@@ -395,11 +395,11 @@ def label(call: CallContext, body: LabelQuery) -> Labelled:
     return Labelled(query_id=entry["id"], **labels)
 
 
-def _judged_by_viewable(call: CallContext, golden: GoldenSet) -> GoldenSet:
-    """Raises: HIVE-409 where the caller may view all labelled documents of no query."""
-    found = golden.only(query.id for query in fully_viewable(call, golden))
+def _answerable(call: CallContext, golden: GoldenSet) -> GoldenSet:
+    """Raises: HIVE-409 where the caller may view all relevant documents of no query."""
+    found = golden.only(query.id for query in answerable(call, golden))
     if not found.queries:
-        why = "there is no question whose labelled documents you can all open"
+        why = "there is no question whose relevant documents you can all open"
         fix = "label questions by documents that you can open, or let somebody measure who can open the others"
         raise HiveError.of("HIVE-409", why, file=golden.file, path="queries", fix=fix)
     return found

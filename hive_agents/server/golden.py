@@ -112,11 +112,11 @@ def open_to_label(call: Call) -> OpenQuestions:
 
 @api.get("/api/golden/worth", OPERATOR)
 def worth(call: Call) -> Worth:
-    """What the labelled questions can show whose documents the caller may view; the holdout's are left out."""
+    """What the labelled questions can show whose answers the caller may view; the holdout's are left out."""
     call.request.app.state.freshness.refresh()
     asked = [one for one in _golden(call) or () if one.split != "holdout" and GENERATED not in one.tags]
     reader, collection = call.reaches(), _collection(call)
-    queries = asked if reader is None else fully_viewable(call, asked)
+    queries = asked if reader is None else answerable(call, asked)
 
     def count(_: object) -> LabelYield:
         within = None if reader is None else open_scope(call.workspace, call.engine, reader, collection)
@@ -131,12 +131,12 @@ def worth(call: Call) -> Worth:
     return Worth(questions=n, smallest_gain=counted.smallest_gain(), later=later, enough=counted.enough())
 
 
-def fully_viewable(call: CallContext, queries: Iterable[GoldenQuery]) -> list[GoldenQuery]:
-    """Return the queries all of whose labelled documents the caller may view."""
+def answerable(call: CallContext, queries: Iterable[GoldenQuery]) -> list[GoldenQuery]:
+    """Return the queries all of whose relevant documents the caller may view."""
     asked = list(queries)
     gate = ViewGate(permissions_of(call.workspace), call.principal)
-    may = gate.allowed([doc_id for query in asked for doc_id in query.qrels])
-    return [query for query in asked if query.qrels.keys() <= may]
+    may = gate.allowed([doc_id for query in asked for doc_id in query.relevant])
+    return [query for query in asked if may.issuperset(query.relevant)]
 
 
 def _collection(call: Call) -> str:
