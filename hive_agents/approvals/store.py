@@ -101,7 +101,7 @@ class ApprovalStore:
         Without those that are `damaged`; while the audit log is broken, as the database has them.
         """
         self.sweep()
-        given = {"tenant": tenant, "kind": kind, "requester": requester, "run_ids": run_ids}
+        given: dict[str, Any] = {"tenant": tenant, "kind": kind, "requester": requester, "run_ids": run_ids}
         with connected(self.workspace.records) as connection:
             read = rows.select_those(connection, **given, **self._standing(status))
         return [

@@ -23,7 +23,7 @@ class Scopes:
 
     def __init__(self, workspace: Workspace, reader: Principal | None = None) -> None:
         self._workspace, self._reader = workspace, reader
-        self._settled: dict[tuple[int, str], tuple[SqliteIndex, ScopedIndex]] = {}
+        self._settled: dict[tuple[int, str | None], tuple[SqliteIndex, ScopedIndex]] = {}
 
     def of(self, index: SqliteIndex, user: str | None) -> SqliteIndex | ScopedIndex:
         """The index as `user` knows it; None means all of it, or all that the reader knows.
