@@ -273,7 +273,10 @@ class Effects:
         with self._lock, connected(self._workspace.records) as connection:
             with transaction(connection):
                 self._require_lease(connection)
-                self._count(connection, key, tokens)
+                # The result may be recorded, where nobody could be asked whether it was.
+                query = "SELECT 1 FROM effects WHERE key = ? AND status = 'started'"
+                if connection.execute(query, (self._key(key),)).fetchone() is not None:
+                    self._count(connection, key, tokens)
             self._reserved[key] = tokens
 
     def _count(self, connection: RecordsConnection, key: str, tokens: int, usd: float = 0.0) -> None:

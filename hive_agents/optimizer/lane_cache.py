@@ -31,7 +31,11 @@ from hive_agents.retrieval import (
     rrf_scores,
 )
 
-_POOLS, _PLAIN, _FUSED, _SCORES = 64, 16, 64, 1024
+_POOLS, _PLAIN, _FUSED, _SCORES = 256, 64, 256, 1024
+"""How many are remembered: two sweeps' worth. Forgetting one that the next sweep needs costs more than all else."""
+_CELLS = 16_000_000
+"""With many queries fewer pools are remembered: no more than have so many cells."""
+
 _PREFIX, _THINNED_PREFIX = 16, 48
 """So many places of a fused list are kept in order: enough for every list that is scored, mostly; more where chunks
 of a document are dropped."""
@@ -62,8 +66,8 @@ class _Pool:
     """
 
     chunks: IntArray
-    keyword: IntArray
-    vector: IntArray
+    keyword: NDArray[np.uint8]
+    vector: NDArray[np.uint8]
     best_cosine: Floats
 
 
@@ -95,8 +99,11 @@ class _Fused:
     @cached_property
     def counted(self) -> NDArray[np.int8]:
         """The labels of the first k places, 0 where the document stands higher up already."""
-        labels, documents = self.labels[:, : self.k], self.documents[:, : self.k]
-        counted: NDArray[np.int8] = np.where(occurrences(documents) == 0, labels, np.int8(0))
+        counted, documents = self.labels[:, : self.k].copy(), self.documents[:, : self.k]
+        rows, columns = counted.nonzero()  # few places are judged
+        higher = np.arange(documents.shape[1]) < columns[:, None]
+        again = ((documents[rows] == documents[rows, columns][:, None]) & higher).any(axis=1)
+        counted[rows[again], columns[again]] = 0
         return counted
 
     @property
@@ -180,8 +187,9 @@ class LaneCache:
         self._index = self.lanes.index
         self._relevance = RelevanceTable(engine, self._index, golden.texts)
         self._doc_numbers = {doc_id: number for number, doc_id in enumerate(self.doc_ids)}
-        self._pools: Recent[_PoolKey, _Pool] = Recent(_POOLS)
-        self._plain: Recent[tuple[_PoolKey, object], _FusedPool] = Recent(_PLAIN)
+        most = max(8, _CELLS // (2 * MAX_DEPTH * max(1, len(golden))))
+        self._pools: Recent[_PoolKey, _Pool] = Recent(min(_POOLS, most))
+        self._plain: Recent[tuple[_PoolKey, object], _FusedPool] = Recent(min(_PLAIN, most))
         self._fused: Recent[tuple[object, ...], _Fused] = Recent(_FUSED)
         self._scores: Recent[tuple[object, ...], Scores] = Recent(_SCORES)
 
@@ -201,9 +209,8 @@ class LaneCache:
         k = self.golden.k
         fused, returned = self._cut(config, self._used(config), max(config.retrieval.top_k, k))
         counted = self._within(fused, returned)
-        gained = np.zeros(len(counted))
-        for column in range(counted.shape[1]):  # in order of rank, as the metric adds up
-            gained += counted[:, column] * discount(column + 1)
+        # Summed in order of rank, as the metric adds up.
+        gained = (counted * self._discounts[: counted.shape[1]]).cumsum(axis=1)[:, -1]
         scores = self._normalized(gained, returned)
         seconds = np.zeros(len(scores)) if fused.rerank_seconds is None else fused.rerank_seconds
         return Scores(scores, (counted < 0).sum(axis=1).astype(np.float64), np.minimum(returned, k), seconds)
@@ -269,10 +276,14 @@ class LaneCache:
         return Ranked(
             fused.documents,
             fused.labels,
-            np.take_along_axis(pool.keyword, fused.order, axis=1),
-            np.take_along_axis(pool.vector, fused.order, axis=1),
+            np.take_along_axis(pool.keyword, fused.order, axis=1).astype(np.int64),
+            np.take_along_axis(pool.vector, fused.order, axis=1).astype(np.int64),
             returned,
         )
+
+    @cached_property
+    def _discounts(self) -> Floats:
+        return np.array([discount(rank) for rank in range(1, self.golden.k + 1)])
 
     @cached_property
     def _ideal(self) -> Floats:
@@ -304,8 +315,7 @@ class LaneCache:
         available = fused.available
         returned = np.minimum(available, retrieval.top_k)
         if config.dynamic_k.enabled:
-            weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
-            returned = _dynamic_k(fused.descending, available, weights, config)
+            returned = _dynamic_k(fused.descending, available, _lane_weights(config), config)
         if config.abstain.min_cosine is not None:
             best = self._pool(pool_key).best_cosine
             returned = np.where(best >= config.abstain.min_cosine, returned, 0)
@@ -339,29 +349,30 @@ class LaneCache:
             factors = by_boilerplate(self.lanes.boilerplate(pool.chunks), config.boilerplate.weight)
             scores = np.where(scores >= 0, scores * factors, scores)
         order = _best_columns(scores, width)
-        documents = self._index.document_numbers(np.take_along_axis(pool.chunks, order, axis=1))
-        best = np.take_along_axis(scores, order, axis=1)
-        return _Fused(order, best, available, documents, self._labels(documents), self.golden.k)
+        places = order + np.arange(0, scores.size, scores.shape[1])[:, None]
+        documents = self._index.document_numbers(pool.chunks.take(places))
+        return _Fused(order, scores.take(places), available, documents, self._labels(documents), self.golden.k)
 
     def _labels(self, documents: IntArray) -> NDArray[np.int8]:
-        keys, labels = self._judged
-        wanted = documents + np.arange(len(documents))[:, None] * len(self._doc_numbers)
-        places = np.searchsorted(keys, wanted)
-        places[places == len(keys)] = 0
-        found: NDArray[np.int8] = np.where(keys[places] == wanted, labels[places], np.int8(0))
+        columns, labels = self._judged
+        found: NDArray[np.int8] = labels[np.arange(len(documents))[:, None], columns[documents]]
         return found
 
     @cached_property
-    def _judged(self) -> tuple[IntArray, NDArray[np.int8]]:
-        """The labels as sorted keys `row * n_documents + document`; one key that nothing has stands for none."""
-        width = len(self._doc_numbers)
-        entries = sorted(
-            (row * width + self._doc_numbers[doc_id], label)
-            for row, query in enumerate(self.golden)
-            for doc_id, label in query.qrels.items()
-            if label and doc_id in self._doc_numbers
-        ) or [(-1, 0)]
-        return np.array([key for key, _ in entries], np.int64), np.array([label for _, label in entries], np.int8)
+    def _judged(self) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+        """Each document's column in the table of labels, and that table, a row a query; column 0 is for no label."""
+        known = [
+            [(self._doc_numbers[doc_id], label) for doc_id, label in query.qrels.items() if doc_id in self._doc_numbers]
+            for query in self.golden
+        ]
+        judged = sorted({number for labels in known for number, _ in labels})
+        columns = np.zeros(len(self._doc_numbers), np.int32)
+        columns[judged] = np.arange(1, len(judged) + 1)
+        table = np.zeros((len(known), len(judged) + 1), np.int8)
+        for row, labels in enumerate(known):
+            for number, label in labels:
+                table[row, columns[number]] = label
+        return columns, table
 
     def _key(self, config: RetrievalConfig, keyword: int, vector: int) -> _PoolKey:
         key: FilterKey = tuple(sorted(config.conditions.items()))
@@ -380,8 +391,13 @@ class LaneCache:
 
 def _fusion(config: RetrievalConfig) -> tuple[object, ...]:
     """What decides the fused scores of a pool, as a key."""
-    retrieval = config.retrieval
-    return (retrieval.method, retrieval.candidates, retrieval.rrf_k, *retrieval.weights.model_dump().values())
+    retrieval, weights = config.retrieval, config.retrieval.weights
+    return retrieval.method, retrieval.candidates, retrieval.rrf_k, weights.keyword, weights.vector
+
+
+def _lane_weights(config: RetrievalConfig) -> list[float]:
+    retrieval, weights = config.retrieval, config.retrieval.weights
+    return lane_weights(retrieval.keyword, retrieval.vector, {"keyword": weights.keyword, "vector": weights.vector})
 
 
 def _weighing(config: RetrievalConfig) -> tuple[object, ...]:
@@ -395,12 +411,11 @@ def _reranking(config: RetrievalConfig) -> tuple[int, float | None] | None:
 
 def _plain_scores(pool: _Pool, config: RetrievalConfig) -> _FusedPool:
     retrieval = config.retrieval
-    weights = lane_weights(retrieval.keyword, retrieval.vector, retrieval.weights.model_dump())
     lanes = ([pool.keyword] if retrieval.keyword else []) + ([pool.vector] if retrieval.vector else [])
     depth = np.arange(MAX_DEPTH + 1)
     counted = np.where(depth <= retrieval.candidates, depth, 0)  # the rank of each place among the candidates
     scores, candidate = np.zeros(lanes[0].shape), np.zeros(lanes[0].shape, np.bool_)
-    for lane, weight in zip(lanes, weights, strict=True):
+    for lane, weight in zip(lanes, _lane_weights(config), strict=True):
         scores += rrf_scores([counted], [weight], retrieval.rrf_k)[lane]
         candidate |= (counted > 0)[lane]
     # A number of its own for each column: equal ones make a partition ten times as slow.
@@ -414,9 +429,9 @@ def _joined(keyword: IntArray, vector: IntArray, best_cosine: Floats) -> _Pool:
     if not entries.shape[1]:
         entries = np.full((len(entries), 1), _ABSENT)
     entries.sort(axis=1)
-    chunks, ranks = entries >> (_RANK_BITS + 1), entries & ((1 << _RANK_BITS) - 1)
+    chunks, ranks = entries >> (_RANK_BITS + 1), entries.astype(np.uint8)  # the low bits
     chunks[entries == _ABSENT] = -1
-    of_vector = ranks * (entries >> _RANK_BITS & 1)
+    of_vector = ranks * (entries >> _RANK_BITS & 1).astype(np.uint8)
     of_keyword = ranks - of_vector
     again = chunks[:, 1:] == chunks[:, :-1]  # a chunk's entry of the vector lane stands behind that of the other
     moved = of_vector[:, 1:] * again
@@ -437,11 +452,12 @@ def _best_columns(keys: Floats, width: int) -> IntArray:
         return np.argsort(-keys, axis=1, kind="stable")
     place = keys.shape[1] - width
     enough = keys >= np.partition(keys, place, axis=1)[:, place : place + 1]
-    rows, columns = enough.nonzero()
-    if len(rows) == width * len(keys):  # no ties at the end of any row
-        found = columns.reshape(len(keys), width)
-        values = np.take_along_axis(keys, found, axis=1)
+    places = np.flatnonzero(enough)
+    if len(places) == width * len(keys):  # no ties at the end of any row
+        values = keys.take(places).reshape(len(keys), width)
+        found = places.reshape(len(keys), width) - np.arange(0, keys.size, keys.shape[1])[:, None]
     else:
+        rows, columns = np.divmod(places, keys.shape[1])
         counts = np.bincount(rows, minlength=len(keys))
         places = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         found = np.full((len(keys), int(counts.max(initial=width))), 0, np.int64)

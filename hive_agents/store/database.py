@@ -312,26 +312,30 @@ def file_identity(path: Path) -> tuple[int, int, int] | None:
 class transaction:
     """A `with` block that is committed as a whole or not at all; it waits for other writers, then raises HIVE-402.
 
-    `of` says whose turn it is to write on a server; SQLite has one turn for all.
+    `of` says whose turn it is to write on a server; SQLite has one turn for all. A server ends a transaction in which
+    nothing was said for half a minute, so that a frozen host keeps nobody waiting, unless it is `long`.
     """
 
-    __slots__ = ("_connection", "_of")
+    __slots__ = ("_connection", "_long", "_of")
 
-    def __init__(self, connection: RecordsConnection, of: str = "records") -> None:
-        self._connection, self._of = connection, of
+    def __init__(self, connection: RecordsConnection, of: str = "records", *, long: bool = False) -> None:
+        self._connection, self._of, self._long = connection, of, long
 
     def __enter__(self) -> None:
         if isinstance(self._connection, sqlite3.Connection):
             self._connection.execute("BEGIN IMMEDIATE")
         else:
-            cast("PostgresConnection", self._connection).begin(self._of)
+            cast("PostgresConnection", self._connection).begin(self._of, long=self._long)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
             with _rolled_back(self._connection):
-                self._connection.execute("COMMIT")
+                if isinstance(self._connection, sqlite3.Connection):
+                    self._connection.execute("COMMIT")
+                else:
+                    cast("PostgresConnection", self._connection).commit()
         elif self._connection.in_transaction:
             with suppress(Exception):  # where the connection is lost, the server rolls back
                 self._connection.execute("ROLLBACK")

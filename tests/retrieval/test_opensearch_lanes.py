@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hive_agents.retrieval import SqliteIndex, build_index, load_collection
+from hive_agents.retrieval import build_index, load_collection
+from hive_agents.retrieval.generation_reader import GenerationReader
 from hive_agents.retrieval.opensearch import OpenSearch
 from hive_agents.retrieval.opensearch_lanes import CopyReader, VectorsThere
 from hive_agents.retrieval.vectors import VectorIndex
@@ -36,7 +37,7 @@ def copy(played: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[C
     """The reader of a copy that the server plays."""
     place = make_workspace(tmp_path_factory.mktemp("lies") / "ws", embedding=False)
     build_index(place)
-    index = SqliteIndex(place, load_collection(place, "kb"), engines=False)
+    index = GenerationReader(place, load_collection(place, "kb"))
     yield CopyReader(connected(place, played), "kb.copy-1", index, 1)
     index.close()
 
@@ -95,7 +96,7 @@ def test_answers_to_other_questions_are_refused(copy: CopyReader, server: Server
 
 def test_a_chunk_outside_of_a_readers_scope_is_refused(copy: CopyReader, server: Server) -> None:
     server.body = hits([2.0, 1], [1.0, 0])
-    mask = np.zeros(copy.index.n_chunks, np.bool_)
+    mask = np.zeros(copy.generation.n_chunks, np.bool_)
     mask[1] = True
     assert "outside of the filter" in failure(lambda: copy.best([QUERY], 2, mask))
     assert copy.best([QUERY], 2, None)[0].chunks.tolist() == [1, 0]
@@ -124,7 +125,7 @@ def test_what_a_server_says_of_its_failure_is_cut(copy: CopyReader, server: Serv
     assert len(failure(lambda: copy.best([QUERY], 2, None))) < 1_000
 
 
-def told_copy(engine: OpenSearch, index: SqliteIndex, **more: Any) -> dict[str, Any]:
+def told_copy(engine: OpenSearch, index: GenerationReader, **more: Any) -> dict[str, Any]:
     """What a cluster tells of a complete copy."""
     name = engine._copy(index.collection.name, index.index_hash)
     about = {"collection": index.collection.name, "index_hash": index.index_hash, "owner": "owner"}
@@ -152,10 +153,10 @@ def told_copy(engine: OpenSearch, index: SqliteIndex, **more: Any) -> dict[str, 
 def test_a_copy_that_is_told_of_wrongly_is_refused(
     engine: OpenSearch, copy: CopyReader, server: Server, more: dict[str, Any]
 ) -> None:
-    server.body = told_copy(engine, copy.index)
-    assert engine.words(copy.index) is not None
-    server.body = told_copy(engine, copy.index, **more)
-    assert failure(lambda: engine.words(copy.index))
+    server.body = told_copy(engine, copy.generation)
+    assert engine.words(copy.generation) is not None
+    server.body = told_copy(engine, copy.generation, **more)
+    assert failure(lambda: engine.words(copy.generation))
 
 
 @pytest.mark.parametrize("found", [hits(), hits([1.0, 1]), hits([0.0, 0]), {"hits": None}], ids=str)
@@ -172,6 +173,6 @@ def test_a_scale_of_scores_that_is_none_is_a_failure(
 ) -> None:
     server.body = found
     monkeypatch.setitem(
-        vars(copy.index), "local_vectors", VectorIndex(np.eye(copy.index.n_chunks, 2, dtype=np.float32))
+        vars(copy.generation), "local_vectors", VectorIndex(np.eye(copy.generation.n_chunks, 2, dtype=np.float32))
     )
     assert failure(lambda: VectorsThere(copy, 2).top(np.ones(2, np.float32), 2))
