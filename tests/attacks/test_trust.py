@@ -255,7 +255,9 @@ def test_a_change_of_where_records_and_lists_come_from_is_seen(
         lines = [f'{name} = "{text}"' for name, text in (before | {key: value}).items()]
         settings(text_workspace, "\n".join([f"[{section}]", *lines, ""]))
         assert not is_trusted(text_workspace)
-        assert f"hive.toml: {section}.{key}" in {part.name for part in parts(text_workspace) if part.status != "trusted"}
+        assert f"hive.toml: {section}.{key}" in {
+            part.name for part in parts(text_workspace) if part.status != "trusted"
+        }
         trust(text_workspace)
 
 
