@@ -26,6 +26,7 @@ from hypothesis import settings
 
 from hive_agents import Workspace
 from hive_agents.retrieval import build_index
+from hive_agents.store import connected
 
 # Typer puts the command line together anew for every call, 60 ms of computing; tests call `hive` by the thousand.
 typer.main.get_command = cache(typer.main.get_command)
@@ -253,6 +254,8 @@ def text_workspace(tmp_path: Path) -> Workspace:
 def _built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = make_workspace(tmp_path_factory.mktemp("built") / "ws")
     build_index(built)
+    with connected(built.database) as records:
+        records.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # a copy that is damaged has no second one in its log
     return built.root
 
 

@@ -64,6 +64,11 @@ class Postgres:
         return f"postgresql://hive@/postgres?host={self._folder}"
 
     @property
+    def socket(self) -> str:
+        """The socket's path."""
+        return str(self._folder / ".s.PGSQL.5432")
+
+    @property
     def process(self) -> int:
         """The server's own process, of which all others are children."""
         return int((self._folder / "data" / "postmaster.pid").read_text().split()[0])

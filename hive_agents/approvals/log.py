@@ -57,6 +57,15 @@ def standing_so(workspace: Workspace, status: str) -> list[str] | None:
         return None
 
 
+def answered(workspace: Workspace, ids: Sequence[str]) -> list[str]:
+    """Return those of them that don't wait any more by the log; none where it is broken."""
+    try:
+        found = histories(workspace)
+    except HiveError:
+        return []
+    return [id for id in ids if id in found and found[id][-1].get("status") != "pending"]
+
+
 def standing(request: ApprovalRequest, entries: Sequence[LogEntry]) -> ApprovalRequest:
     """The request as its `entries` say that it stands: with what a crash, or a writer just now, kept from its row.
 

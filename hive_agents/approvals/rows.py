@@ -93,6 +93,11 @@ def overdue(connection: RecordsConnection, now: str) -> list[str]:
     return [str(id) for (id,) in found.fetchall()]
 
 
+def pending(connection: RecordsConnection) -> list[str]:
+    """Return the ids of the requests that wait, as the rows say."""
+    return [str(id) for (id,) in connection.execute("SELECT id FROM approvals WHERE status = 'pending'").fetchall()]
+
+
 def count_pending(connection: RecordsConnection, tenants: Collection[str] | None) -> int:
     where, values = "", list[str]()
     if tenants is not None:

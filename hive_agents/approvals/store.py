@@ -287,15 +287,30 @@ class ApprovalStore:
             return connection.execute(query, (run_id,)).fetchone() is not None
 
     def sweep(self) -> None:
-        """Remind, escalate and expire whatever is due. Time rejects or asks louder; it never approves."""
+        """Remind, escalate and expire whatever is due, and finish the answers that a crash left half written.
+
+        Time rejects or asks louder; it never approves.
+        """
         now = self.now()
         if not self.workspace.records.exists():
             return
         with connected(self.workspace.records) as connection:
-            due = rows.overdue(connection, now)
+            due, pending = rows.overdue(connection, now), rows.pending(connection)
+        if pending:
+            for request_id in log.answered(self.workspace, pending):
+                with suppress(AuditFault):
+                    self._catch_up(request_id)
         for request_id in due:
             with suppress(AuditFault):  # what is damaged waits, and nothing else waits for it
                 self._sweep(request_id, now)
+
+    def _catch_up(self, request_id: str) -> None:
+        """Let a row follow the log: the answer counts, and only now it wakes its run and is told of."""
+        with connected(self.workspace.records) as connection, transaction(connection):
+            request = rows.request_of(self._row(connection, request_id))
+            standing = log.standing(request, log.histories(self.workspace).get(request_id, []))
+            if standing.step != request.step:
+                self._update(connection, request, standing)
 
     def _sweep(self, request_id: str, now: str) -> None:
         with connected(self.workspace.records) as connection, transaction(connection):
@@ -334,11 +349,14 @@ class ApprovalStore:
     ) -> ApprovalRequest:
         after = log.changed(request, changes)
         log.append(self.workspace, event, after, changes)
+        self._update(connection, request, after)
+        return after
+
+    def _update(self, connection: RecordsConnection, request: ApprovalRequest, after: ApprovalRequest) -> None:
         rows.update(connection, after)
         if after.status != "pending" and request.status == "pending":
             expired = after.status == "expired"
             record(connection, EventType.APPROVAL_EXPIRED if expired else EventType.APPROVAL_DECIDED, after)
-        return after
 
     def _find(self, connection: RecordsConnection, request_id: str) -> ApprovalRequest:
         request = rows.request_of(self._row(connection, request_id))

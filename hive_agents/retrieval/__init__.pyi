@@ -98,10 +98,10 @@ from .generation import (
     promote as promote,
     stored_value as stored_value,
 )
+from .generation_reader import StaleIndex as StaleIndex
 from .index import (
     ScopedIndex as ScopedIndex,
     SqliteIndex as SqliteIndex,
-    StaleIndex as StaleIndex,
 )
 from .indexing import (
     IndexReport as IndexReport,

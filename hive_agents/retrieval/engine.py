@@ -13,7 +13,8 @@ from hive_agents.retrieval.config import RetrievalConfig, find_config
 from hive_agents.retrieval.deployed import active_config
 from hive_agents.retrieval.documents import load_collection
 from hive_agents.retrieval.generation import State
-from hive_agents.retrieval.index import SqliteIndex, StaleIndex
+from hive_agents.retrieval.generation_reader import StaleIndex
+from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.retrieval.lanes import LaneIndex
 from hive_agents.retrieval.presentation import present
 from hive_agents.retrieval.providers import open_reranker

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,12 @@ from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.documents import Collection as Schema
 from hive_agents.retrieval.generation import State, find_generation
+from hive_agents.retrieval.generation_reader import GenerationReader
 from hive_agents.retrieval.keyword_batch import padded
 from hive_agents.retrieval.lanes import Lane, VectorLane, WordLane
 from hive_agents.retrieval.vectors import Mask
 from hive_agents.store import Progress
 from hive_agents.workspace import Workspace
-
-if TYPE_CHECKING:
-    from hive_agents.retrieval.index import SqliteIndex
 
 
 class Engine(Protocol):
@@ -36,16 +34,16 @@ class Engine(Protocol):
     def name(self) -> str:
         """How it is shown to people, without secrets."""
 
-    def ship(self, index: SqliteIndex, progress: Progress) -> None:
+    def ship(self, generation: GenerationReader, progress: Progress) -> None:
         """Make a complete copy of the generation; one that is there, or there in part, isn't sent again."""
 
     def switch(self, collection: str, index_hash: str, keep: Collection[str]) -> None:
         """Let this copy be the collection's, and drop those of it that aren't in `keep` (hashes)."""
 
-    def words(self, index: SqliteIndex) -> WordLane | None:
+    def words(self, generation: GenerationReader) -> WordLane | None:
         """Return the keyword lane of the copy; None where this engine ranks no words."""
 
-    def vectors(self, index: SqliteIndex) -> VectorLane | None:
+    def vectors(self, generation: GenerationReader) -> VectorLane | None:
         """Return the vector lane of the copy; None where this engine ranks no vectors."""
 
     def reasons(self, config: RetrievalConfig) -> Mapping[str, str]:
@@ -74,14 +72,12 @@ def ship(workspace: Workspace, engines: Sequence[Engine], collection: Schema, st
     """Let each engine have a complete copy of the generation of `state`."""
     if not engines:
         return
-    from hive_agents.retrieval.index import SqliteIndex
-
-    index = SqliteIndex(workspace, collection, state, engines=False)
+    generation = GenerationReader(workspace, collection, state)
     try:
         for engine in engines:
-            engine.ship(index, progress)
+            engine.ship(generation, progress)
     finally:
-        index.close()
+        generation.close()
 
 
 def switch(connection: sqlite3.Connection, engines: Sequence[Engine], collection: str) -> None:

@@ -1,4 +1,4 @@
-"""The embedded index: one generation of one collection, read from SQLite and a memory-mapped matrix.
+"""The embedded index: what ranks one generation of one collection.
 
 `SqliteIndex` is the whole of it, `ScopedIndex` what one reader knows of it. They stand in one file because each method
 of the one is the other's in the numbers of visible chunks.
@@ -6,9 +6,7 @@ of the one is the other's in the numbers of visible chunks.
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import compress
 from typing import Any, TypeVar
@@ -16,46 +14,34 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hive_agents.errors import Busy, Diagnostic, HiveError
+from hive_agents.errors import HiveError
 from hive_agents.retrieval.analysis import terms
-from hive_agents.retrieval.bm25 import BM25, BM25Params, Board
-from hive_agents.retrieval.boilerplate import Boilerplate, SharedLines
+from hive_agents.retrieval.bm25 import BM25, BM25Params
+from hive_agents.retrieval.boilerplate import Boilerplate
 from hive_agents.retrieval.documents import Collection
 from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.engines import Engine, LaneBatch, open_engines
 from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
-from hive_agents.retrieval.generation import State, find_generation, index_hash
+from hive_agents.retrieval.generation import State, index_hash
+from hive_agents.retrieval.generation_reader import GenerationReader
 from hive_agents.retrieval.keyword_batch import KeywordBatch
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, VectorLane, WordBatch, WordLane
 from hive_agents.retrieval.providers import no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
-from hive_agents.retrieval.stored import StoredChunk, ancestors_of
-from hive_agents.retrieval.vectors import Mask, VectorIndex, open_vectors, vectors_path
-from hive_agents.store import connect, database_errors, file_identity
+from hive_agents.retrieval.vectors import Mask
 from hive_agents.workspace import Workspace
 
 T = TypeVar("T")
 
-_SCORERS = 6
-_READ_AT_ONCE = 2000
 _QUERY_VECTORS = 10_000
 _SCOPES = 32
 _SCOPED_SCORERS = 2
 _SCOPED_SCORER_BYTES = 4 << 20
 _SCOPED_QUERY_VECTORS = 1000
-_NO_CHUNKS: NDArray[np.intp] = np.empty(0, np.intp)
 
 
-class StaleIndex(Busy):
-    """The generation was replaced since it was opened: open the index again."""
-
-    def __init__(self) -> None:
-        fix = "try again; a `SearchEngine` does so by itself"
-        super().__init__([Diagnostic("HIVE-402", "the index was replaced while it was read", fix=fix)])
-
-
-class SqliteIndex:
+class SqliteIndex(GenerationReader):
     """A `LaneIndex` over `.hive/hive.db`; one object serves all threads.
 
     Lanes are those of the engines that the settings name, where they name any; without `engines` they are embedded.
@@ -65,47 +51,11 @@ class SqliteIndex:
     def __init__(
         self, workspace: Workspace, collection: Collection, state: State = "live", *, engines: bool = True
     ) -> None:
-        self.collection = collection
+        super().__init__(workspace, collection, state)
         self.engines = engines
-        self._workspace = workspace
-        self._lock = threading.Lock()
-        if not workspace.database.exists():
-            raise self._never_indexed()
-        self._connection = connect(workspace.database)
-        self._file = file_identity(workspace.database)
-        with database_errors(workspace.database):
-            found = find_generation(self._connection, collection.name, state)
-        if found is None:
-            raise self._never_indexed()
-        self.collection = found.schema
-        self.language = found.language
-        self.embedding_model = found.embedding_model
-        self.index_hash = found.index_hash
-        self.n_chunks = found.n_chunks
-        self.n_documents = found.n_documents
-        self.recipe = found.recipe
-        self.created_at = found.created_at
-        self._generation = found.number
-        lengths, chunk_documents = self._one(
-            "SELECT lengths, chunk_documents FROM corpus_stats WHERE generation = ?", (found.number,)
-        ) or (b"", b"")
-        self.postings = _GenerationPostings(self, np.frombuffer(lengths, np.int32))
-        self.board = Board(len(self.postings.lengths))
-        self.chunk_documents: NDArray[np.int32] = np.frombuffer(chunk_documents, np.int32)
         self._fields = FieldValues(self.collection, self.chunk_documents, self.n_documents, self.field_rows)
-        self._scorers: Recent[BM25Params, BM25] = Recent(_SCORERS)
         self._query_vectors: Recent[str, NDArray[np.float32]] = Recent(_QUERY_VECTORS)
         self._scopes: Recent[tuple[Hashable, bytes], ScopedIndex] = Recent(_SCOPES)
-
-    def is_live(self) -> bool:
-        """Whether this is still the index that a new search would open."""
-        if file_identity(self._workspace.database) != self._file:
-            return False  # set aside and rebuilt
-        return self._one("SELECT 1 FROM corpus_stats WHERE generation = ?", (self._generation,)) is not None
-
-    def _never_indexed(self) -> HiveError:
-        message = f'collection "{self.collection.name}" has no index yet'
-        return HiveError.of("HIVE-406", message, file=".hive/hive.db", fix="run `hive index`", exit_code=3)
 
     def keyword(self, query: str, depth: int, params: BM25Params, mask: Mask | None) -> Lane:
         if self.words is not None:
@@ -119,11 +69,6 @@ class SqliteIndex:
 
     def keyword_scores(self, query: str, chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
         return self.term_scores(terms(query, self.language), chunks, params)
-
-    def term_scores(self, words: Sequence[str], chunks: ChunkNumbers, params: BM25Params) -> NDArray[np.float32]:
-        """`keyword_scores` for a query whose index terms are made already."""
-        scores: NDArray[np.float32] = self._scorer(params).scores(words, chunks)
-        return scores
 
     def vector(self, queries: Sequence[str], depth: int, mask: Mask | None) -> list[Lane]:
         return self.vector_by(self.embed(queries, self._query_vectors), depth, mask)
@@ -162,9 +107,6 @@ class SqliteIndex:
     def count(self, mask: Mask) -> int:
         return len(np.unique(self.chunk_documents[mask]))
 
-    def documents_of(self, chunks: ChunkNumbers) -> list[str]:
-        return [self._doc_ids[number] for number in self.chunk_documents[chunks].tolist()]
-
     def document_numbers(self, chunks: NDArray[Any]) -> NDArray[np.int64]:
         """The place of each chunk's document in `doc_ids()`, in the shape of `chunks`."""
         numbers: NDArray[np.int64] = self.chunk_documents[chunks].astype(np.int64)
@@ -178,9 +120,6 @@ class SqliteIndex:
         factors: NDArray[np.float64] = self._fields.factors(boosts)[self.chunk_documents[chunks]]
         return factors
 
-    def chunk_ids(self, chunks: ChunkNumbers) -> list[str]:
-        return [self._chunk_ids[number] for number in chunks.tolist()]
-
     def boilerplate_shares(self, chunks: NDArray[Any]) -> NDArray[np.float64]:
         shares: NDArray[np.float64] = self._boilerplate.shares[chunks]
         return shares
@@ -189,136 +128,8 @@ class SqliteIndex:
     def _boilerplate(self) -> Boilerplate:
         return self.shared_lines.within(self.chunk_documents, self.n_documents)
 
-    @cached_property
-    def shared_lines(self) -> SharedLines:
-        """The lines that documents share, whoever may view these."""
-        row = self._one("SELECT shared_lines FROM corpus_stats WHERE generation = ?", (self._generation,))
-        if row is None:
-            raise StaleIndex
-        return SharedLines.from_blob(row[0], self.n_chunks)
-
     def rows(self, chunks: Sequence[int]) -> list[ChunkRow]:
         return self.rows_without(self._boilerplate, chunks)
-
-    def rows_without(self, boilerplate: Boilerplate, chunks: Sequence[int]) -> list[ChunkRow]:
-        """`rows`, for whom this is boilerplate."""
-        marks = ",".join("?" * len(chunks))
-        found = {
-            row[0]: ChunkRow(
-                row[1],
-                row[2],
-                row[3],
-                " > ".join(json.loads(row[4])),
-                row[5],
-                json.loads(row[6]),
-                boilerplate.without(row[0], row[5]),
-            )
-            for row in self._all(
-                "SELECT c.chunk, c.chunk_id, d.doc_id, d.title, c.heading, c.text, d.metadata FROM chunks c"
-                " JOIN documents d ON d.generation = c.generation AND d.document = c.document"
-                f" WHERE c.generation = ? AND c.chunk IN ({marks})",
-                (self._generation, *map(int, chunks)),
-            )
-        }
-        if len(found) != len(set(chunks)):
-            raise StaleIndex
-        return [found[int(chunk)] for chunk in chunks]
-
-    def chunks_of(self, doc_id: str) -> ChunkNumbers:
-        return self._chunks_by_document.get(doc_id, _NO_CHUNKS)
-
-    @cached_property
-    def _chunks_by_document(self) -> Mapping[str, ChunkNumbers]:
-        """The chunks of each document that has any, in the order of its text."""
-        rows = self._all(
-            "SELECT document, chunk FROM chunks WHERE generation = ? ORDER BY document, n", (self._generation,)
-        )
-        found: dict[str, list[int]] = {}
-        for document, chunk in rows:
-            found.setdefault(self._doc_ids[document], []).append(chunk)
-        arrays = {doc_id: np.array(chunks, np.intp) for doc_id, chunks in found.items()}
-        for array in arrays.values():
-            array.flags.writeable = False  # everybody gets the same one
-        return arrays
-
-    def doc_ids(self) -> list[str]:
-        return list(self._doc_ids)
-
-    def documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
-        """(doc_id, title, metadata) of every document, by doc_id."""
-        return list(self._documents)
-
-    @cached_property
-    def _documents(self) -> list[tuple[str, str, Mapping[str, Any]]]:
-        rows = self._all(
-            "SELECT doc_id, title, metadata FROM documents WHERE generation = ? ORDER BY document", (self._generation,)
-        )
-        return [(doc_id, title, json.loads(metadata)) for doc_id, title, metadata in rows]
-
-    @cached_property
-    def _front_matter(self) -> list[tuple[str, Mapping[str, Any]]]:
-        rows = self._all(
-            "SELECT doc_id, front_matter FROM documents WHERE generation = ? ORDER BY document", (self._generation,)
-        )
-        return [(doc_id, json.loads(front_matter)) for doc_id, front_matter in rows]
-
-    def front_matter(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """(doc_id, front matter as its file has it) of every document, in the order of `doc_ids()`; read once."""
-        return list(self._front_matter)
-
-    @cached_property
-    def content_hashes(self) -> Mapping[str, str]:
-        """The hash of each document's file, by doc_id."""
-        return dict(self._all("SELECT doc_id, content_hash FROM documents WHERE generation = ?", (self._generation,)))
-
-    def stored(self) -> Iterator[StoredChunk]:
-        """Yield every chunk with all that is kept of it, in order of number; each document's labels are its file's."""
-        names = dict(self._all("SELECT term_no, term FROM terms", ()))
-        rows = self._all(
-            "SELECT c.chunk_id, d.doc_id, d.title, c.heading, c.text, d.metadata, d.front_matter, c.tokens,"
-            " d.title_tokens FROM chunks c JOIN documents d ON d.generation = c.generation AND d.document = c.document"
-            " WHERE c.generation = ? ORDER BY c.chunk",
-            (self._generation,),
-        )
-        for number, (chunk_id, doc_id, title, heading, text, metadata, front, tokens, title_tokens) in enumerate(rows):
-            path = json.loads(heading)
-            words, of_title = (
-                tuple(names[term] for term in np.frombuffer(blob, np.int32).tolist()) for blob in (tokens, title_tokens)
-            )
-            above = len(words) - len(terms(text, self.language))
-            ancestors = ancestors_of(path, above, len(terms(" ".join(path), self.language)))
-            vector = None if self.embedding_model is None else self.local_vectors.row(number)
-            yield StoredChunk(
-                number,
-                chunk_id,
-                doc_id,
-                title,
-                " ".join(ancestors),
-                text,
-                json.loads(metadata),
-                json.loads(front),
-                words,
-                of_title,
-                vector,
-            )
-
-    def index_terms(self, first: int = 0) -> Iterator[tuple[int, list[str]]]:
-        """Yield the number and the index terms, title included, of each chunk from `first` on, in order of number."""
-        names = dict(self._all("SELECT term_no, term FROM terms", ()))
-        for start in range(first, self.n_chunks, _READ_AT_ONCE):
-            rows = self._all(
-                "SELECT c.chunk, d.title_tokens, c.tokens FROM chunks c"
-                " JOIN documents d ON d.generation = c.generation AND d.document = c.document"
-                " WHERE c.generation = ? AND c.chunk >= ? AND c.chunk < ? ORDER BY c.chunk",
-                (self._generation, start, start + _READ_AT_ONCE),
-            )
-            for number, *blobs in rows:
-                yield number, [names[term] for blob in blobs for term in np.frombuffer(blob, np.int32).tolist()]
-
-    @property
-    def dimensions(self) -> int:
-        """Of the vectors. Raises: HIVE-401 where there are none."""
-        return self.local_vectors.dimensions
 
     def newest_day(self, field: str, half_life: float) -> float | None:
         """Return the day that ages of a date field are counted from, in days since 1970; None without any date."""
@@ -326,27 +137,6 @@ class SqliteIndex:
 
     def values(self, field: str) -> list[tuple[str, int]]:
         return self._fields.values(field)
-
-    def field_rows(self, field: str, where: str, *arguments: Any) -> list[tuple[str, int]]:
-        """The `ValueRows` of all documents."""
-        return self._all(
-            f"SELECT value, document FROM field_values WHERE generation = ? AND field = ? AND {where}"
-            " ORDER BY value, document",
-            (self._generation, field, *arguments),
-        )
-
-    def _scorer(self, params: BM25Params) -> BM25:
-        return self._scorers.get(params, lambda: BM25(self.postings, params, board=self.board))
-
-    @cached_property
-    def _doc_ids(self) -> list[str]:
-        rows = self._all("SELECT doc_id FROM documents WHERE generation = ? ORDER BY document", (self._generation,))
-        return [row[0] for row in rows]
-
-    @cached_property
-    def _chunk_ids(self) -> list[str]:
-        rows = self._all("SELECT chunk_id FROM chunks WHERE generation = ? ORDER BY chunk", (self._generation,))
-        return [row[0] for row in rows]
 
     @cached_property
     def words(self) -> WordLane | None:
@@ -371,24 +161,6 @@ class SqliteIndex:
         return open_engines(self._workspace) if self.engines else []
 
     @cached_property
-    def local_vectors(self) -> VectorIndex:
-        """The vectors as they stand here."""
-        if self.embedding_model is None:
-            raise no_model("the index was built without an embedding model")
-        path = vectors_path(self._workspace, self._generation)
-        try:
-            vectors = open_vectors(self._workspace, self._generation)
-            if len(vectors) == self.n_chunks:
-                return vectors
-            why = f"it has {len(vectors)} rows for {self.n_chunks} chunks"
-        except (OSError, EOFError, ValueError) as error:
-            why = str(error)
-        if not self.is_live():
-            raise StaleIndex
-        message = f"cannot use the vectors: {why}"
-        raise HiveError.of("HIVE-406", message, file=f".hive/vectors/{path.name}", fix="run `hive index`", exit_code=3)
-
-    @cached_property
     def _embedder(self) -> Embedder:
         embedder, why_not = open_embedder(self._workspace)
         if embedder is None:
@@ -401,21 +173,6 @@ class SqliteIndex:
     def _embed(self, query: str) -> NDArray[np.float32]:
         vector: NDArray[np.float32] = self._embedder.embed_query(query)
         return vector
-
-    def _all(self, sql: str, arguments: Sequence[Any]) -> list[Any]:
-        """Rows of this generation; a generation goes in one transaction, so that only no rows can mean a stale one."""
-        with self._lock, database_errors(self._workspace.database):
-            rows = self._connection.execute(sql, arguments).fetchall()
-        if not rows and not self.is_live():
-            raise StaleIndex
-        return rows
-
-    def _one(self, sql: str, arguments: Sequence[Any]) -> Any:
-        with self._lock, database_errors(self._workspace.database):
-            return self._connection.execute(sql, arguments).fetchone()
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 class ScopedIndex:
@@ -569,25 +326,3 @@ class ScopedIndex:
         whole = np.zeros(len(self._chunks), np.bool_)
         whole[self.whole_numbers] = mask
         return whole
-
-
-class _GenerationPostings:
-    """The `PostingSource` of one generation."""
-
-    def __init__(self, index: SqliteIndex, lengths: NDArray[np.int32]) -> None:
-        self._index = index
-        self.n_docs = len(lengths)
-        self.lengths = lengths
-
-    def postings(self, term: str) -> tuple[int, bytes] | None:
-        index = self._index
-        row = index._one(
-            "SELECT t.df, p.data FROM term_stats t JOIN postings p ON p.posting = t.posting"
-            " WHERE t.generation = ? AND t.term = ?",
-            (index._generation, term),
-        )
-        if row is None:
-            if not index.is_live():
-                raise StaleIndex
-            return None
-        return row[0], row[1]

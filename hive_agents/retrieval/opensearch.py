@@ -17,7 +17,7 @@ from typing import Any
 
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.config import RetrievalConfig
-from hive_agents.retrieval.index import SqliteIndex, StaleIndex
+from hive_agents.retrieval.generation_reader import GenerationReader, StaleIndex
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.opensearch_client import ClusterConnection
 from hive_agents.retrieval.opensearch_lanes import CANDIDATES, NATIVE, CopyReader, VectorsThere, WordsThere
@@ -52,24 +52,24 @@ class OpenSearch:
     def name(self) -> str:
         return self.connection.name
 
-    def ship(self, index: SqliteIndex, progress: Progress) -> None:
+    def ship(self, generation: GenerationReader, progress: Progress) -> None:
         """Goes on where an earlier call stopped; the copy counts as complete when all of it can be searched."""
-        copy, collection = self._copy(index.collection.name, index.index_hash), index.collection.name
+        copy, collection = self._copy(generation.collection.name, generation.index_hash), generation.collection.name
         known = self._copies(collection).get(copy)
         if known and known["complete"]:
             return
         self.connection.require_able()
         if known is None:
-            known = self._about(index)
+            known = self._about(generation)
             with self.connection.asking("making an index") as client:
-                client.indices.create(index=copy, body=self._definition(copy, index, known))
+                client.indices.create(index=copy, body=self._definition(copy, generation, known))
         sent = self._contiguous(copy)
-        self._send(copy, _rows(index, sent, known["vectors"]), sent, index.n_chunks, progress)
+        self._send(copy, _rows(generation, sent, known["vectors"]), sent, generation.n_chunks, progress)
         with self.connection.asking("completing an index") as client:
             client.indices.refresh(index=copy)
             found = client.count(index=copy)["count"]
-            if found != index.n_chunks:
-                why = f"incomplete: it has {found} of {index.n_chunks} chunks"
+            if found != generation.n_chunks:
+                why = f"incomplete: it has {found} of {generation.n_chunks} chunks"
                 raise self.connection.fault("indexing", why, "run `hive index` again")
             # By alias, not in the mapping: the k-NN plugin of some releases can't bear that a mapping changes.
             done = {"remove": {"index": copy, "alias": _writing(copy)}}
@@ -95,15 +95,15 @@ class OpenSearch:
             for one in (*finished[self.connection.settings.keep :], *own):
                 client.indices.delete(index=one, ignore_unavailable=True)
 
-    def words(self, index: SqliteIndex) -> WordLane | None:
-        copy, told = self._held(index)
-        return WordsThere(CopyReader(self.connection, copy, index, told["shards"]), told["factor"])
+    def words(self, generation: GenerationReader) -> WordLane | None:
+        copy, told = self._held(generation)
+        return WordsThere(CopyReader(self.connection, copy, generation, told["shards"]), told["factor"])
 
-    def vectors(self, index: SqliteIndex) -> VectorLane | None:
-        copy, told = self._held(index)
+    def vectors(self, generation: GenerationReader) -> VectorLane | None:
+        copy, told = self._held(generation)
         if not told["vectors"]:
             return None
-        return VectorsThere(CopyReader(self.connection, copy, index, told["shards"]), index.dimensions)
+        return VectorsThere(CopyReader(self.connection, copy, generation, told["shards"]), generation.dimensions)
 
     def ranks_vectors_of(self, collection: str, index_hash: str) -> bool:
         """Whether the copy of a generation has its vectors. Raises: HIVE-434 where there is no complete copy."""
@@ -113,12 +113,12 @@ class OpenSearch:
             raise self.connection.missing()
         return bool(told["vectors"])
 
-    def _held(self, index: SqliteIndex) -> tuple[str, dict[str, Any]]:
+    def _held(self, generation: GenerationReader) -> tuple[str, dict[str, Any]]:
         """The copy of a generation and what is told of it. Raises: HIVE-434 where there is no complete one."""
-        copy = self._copy(index.collection.name, index.index_hash)
-        told = self._copies(index.collection.name).get(copy)
+        copy = self._copy(generation.collection.name, generation.index_hash)
+        told = self._copies(generation.collection.name).get(copy)
         if told is None or not told["complete"]:
-            raise self.connection.missing() if index.is_live() else StaleIndex
+            raise self.connection.missing() if generation.is_live() else StaleIndex
         return copy, told
 
     @property
@@ -158,33 +158,33 @@ class OpenSearch:
         tail = "" if plain == collection else f"-{hashlib.sha256(collection.encode()).hexdigest()[:8]}"
         return f"{self.connection.prefix}.{plain}{tail}"
 
-    def _about(self, index: SqliteIndex) -> dict[str, Any]:
+    def _about(self, generation: GenerationReader) -> dict[str, Any]:
         """What an index tells of itself."""
         return {
-            "collection": index.collection.name,
-            "index_hash": index.index_hash,
+            "collection": generation.collection.name,
+            "index_hash": generation.index_hash,
             "owner": self._owner,
             # Before release 3 Lucene's formula still had the constant factor k1 + 1.
             "factor": NATIVE.k1 + 1 if self.connection.version.startswith("2.") else 1.0,
             "shards": self.connection.settings.shards,
-            "vectors": self._ranks_vectors and index.embedding_model is not None and index.n_chunks > 0,
+            "vectors": self._ranks_vectors and generation.embedding_model is not None and generation.n_chunks > 0,
         }
 
-    def _definition(self, copy: str, index: SqliteIndex, told: dict[str, Any]) -> dict[str, Any]:
+    def _definition(self, copy: str, generation: GenerationReader, told: dict[str, Any]) -> dict[str, Any]:
         settings = self.connection.settings
         properties: dict[str, Any] = {
             "chunk": {"type": "integer"},
             "words": {"type": "text", "analyzer": "whitespace", "index_options": "freqs"},
         }
         if told["vectors"]:
-            properties["vector"] = {"type": "knn_vector", "dimension": index.dimensions}
+            properties["vector"] = {"type": "knn_vector", "dimension": generation.dimensions}
         return {
             "settings": {
                 "index": {
                     "number_of_shards": told["shards"],
                     "number_of_replicas": settings.replicas,
                     "refresh_interval": "-1",
-                    "max_result_window": max(_WINDOW, index.n_chunks),
+                    "max_result_window": max(_WINDOW, generation.n_chunks),
                     "similarity": {"default": {"type": "BM25", "k1": NATIVE.k1, "b": NATIVE.b}},
                 }
             },
@@ -246,8 +246,8 @@ def _complete(copy: str) -> str:
     return f"{copy}.complete"
 
 
-def _rows(index: SqliteIndex, first: int, with_vectors: bool) -> Iterator[dict[str, Any]]:
-    for number, words in index.index_terms(first):
+def _rows(generation: GenerationReader, first: int, with_vectors: bool) -> Iterator[dict[str, Any]]:
+    for number, words in generation.index_terms(first):
         row: dict[str, Any] = {
             "_op_type": "create",  # what is there already is no second document, which statistics would count
             "_id": str(number),
@@ -255,5 +255,5 @@ def _rows(index: SqliteIndex, first: int, with_vectors: bool) -> Iterator[dict[s
             "words": " ".join(words),
         }
         if with_vectors:
-            row["vector"] = index.local_vectors.row(number).tolist()
+            row["vector"] = generation.local_vectors.row(number).tolist()
         yield row

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.retrieval.bm25 import BM25Params
-from hive_agents.retrieval.index import SqliteIndex, StaleIndex
+from hive_agents.retrieval.generation_reader import GenerationReader, StaleIndex
 from hive_agents.retrieval.lanes import Lane
 from hive_agents.retrieval.opensearch_client import ClusterConnection, MissingCopy
 from hive_agents.retrieval.roaring import roaring
@@ -35,8 +35,8 @@ _FIX = "use OpenSearch itself, without a proxy that changes requests"
 class CopyReader:
     """Asks one copy for the best chunks of queries, and lets no chunk through that wasn't to be found."""
 
-    def __init__(self, connection: ClusterConnection, copy: str, index: SqliteIndex, shards: int) -> None:
-        self._connection, self._copy, self.index = connection, copy, index
+    def __init__(self, connection: ClusterConnection, copy: str, generation: GenerationReader, shards: int) -> None:
+        self._connection, self._copy, self.generation = connection, copy, generation
         # A list of a part of the shards would be another one. Each shard counts its own documents, unless it is asked
         # for the statistics of all beforehand, which takes as long again.
         self._how = {"allow_partial_search_results": "false"}
@@ -50,7 +50,7 @@ class CopyReader:
         filters = [] if mask is None or mask.all() else [_bitmap(mask)]
         searches = [
             {
-                "size": min(depth, max(self.index.n_chunks, 1)),
+                "size": min(depth, max(self.generation.n_chunks, 1)),
                 "track_total_hits": False,
                 "query": _filtered(query, filters),
                 "sort": ["_score", {"chunk": "asc"}],
@@ -73,14 +73,14 @@ class CopyReader:
                     under = ",".join(f"responses.{part}" for part in _ANSWER.split(","))
                     answers = client.msearch(body=lines, params={"filter_path": under})["responses"]
         except MissingCopy:
-            if not self.index.is_live():
+            if not self.generation.is_live():
                 raise StaleIndex from None
             raise
         for answer in answers:
             if "error" in answer:
                 kind = str(answer["error"].get("type", "unknown"))
                 if kind == "index_not_found_exception":
-                    raise self._connection.missing() if self.index.is_live() else StaleIndex
+                    raise self._connection.missing() if self.generation.is_live() else StaleIndex
                 raise self._connection.fault("a search", f"failed: {kind}", "see the cluster's log")
             if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
                 raise self._connection.fault("a search", "incomplete: some shards failed", "see the cluster's health")
@@ -89,7 +89,7 @@ class CopyReader:
     def _checked(self, answer: dict[str, Any], mask: Mask | None) -> Lane:
         with self._connection.asking("a search"):
             lane = _lane([hit["sort"] for hit in answer.get("hits", {}).get("hits", [])])
-        inside = (lane.chunks >= 0) & (lane.chunks < self.index.n_chunks)
+        inside = (lane.chunks >= 0) & (lane.chunks < self.generation.n_chunks)
         if not inside.all() or (mask is not None and not mask[lane.chunks].all()):
             raise self._connection.fault("a search", "failed: it answered with chunks outside of the filter", _FIX)
         return lane
@@ -111,7 +111,7 @@ class WordsThere:
 
     def _scored(self, query: Sequence[str], lane: Lane, depth: int, params: BM25Params) -> Lane:
         """The candidates by `params`, as the embedded lane scores them."""
-        scores = self._copy.index.term_scores(query, lane.chunks, params)
+        scores = self._copy.generation.term_scores(query, lane.chunks, params)
         order = np.lexsort((lane.chunks, -scores))
         order = order[scores[order] > 0][:depth]
         return Lane(lane.chunks[order], scores[order])
@@ -137,7 +137,7 @@ class VectorsThere:
         return [(lane.chunks, lane.scores / self._half - 1) for lane in lanes]
 
     def scores(self, query: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        mask = np.zeros(self._copy.index.n_chunks, np.bool_)
+        mask = np.zeros(self._copy.generation.n_chunks, np.bool_)
         mask[rows] = True
         chunks, scores = self.top(query, len(mask), mask=mask)
         found = dict(zip(chunks.tolist(), scores.tolist(), strict=True))
@@ -146,9 +146,9 @@ class VectorsThere:
     @cached_property
     def _half(self) -> np.float32:
         """What the plugin gives for a cosine of 0: its releases scale a score otherwise, which is 0 for -1 in all."""
-        there = np.zeros(self._copy.index.n_chunks, np.bool_)
+        there = np.zeros(self._copy.generation.n_chunks, np.bool_)
         there[0] = True
-        (lane,) = self._copy.best([_nearest(self._copy.index.local_vectors.row(0))], 1, there)
+        (lane,) = self._copy.best([_nearest(self._copy.generation.local_vectors.row(0))], 1, there)
         return np.float32(lane.scores[0] / 2)
 
 

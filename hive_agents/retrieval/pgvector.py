@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.retrieval.config import RetrievalConfig
+from hive_agents.retrieval.generation_reader import GenerationReader
 from hive_agents.retrieval.lanes import VectorLane, WordLane
 from hive_agents.retrieval.pgvector_copies import Copies, CopyOfState, find_copy
 from hive_agents.retrieval.postgres import Database, NoCopy
@@ -24,7 +25,6 @@ from hive_agents.store import Progress
 if TYPE_CHECKING:
     from psycopg.sql import Composable, Composed
 
-    from hive_agents.retrieval.index import SqliteIndex
 
 _MORE = 16
 """So many rows over those that are wanted are sent, to see that none behind them could be a better one."""
@@ -45,22 +45,28 @@ class PgVector:
     def name(self) -> str:
         return f"PostgreSQL at {self._database.shown}"
 
-    def ship(self, index: SqliteIndex, progress: Progress) -> None:
-        if index.embedding_model is not None:
+    def ship(self, generation: GenerationReader, progress: Progress) -> None:
+        if generation.embedding_model is not None:
             with Copies.open(self._database) as copies:
                 copies.complete(
-                    index.collection.name, index.index_hash, index.embedding_model, index.local_vectors, progress
+                    generation.collection.name,
+                    generation.index_hash,
+                    generation.embedding_model,
+                    generation.local_vectors,
+                    progress,
                 )
 
     def switch(self, collection: str, index_hash: str, keep: Collection[str]) -> None:
         with Copies.open(self._database) as copies:
             copies.switch(collection, index_hash, keep)
 
-    def words(self, index: SqliteIndex) -> WordLane | None:
+    def words(self, generation: GenerationReader) -> WordLane | None:
         return None
 
-    def vectors(self, index: SqliteIndex) -> VectorLane:
-        return PgLane(self._database, lambda: find_copy(self._database, index.collection.name, index.index_hash))
+    def vectors(self, generation: GenerationReader) -> VectorLane:
+        return PgLane(
+            self._database, lambda: find_copy(self._database, generation.collection.name, generation.index_hash)
+        )
 
     def reasons(self, config: RetrievalConfig) -> dict[str, str]:
         if self._database.settings.search == "hnsw":

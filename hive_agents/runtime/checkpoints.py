@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
@@ -119,7 +120,7 @@ def _fenced_on_server() -> Callable[[RemoteDatabase, Lease | None], BaseCheckpoi
     return Fenced
 
 
-class _Awaited:
+class _Awaited(ABC):
     """A saver for code that awaits: each operation takes a thread's connection for as long as it lasts."""
 
     if TYPE_CHECKING:
@@ -145,9 +146,9 @@ class _Awaited:
     async def adelete_thread(self, thread_id: str) -> None:
         await self._do(partial(self.delete_thread, thread_id), writes=True)
 
+    @abstractmethod
     async def _do(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
         """Do it in order, on a connection; `writes` need the lease."""
-        raise NotImplementedError
 
 
 def _prepared(records: RecordsConnection) -> Any:

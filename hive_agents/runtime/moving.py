@@ -88,7 +88,7 @@ def move_records(
         raise HiveError.of("HIVE-409", f"the records are in {where(workspace)} already", fix="name another place")
     other = Workspace(workspace.root)
     other.__dict__["records"] = target
-    with exclusive(workspace, "moving the records"), connected(source) as here, transaction(here):
+    with exclusive(workspace, "moving the records"), connected(source) as here, transaction(here, long=True):
         _require_rest(workspace)
         require_references(here)
         with audit.held(workspace) as lines, connected(target) as there:

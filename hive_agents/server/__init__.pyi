@@ -5,6 +5,8 @@ from .listener import (
     Listener as Listener,
 )
 from .protocols.mcp import (
-    local_caller as local_caller,
     mcp_server as mcp_server,
+)
+from .protocols.mcp_callers import (
+    local_caller as local_caller,
 )

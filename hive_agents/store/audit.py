@@ -15,7 +15,7 @@ import hmac
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -179,7 +179,7 @@ def lacking(verdict: AuditVerdict, head: Head) -> AuditVerdict:
 def held(workspace: Workspace) -> Iterator[bytes]:
     """Yield the log's lines; nobody adds one meanwhile."""
     medium = _medium(workspace)
-    with medium.writing():
+    with medium.writing(long=True):
         yield medium.data()
 
 
@@ -265,7 +265,7 @@ class _FileLines:
     home: Workspace | None = field(default=None, compare=False)
 
     @contextmanager
-    def writing(self) -> Iterator[_Write]:
+    def writing(self, *, long: bool = False) -> Iterator[_Write]:
         beside = self.path.with_name(f".{self.path.name}.lock")
         with locked(self.home.state / "audit.lock" if self.home else beside, "writing the audit log"):
             _mend_last_line(self.path)
@@ -302,14 +302,26 @@ class _TableLines:
         return self.place.name
 
     @contextmanager
-    def writing(self) -> Iterator[_Write]:
+    def writing(self, *, long: bool = False) -> Iterator[_Write]:
+        """A turn of its own: the row that follows the line waits to be committed meanwhile."""
         from hive_agents.store.database import connected
 
-        insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
-        # No transaction: the head that remembers a line is written after it, and so after it was committed. A turn of
-        # its own: the row that follows the line waits to be committed meanwhile.
-        with connected(self.place) as connection, cast("PostgresConnection", connection).held("audit"):
-            yield lambda number, line: connection.execute(insert, (number, line))
+        # The head that remembers a line is written after it was committed; the lock keeps heads of a host in order.
+        lock = locked(Workspace(self.place.root).state / "audit.head.lock", "writing the audit log")
+        with lock, connected(self.place) as found:
+            connection = cast("PostgresConnection", found)
+            connection.begin("audit", long=long)
+
+            def write(number: int, line: str) -> None:
+                connection.execute("INSERT INTO audit_lines (seq, line) VALUES (?, ?)", (number, line))
+                connection.commit()
+
+            try:
+                yield write
+            finally:
+                if connection.in_transaction:  # nothing was to be written, or it can't be
+                    with suppress(Exception):
+                        connection.execute("ROLLBACK")
 
     def data(self) -> bytes:
         from hive_agents.store.database import connected
@@ -327,13 +339,16 @@ class _TableLines:
         return None if not found[0] else tuple(found)
 
     def replace(self, data: bytes) -> None:
-        from hive_agents.store.database import connected, transaction
+        from hive_agents.store.database import connected
 
         lines = data.decode().splitlines()
-        with connected(self.place) as connection, transaction(connection, "audit"):
+        with connected(self.place) as found:
+            connection = cast("PostgresConnection", found)
+            connection.begin("audit")
             connection.execute("DELETE FROM audit_lines")
             insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
             connection.executemany(insert, list(enumerate(lines, start=1)))
+            connection.commit()
 
 
 _Medium = _FileLines | _TableLines

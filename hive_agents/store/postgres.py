@@ -1,8 +1,11 @@
 """A PostgreSQL database that several hosts share, as SQLite's connections are used.
 
 The records of a workspace are read and written by one SQL, SQLite's. What PostgreSQL says in another way is translated
-here, so that whoever keeps records knows of one database only. Writers take turns, as they do in SQLite's file: a
-transaction holds one advisory lock until it is committed, so numbers of events become visible in their order.
+here, so that whoever keeps records knows of one database only.
+
+Writers take turns by advisory locks that a transaction holds until it is committed. One without a name is alone, as in
+SQLite's file. Those of different names, mostly of different runs, write side by side, and beside none that is alone.
+Whoever gives an event its number takes the turn of events, so numbers become visible in their order.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import select
 import time
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     import psycopg
 
 LOCK_SECONDS = 10
+IDLE_SECONDS = 30
+"""For so long a transaction may rest between two statements."""
 _PAUSE = 0.05
 _CONNECT_SECONDS = 5
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|.", re.DOTALL)
@@ -81,26 +86,13 @@ class PostgresConnection:
     """
 
     def __init__(self, place: RemoteDatabase) -> None:
-        import psycopg
-
-        workspace = Workspace(place.root)
-        require_trusted_setting(workspace, "storage")
-        reference = workspace.settings.storage.password_ref
-        given: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
         self.row_factory: Any = None
         self.text_factory: Any = str
         self.has_checkpoints = False
         self._place = place
-        self.raw: psycopg.Connection[Any] = psycopg.connect(
-            place.url,
-            autocommit=True,
-            connect_timeout=_CONNECT_SECONDS,
-            application_name="hive-agents",
-            options=f"-c search_path={place.schema} -c lock_timeout={LOCK_SECONDS}s -c synchronous_commit=on",
-            **given,
-        )
+        self._number: int | None = None
+        self.raw = _opened(place)
         try:
-            _adapt(self.raw)
             self._migrate()
         except BaseException:
             self.raw.close()
@@ -121,14 +113,84 @@ class PostgresConnection:
         with self.raw.cursor() as cursor:
             cursor.executemany(translated(sql), [[int(v) if isinstance(v, bool) else v for v in row] for row in values])
 
-    def begin(self, of: str) -> None:
-        """Begin a transaction as soon as it is its turn to write."""
-        lock = f"BEGIN; SELECT pg_advisory_xact_lock({lock_number(self._place, of)})"
+    def begin(self, turn: str, *, beside: str | None = None, long: bool = False) -> None:
+        """Begin a transaction as soon as it is its turn to write, and nobody has the turn that it goes on `beside`.
+
+        A `long` one may rest between two statements. Raises: what psycopg raises where it waits for too long.
+        """
         try:
-            self.raw.execute(lock.encode(), prepare=False)
+            cursor = self.raw.execute("; ".join(self._beginning(turn, beside)).encode(), prepare=False)
+            while cursor.nextset():
+                pass
+            self._number = _number_in(cursor)
         except BaseException:
             self.raw.rollback()
             raise
+        if long:
+            self.raw.execute(b"SET LOCAL idle_in_transaction_session_timeout = 0")
+
+    def commit(self) -> None:
+        """Commit what was begun; where the server's answer is lost, ask it whether it has.
+
+        The connection is another one then, without the locks that the lost one held.
+
+        Raises: what psycopg raises where nothing was committed, or nobody can be asked.
+        """
+        from psycopg import OperationalError
+
+        try:
+            self.raw.execute(b"COMMIT", prepare=False)
+        except OperationalError:
+            if not self._was_committed():
+                raise
+
+    def _was_committed(self) -> bool:
+        """Whether the transaction is committed; False, too, where the server stays out of reach."""
+        import psycopg
+
+        process, until = self.raw.info.backend_pid, time.monotonic() + LOCK_SECONDS
+        self.raw.close()
+        while time.monotonic() < until:
+            with suppress(psycopg.Error):
+                raw = _opened(self._place)
+                try:
+                    # A COMMIT that is still on its way would count later, when nobody reckons with it any more.
+                    end = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s"
+                    own = b" AND CAST(CAST(backend_xid AS text) AS bigint) = %s & 4294967295"
+                    raw.execute(end + own, (process, self._number))
+                    row = raw.execute(b"SELECT txid_status(%s)", (self._number,)).fetchone()
+                    if row is not None and row[0] != "in progress":
+                        self.raw, raw = raw, self.raw
+                        return bool(row[0] == "committed")
+                finally:
+                    raw.close()
+            time.sleep(_PAUSE)
+        return False
+
+    def take(self, turn: str) -> None:
+        """Take one more turn, until the transaction is over."""
+        self.raw.execute(self._locking(turn).encode(), prepare=False)
+
+    def at_once(
+        self, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, beside: str, waking: bool
+    ) -> list[list[Any]]:
+        """Do a whole transaction with one way to the server and back before its COMMIT; return what statements gave."""
+        with self.raw.pipeline():
+            beginning = [self.raw.execute(one.encode(), prepare=False) for one in self._beginning(turn, beside)]
+            sent = [self.execute(*statement) for statement in statements]
+            if waking:
+                self.notify()
+        self._number = _number_in(beginning[-1])
+        self.commit()
+        return [cursor.fetchall() for cursor in sent]
+
+    def _beginning(self, turn: str, beside: str | None) -> list[str]:
+        # What many share comes first: whoever has a turn of its own waits for nobody who is alone.
+        shared = f"SELECT pg_advisory_xact_lock_shared({lock_number(self._place, beside)})" if beside else ""
+        return ["BEGIN", *filter(None, [shared]), self._locking(turn), "SELECT txid_current()"]
+
+    def _locking(self, turn: str) -> str:
+        return f"SELECT pg_advisory_xact_lock({lock_number(self._place, turn)})"
 
     @contextmanager
     def held(self, of: str) -> Iterator[None]:
@@ -264,6 +326,47 @@ class PostgresCursor:
         return row if self._names is None or row is None else NamedRow(self._names, row)
 
 
+def _opened(place: RemoteDatabase) -> psycopg.Connection[Any]:
+    """Return psycopg's own connection.
+
+    A host that is frozen or unplugged in its turn to write loses it after a while, and a server that is gone without a
+    word is given up as soon.
+    """
+    import psycopg
+
+    workspace = Workspace(place.root)
+    require_trusted_setting(workspace, "storage")
+    reference = workspace.settings.storage.password_ref
+    given: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
+    options = {
+        "search_path": place.schema,
+        "lock_timeout": f"{LOCK_SECONDS}s",
+        "synchronous_commit": "on",
+        "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+        "tcp_keepalives_idle": IDLE_SECONDS // 3,
+        "tcp_keepalives_interval": IDLE_SECONDS // 6,
+        "tcp_keepalives_count": 4,
+    }
+    raw: psycopg.Connection[Any] = psycopg.connect(
+        place.url,
+        autocommit=True,
+        connect_timeout=_CONNECT_SECONDS,
+        application_name="hive-agents",
+        keepalives_idle=IDLE_SECONDS // 3,
+        keepalives_interval=IDLE_SECONDS // 6,
+        keepalives_count=4,
+        options=" ".join(f"-c {name}={value}" for name, value in options.items()),
+        **given,
+    )
+    _adapt(raw)
+    return raw
+
+
+def _number_in(cursor: psycopg.Cursor[Any]) -> int | None:
+    row = cursor.fetchone()
+    return int(row[0]) if row else None
+
+
 def lock_number(place: RemoteDatabase, of: str) -> int:
     """Return the number of an advisory lock: one for each schema of a database and each use."""
     return zlib.crc32(place.schema.encode()) << 31 | zlib.crc32(of.encode()) >> 1
@@ -347,6 +450,10 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
     if isinstance(error, (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)):
         fix = "wait until the other process has finished, then run the command again"
         return HiveError.of("HIVE-402", "the database is locked by another process", file=place.name, fix=fix)
+    if isinstance(error, errors.IdleInTransactionSessionTimeout):
+        fix = "run the command again: nothing of it was recorded"
+        message = f"this host was silent for {IDLE_SECONDS} s in its turn to write, and lost it"
+        return HiveError.of("HIVE-402", message, file=place.name, fix=fix)
     if isinstance(error, (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)):
         fix = f"let the database's user create and write tables in schema {place.schema}"
         return HiveError.of("HIVE-403", f"cannot write the database: {told}", file=place.name, fix=fix)

@@ -150,11 +150,12 @@ def count_awaits(kill_at: int | None) -> list[int]:
 
 
 def main() -> None:
-    """Do what each line of stdin says, in a fork that has imported everything: {root, run, kill_at, ask}."""
+    """Do what each line of stdin says, in a fork that has imported everything: {root, run, kill_at, ask, settings}."""
     for line in sys.stdin:
         job = json.loads(line)
         child = os.fork()
         if not child:
+            os.environ |= job["settings"]
             place = Workspace(job["root"])
             run = run_of(place, job["run"], job["ask"])
             counted = count_awaits(job["kill_at"])

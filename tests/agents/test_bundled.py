@@ -116,6 +116,7 @@ async def test_configs_are_an_operators_business(place: Workspace, name: str) ->
         assert "operator" in found.content
 
 
+@pytest.mark.sqlite_file  # the workspace is a copy, and the log of what was deployed in it doesn't come along
 async def test_an_agent_proposes_compares_and_deploys_through_the_gate(place: Workspace) -> None:
     made = await call(
         place,

@@ -209,8 +209,8 @@ def test_the_audit_log_says_what_serves(first: Workspace) -> None:
         texts = [row[0] for row in connection.execute("SELECT text FROM agent_versions ORDER BY id")]
         assert ["mice" in text for text in texts] == [False, False]
         connection.execute(
-            "INSERT INTO agent_versions (agent, version, hash, text, at, by, authn, decision, via, evaluation)"
-            " SELECT agent, 9, hash, text, at, by, authn, decision, via, evaluation FROM agent_versions"
+            "INSERT INTO agent_versions (id, agent, version, hash, text, at, by, authn, decision, via, evaluation)"
+            " SELECT id + 10, agent, 9, hash, text, at, by, authn, decision, via, evaluation FROM agent_versions"
         )
     assert serving_agent(first, "digest")[0].version == 2
     assert [one.code for one in deployment_warnings(first, "digest")] == ["HIVE-413"]

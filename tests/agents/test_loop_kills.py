@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -35,9 +36,9 @@ class Nursery:
         """The exit code, -9 for a run that was killed."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(
-            json.dumps({"root": str(place.root), "run": run, "kill_at": kill_at, "ask": ask}) + "\n"
-        )
+        settings = {name: value for name, value in os.environ.items() if name.startswith("HIVE_")}
+        job = {"root": str(place.root), "run": run, "kill_at": kill_at, "ask": ask, "settings": settings}
+        self.process.stdin.write(json.dumps(job) + "\n")
         return int(json.loads(self.process.stdout.readline()))
 
 

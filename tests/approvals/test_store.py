@@ -9,6 +9,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.access import Principal
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Approvers, store
+from hive_agents.events import EventLog
 from hive_agents.store import audit, connected
 from hive_agents.trust import trust
 from tests.approvals.asking import editable, filing, refused
@@ -158,6 +159,27 @@ def test_a_row_that_a_crash_left_behind_follows_the_audit_log(
         approvals.decide(request.id, "approve", by="eve")
     assert approvals.decide(request.id, "reject", by="dana").status == "rejected"
     assert events(place) == ["requested", "decided"]
+
+
+def test_an_answer_that_a_crash_left_half_written_wakes_its_run_and_is_told_of(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    approvals = ApprovalStore(place)
+    request = approvals.file(filing())
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as crash:
+        crash.setattr(store.rows, "update", dies)
+        with pytest.raises(KeyboardInterrupt):
+            approvals.decide(request.id, "approve", by="dana")
+    approvals.sweep()
+    approvals.sweep()
+    with connected(place.records) as connection:
+        assert connection.execute("SELECT status FROM approvals").fetchone() == ("approved",)
+    told = [event.payload["decision"] for event in EventLog(place).replay() if event.type == "approval.decided"]
+    assert told == ["approve"]
 
 
 def test_time_rejects_and_never_approves(place: Workspace) -> None:

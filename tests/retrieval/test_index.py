@@ -6,10 +6,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import SearchEngine, build_index, load_collection
+from hive_agents.retrieval import SearchEngine, SqliteIndex, StaleIndex, build_index, load_collection
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.filters import Condition
-from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import LaneIndex
 from tests.conftest import DOCUMENTS, write_document
 

@@ -14,10 +14,17 @@ from numpy.typing import NDArray
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import RetrievalConfig, ScopedIndex, SearchEngine, build_index, load_collection
+from hive_agents.retrieval import (
+    RetrievalConfig,
+    ScopedIndex,
+    SearchEngine,
+    SqliteIndex,
+    StaleIndex,
+    build_index,
+    load_collection,
+)
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.filters import Condition, condition
-from hive_agents.retrieval.index import SqliteIndex, StaleIndex
 from hive_agents.retrieval.lanes import LaneIndex
 from tests.conftest import DOCUMENTS, config_json, make_workspace, write_document
 

@@ -5,27 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import SearchEngine
-from hive_agents.server.auth import ANYBODY, Call, CallContext, require_same_site
-from hive_agents.server.freshness import Freshness
+from hive_agents.server.auth import ANYBODY, Call, require_same_site
+from hive_agents.server.protocols.mcp_callers import STATELESS, McpCaller, caller_over_http
 
 if TYPE_CHECKING:
-    from mcp.server.mcpserver import Context, MCPServer
+    from mcp.server.mcpserver import MCPServer
     from starlette.types import Receive, Scope, Send
 
-    from hive_agents.access import Asker
     from hive_agents.workspace import Workspace
-
-McpCaller: TypeAlias = "Callable[[Context[Any, Any]], CallContext]"
-"""Says who calls, anew for each request."""
-STATELESS = "2026-07-28"
-"""The first version of the protocol in which an answer becomes a stream when there is something to tell before it."""
 
 
 def mcp_server(workspace: Workspace, caller: McpCaller) -> MCPServer[Any]:
@@ -75,7 +68,7 @@ class McpEndpoint:
 
     async def _run(self, workspace: Workspace) -> None:
         try:
-            made = await run_in_threadpool(self._make, workspace, _caller_of)
+            made = await run_in_threadpool(self._make, workspace, caller_over_http)
             from mcp.server.transport_security import TransportSecuritySettings
 
             # `KnownHosts` looks at names, for all routes.
@@ -100,17 +93,3 @@ def _streams(request: Request) -> bool:
     """Whether progress can be told while a call is at work; older clients get one answer in JSON, as all can read."""
     version, accepted = (request.headers.get(name, "") for name in ("mcp-protocol-version", "accept"))
     return version >= STATELESS and "text/event-stream" in accepted
-
-
-def _caller_of(context: Context[Any, Any]) -> CallContext:
-    """Who sent this request: it was checked when it came, and what they may do is looked up again."""
-    sent: Any = context.request_context.request
-    call: Call = sent.scope["state"]["call"]
-    call.principal = call.asker.reader_or_owner()
-    return call
-
-
-def local_caller(workspace: Workspace, asker: Asker) -> McpCaller:
-    """Return who calls over stdio: the one who started the process, looked up again for each request."""
-    engine, freshness = SearchEngine(workspace), Freshness(workspace)
-    return lambda _: CallContext(workspace, asker, engine=engine, freshness=freshness)

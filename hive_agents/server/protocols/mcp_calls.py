@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
     from hive_agents.server.auth import CallContext
-    from hive_agents.server.protocols.mcp import McpCaller
+    from hive_agents.server.protocols.mcp_callers import McpCaller
 
 Done = TypeVar("Done")
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from hive_agents.approvals import ApprovalRequest, ApprovalStore, Filing, refused
 from hive_agents.errors import HiveError
-from hive_agents.server.protocols.mcp import STATELESS
+from hive_agents.server.protocols.mcp_callers import STATELESS
 
 if TYPE_CHECKING:
     from mcp.server.elicitation import ElicitationResult

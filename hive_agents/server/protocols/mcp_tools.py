@@ -38,7 +38,7 @@ from hive_agents.server.protocols.mcp_destructive import destructive
 from hive_agents.server.shapes import ConfigRef
 
 if TYPE_CHECKING:
-    from hive_agents.server.protocols.mcp import McpCaller
+    from hive_agents.server.protocols.mcp_callers import McpCaller
     from hive_agents.workspace import Workspace
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
