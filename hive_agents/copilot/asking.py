@@ -14,12 +14,11 @@ from hive_agents.copilot.language import (
     language as language_tables,
     word_list,
 )
-from hive_agents.retrieval import ScopedIndex, terms
+from hive_agents.retrieval import ScopedIndex, found_words, terms
 
 FieldWeights = Mapping[str, float]
 """How much each asked word tells: more where fewer chunks of the reader's have it, 0 where none has."""
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _TELLS = {
     "who": ("person",),
     "how_long": ("span", "rhythm"),
@@ -78,7 +77,7 @@ def equal_weights(question: str, language: str) -> FieldWeights:
 @lru_cache(maxsize=4096)
 def stemmed_words(text: str, language: str) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
     """Return (start, end, stems) of each word; a turn looks at the same sentences for answer, excerpts and reasons."""
-    return tuple((word.start(), word.end(), _stems(word[0], language)) for word in _WORD.finditer(text))
+    return tuple((word.start(), word.end(), _stems(word[0], language)) for word in found_words(text))
 
 
 @lru_cache(maxsize=16384)
