@@ -102,6 +102,20 @@ def tells(question: str, sentence: str) -> bool | None:
     return None if kind is None else bool(_telling(kind).search(sentence))
 
 
+def as_bounded(question: str, sentence: str) -> bool:
+    """Whether a sentence speaks of a bound where the question asks for one, and denies something where that does.
+
+    >>> as_bounded("how many seats at most?", "It has two seats."), as_bounded("how many?", "It has two.")
+    (False, True)
+    >>> as_bounded("how to restart without a loss?", "A restart loses data."), as_bounded("how?", "It doesn't.")
+    (False, True)
+    """
+    return all(
+        not answer_pattern(f"asks.{kind}").search(question) or answer_pattern(f"tells.{kind}").search(sentence)
+        for kind in ("bound", "denial")
+    )
+
+
 def asks_plainly(question: str) -> bool:
     """Whether what is asked for can be told from other things by its form: a person, a time, a number."""
     return _kind(question) in _PLAIN
