@@ -32,6 +32,8 @@ IDLE_SECONDS = 30
 _PAUSE = 0.05
 _CONNECT_SECONDS = 5
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|.", re.DOTALL)
+MOVED = "HM001"
+"""The SQLSTATE by which a schema refuses that was moved away."""
 _FUNCTIONS = """
     CREATE FUNCTION instr(whole text, part text) RETURNS integer LANGUAGE sql IMMUTABLE AS
         $$ SELECT strpos(whole, part) $$;
@@ -257,6 +259,7 @@ class PostgresConnection:
                 self.raw.execute(_FUNCTIONS.encode())
                 self.raw.execute(b"CREATE TABLE schema_version (version integer NOT NULL)")
                 self.raw.execute(b"INSERT INTO schema_version VALUES (0)")
+            self.raw.execute(b"SET LOCAL hive.migrating = 'on'")
             for statement in statements(version):
                 self.raw.execute(statement.encode())
             self.raw.execute(b"UPDATE schema_version SET version = %s", (newest,))
@@ -413,6 +416,10 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
     from psycopg import errors
 
     told = str(error).strip().partition("\n")[0]
+    if error.sqlstate == MOVED:
+        from hive_agents.store.sealing import moved
+
+        return moved(told, place.name)
     if isinstance(error, (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)):
         fix = "wait until the other process has finished, then run the command again"
         return HiveError.of("HIVE-402", "the database is locked by another process", file=place.name, fix=fix)

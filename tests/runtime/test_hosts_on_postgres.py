@@ -220,18 +220,19 @@ class Watcher:
 
 
 async def disturb(place: Workspace, server: Postgres, hosts: list[Nursery], chance: random.Random) -> Counter[str]:
-    """Kill a host each second; in between restart the server, cut its connections, freeze a host beyond its lease."""
+    """Kill a host each second, and cut all connections every other; in between restart the server, freeze a host."""
     done: Counter[str] = Counter()
     began = time.monotonic()
-    others = ["cut", "restart", "cut", "freeze", "cut"]
+    others = ["restart", "freeze", "restart"]
     while time.monotonic() < began + SECONDS or others:
         await asyncio.sleep(1.0)
         await answer(place)
-        if others and time.monotonic() > began + SECONDS * (6 - len(others)) / 7:
+        if done["killed"] % 2:
+            done["connections cut"] += int(await asyncio.to_thread(server.run, CUT))
+            done["cut"] += 1
+        if others and time.monotonic() > began + SECONDS * (4 - len(others)) / 5:
             what = others.pop(0)
-            if what == "cut":
-                done["connections cut"] += int(await asyncio.to_thread(server.run, CUT))
-            elif what == "restart":
+            if what == "restart":
                 await asyncio.to_thread(server.stop)
                 await asyncio.sleep(1.0)
                 await asyncio.to_thread(server.start)
