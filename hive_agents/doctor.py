@@ -196,6 +196,7 @@ def _records(workspace: Workspace) -> Check:
         state = cast("PostgresConnection", connection).state()
     told = (
         f"{place.name}: PostgreSQL {state.release}, schema {state.schema}, writable, "
+        f"of {'no named workspace' if state.workspace is None else state.workspace}, "
         f"{state.connections} of {state.most} connections taken, clock {state.ahead:+.1f} s"
     )
     if int(state.release.split(".")[0]) < OLDEST_SERVER:

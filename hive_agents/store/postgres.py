@@ -72,6 +72,7 @@ class ServerState:
 
     release: str
     schema: int
+    workspace: str | None
     ahead: float
     connections: int
     most: int
@@ -93,6 +94,7 @@ class PostgresConnection:
         self.raw = _opened(place)
         try:
             self._migrate()
+            self._require_own()
         except BaseException:
             self.raw.close()
             raise
@@ -210,7 +212,7 @@ class PostgresConnection:
         assert row is not None
         before = time.time()
         ahead = self.time() - (before + time.time()) / 2
-        return ServerState(str(row[0]).split()[0], self._version(), ahead, row[2], row[1])
+        return ServerState(str(row[0]).split()[0], self._version(), self._owner(), ahead, row[2], row[1])
 
     def notify(self) -> None:
         """Wake those who listen to this schema, when the transaction is committed."""
@@ -263,6 +265,24 @@ class PostgresConnection:
             for statement in statements(version):
                 self.raw.execute(statement.encode())
             self.raw.execute(b"UPDATE schema_version SET version = %s", (newest,))
+
+    def _require_own(self) -> None:
+        """Raise HIVE-430 for a schema that belongs to another workspace; one that belongs to none is this one's now."""
+        own = Workspace(self._place.root).settings.storage.workspace
+        if self._owner() is None and own:
+            with self.held("schema"):
+                self.raw.execute(b"ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS workspace text")
+                self.raw.execute(b"UPDATE schema_version SET workspace = %s WHERE workspace IS NULL", (own,))
+        found = self._owner() or ""
+        if found != own:
+            message = f'{self._place.name} holds the records of the workspace "{found}", and hive.toml names '
+            fix = f'if this is a host of it, write workspace = "{found}" under [storage]; else another namespace'
+            raise HiveError.of("HIVE-430", message + (f'"{own}"' if own else "none"), file="hive.toml", fix=fix)
+
+    def _owner(self) -> str | None:
+        # A schema that an earlier release made has no such column.
+        row = self.raw.execute(b"SELECT to_json(v) ->> 'workspace' FROM schema_version AS v").fetchone()
+        return row[0] if row else None
 
     def _version(self) -> int:
         found = self.raw.execute(b"SELECT to_regclass('schema_version')").fetchone()
