@@ -5,8 +5,9 @@
 The graph is the same everywhere: four steps, each with a checkpoint, which do nothing else. Hive's are four nodes of an
 agent whose scripted models set an output. All runs are queued before the workers begin, and the clock starts when the
 first one is done. Every 50 ms pg_stat_activity is asked what connections wait for, and at the end how much CPU the
-workers had. PYTHON is an interpreter that has dbos, langgraph and langgraph-checkpoint-postgres: DBOS is none of Hive's
-dependencies. The server is started as the tests do it, with fsync=off: what is compared is the software, not the disk.
+workers had; a row tells what else the machine had to do before, too (the load average). PYTHON is an interpreter that
+has dbos, langgraph and langgraph-checkpoint-postgres: DBOS is none of Hive's dependencies. The server is started as the
+tests do it, with fsync=off: what is compared is the software, not the disk.
 """
 
 from __future__ import annotations
@@ -134,6 +135,7 @@ def done_by(count: Any, wanted: int, processes: list[subprocess.Popen[bytes]]) -
 
 
 def measured(name: str, url: str | None, commands: list[list[str]], count: Any, wanted: int) -> dict[str, Any]:
+    load = os.getloadavg()[0]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     with Waits(url) as waits:
         processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in commands]
@@ -155,6 +157,7 @@ def measured(name: str, url: str | None, commands: list[list[str]], count: Any, 
         "case": name,
         "runs_per_second": round(rate, 2),
         "cpu_of_workers": round(cpu / lasted, 2),
+        "load_before": round(load, 1),
         "waits": {what: round(times / total, 2) for what, times in waits.found.most_common(4)},
     }
     print(json.dumps(row), flush=True)
@@ -206,8 +209,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, postgres() as server:
         os.environ["HIVE_HOME"] = f"{folder}/home"
         root = Path(folder)
-        rows.append(hive("embedded, 1 worker", root / "embedded", None, 1, given.runs))
         for workers in map(int, given.workers.split(",")):
+            rows.append(hive(f"embedded, {workers} workers", root / f"here{workers}", None, workers, given.runs))
             case = f"PostgreSQL, {workers} workers"
             rows.append(hive(case, root / f"pg{workers}", server.url, workers, given.runs))
             if given.dbos:

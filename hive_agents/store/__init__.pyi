@@ -23,7 +23,9 @@ from .database import (
     file_identity as file_identity,
     last_number as last_number,
     require_writable as require_writable,
+    take_turn as take_turn,
     transaction as transaction,
+    written_at_once as written_at_once,
 )
 from .ledger import (
     Ledger as Ledger,

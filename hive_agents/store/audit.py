@@ -361,13 +361,16 @@ class _TableLines:
         return None if not found[0] else tuple(found)
 
     def replace(self, data: bytes) -> None:
-        from hive_agents.store.database import connected, transaction
+        from hive_agents.store.database import connected
 
         lines = data.decode().splitlines()
-        with connected(self.place) as connection, transaction(connection, "audit"):
+        with connected(self.place) as found:
+            connection = cast("PostgresConnection", found)
+            connection.begin("audit")
             connection.execute("DELETE FROM audit_lines")
             insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
             connection.executemany(insert, list(enumerate(lines, start=1)))
+            connection.commit()
 
 
 _Medium = _FileLines | _TableLines

@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,8 @@ T = TypeVar("T")
 C = TypeVar("C", covariant=True)
 DatabasePlace = Path | RemoteDatabase
 """Where a database is: a file of SQLite's, or a server's."""
+ALL = "records"
+"""The turn of a transaction that is alone."""
 KEPT = 4
 """Connections that a thread keeps open in between, each to another file: those used last."""
 IDLE = 8
@@ -317,20 +319,22 @@ def file_identity(path: Path) -> tuple[int, int, int] | None:
 class transaction:
     """A `with` block that is committed as a whole or not at all; it waits for other writers, then raises HIVE-402.
 
-    `of` says whose turn it is to write on a server; SQLite has one turn for all. A server ends a transaction in which
-    nothing was said for half a minute, so that a frozen host keeps nobody waiting, unless it is `long`.
+    Without a `turn` nobody else writes meanwhile. Transactions of different turns go side by side on a server, and wait
+    for those of their own turn and for those without one; SQLite has one turn for all. A server ends a transaction in
+    which nothing was said for half a minute, so that a frozen host keeps nobody waiting, unless it is `long`.
     """
 
-    __slots__ = ("_connection", "_long", "_of")
+    __slots__ = ("_connection", "_long", "_turn")
 
-    def __init__(self, connection: RecordsConnection, of: str = "records", *, long: bool = False) -> None:
-        self._connection, self._of, self._long = connection, of, long
+    def __init__(self, connection: RecordsConnection, turn: str | None = None, *, long: bool = False) -> None:
+        self._connection, self._turn, self._long = connection, turn, long
 
     def __enter__(self) -> None:
         if isinstance(self._connection, sqlite3.Connection):
             self._connection.execute("BEGIN IMMEDIATE")
         else:
-            cast("PostgresConnection", self._connection).begin(self._of, long=self._long)
+            served, turn = cast("PostgresConnection", self._connection), self._turn
+            served.begin(turn or ALL, beside=ALL if turn else None, long=self._long)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -344,6 +348,26 @@ class transaction:
         elif self._connection.in_transaction:
             with suppress(Exception):  # where the connection is lost, the server rolls back
                 self._connection.execute("ROLLBACK")
+
+
+def take_turn(connection: RecordsConnection, turn: str) -> None:
+    """Inside a transaction on a server, wait for one more turn. Whoever has it waits for nothing else any more."""
+    if not isinstance(connection, sqlite3.Connection):
+        cast("PostgresConnection", connection).take(turn)
+
+
+def written_at_once(
+    connection: RecordsConnection, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, waking: bool = False
+) -> list[list[Any]]:
+    """Return the rows that each statement of a whole transaction gives.
+
+    On a server they are sent together, so that others wait for their turn no longer than the server works; with
+    `waking` those who listen there are woken.
+    """
+    if not isinstance(connection, sqlite3.Connection):
+        return cast("PostgresConnection", connection).at_once(turn, statements, beside=ALL, waking=waking)
+    with transaction(connection, turn):
+        return [connection.execute(*statement).fetchall() for statement in statements]
 
 
 def last_number(connection: RecordsConnection, table: str, column: str) -> int:

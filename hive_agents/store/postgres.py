@@ -1,8 +1,11 @@
 """A PostgreSQL database that several hosts share, as SQLite's connections are used.
 
 The records of a workspace are read and written by one SQL, SQLite's. What PostgreSQL says in another way is translated
-here, so that whoever keeps records knows of one database only. Writers take turns, as they do in SQLite's file: a
-transaction holds one advisory lock until it is committed, so numbers of events become visible in their order.
+here, so that whoever keeps records knows of one database only.
+
+Writers take turns by advisory locks that a transaction holds until it is committed. One without a name is alone, as in
+SQLite's file. Those of different names, mostly of different runs, write side by side, and beside none that is alone.
+Whoever gives an event its number takes the turn of events, so numbers become visible in their order.
 """
 
 from __future__ import annotations
@@ -114,18 +117,19 @@ class PostgresConnection:
         with self.raw.cursor() as cursor:
             cursor.executemany(translated(sql), [[int(v) if isinstance(v, bool) else v for v in row] for row in values])
 
-    def begin(self, of: str, *, long: bool = False) -> None:
-        """Begin a transaction as soon as it is its turn to write; a `long` one may rest between two statements."""
-        lock = f"BEGIN; SELECT pg_advisory_xact_lock({lock_number(self._place, of)}); SELECT txid_current()"
+    def begin(self, turn: str, *, beside: str | None = None, long: bool = False) -> None:
+        """Begin a transaction as soon as it is its turn to write, and nobody has the turn that it goes on `beside`.
+
+        A `long` one may rest between two statements. Raises: what psycopg raises where it waits for too long.
+        """
         try:
-            cursor = self.raw.execute(lock.encode(), prepare=False)
+            cursor = self.raw.execute("; ".join(self._beginning(turn, beside)).encode(), prepare=False)
             while cursor.nextset():
                 pass
-            row = cursor.fetchone()
+            self._number = _number_in(cursor)
         except BaseException:
             self.raw.rollback()
             raise
-        self._number = int(row[0]) if row else None
         if long:
             self.raw.execute(b"SET LOCAL idle_in_transaction_session_timeout = 0")
 
@@ -166,6 +170,31 @@ class PostgresConnection:
                     raw.close()
             time.sleep(_PAUSE)
         return False
+
+    def take(self, turn: str) -> None:
+        """Take one more turn, until the transaction is over."""
+        self.raw.execute(self._locking(turn).encode(), prepare=False)
+
+    def at_once(
+        self, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, beside: str, waking: bool
+    ) -> list[list[Any]]:
+        """Do a whole transaction with one way to the server and back before its COMMIT; return what statements gave."""
+        with self.raw.pipeline():
+            beginning = [self.raw.execute(one.encode(), prepare=False) for one in self._beginning(turn, beside)]
+            sent = [self.execute(*statement) for statement in statements]
+            if waking:
+                self.notify()
+        self._number = _number_in(beginning[-1])
+        self.commit()
+        return [cursor.fetchall() for cursor in sent]
+
+    def _beginning(self, turn: str, beside: str | None) -> list[str]:
+        # What many share comes first: whoever has a turn of its own waits for nobody who is alone.
+        shared = f"SELECT pg_advisory_xact_lock_shared({lock_number(self._place, beside)})" if beside else ""
+        return ["BEGIN", *filter(None, [shared]), self._locking(turn), "SELECT txid_current()"]
+
+    def _locking(self, turn: str) -> str:
+        return f"SELECT pg_advisory_xact_lock({lock_number(self._place, turn)})"
 
     @contextmanager
     def held(self, of: str) -> Iterator[None]:
@@ -354,6 +383,11 @@ def _opened(place: RemoteDatabase) -> psycopg.Connection[Any]:
     )
     _adapt(raw)
     return raw
+
+
+def _number_in(cursor: psycopg.Cursor[Any]) -> int | None:
+    row = cursor.fetchone()
+    return int(row[0]) if row else None
 
 
 def lock_number(place: RemoteDatabase, of: str) -> int:
