@@ -136,8 +136,8 @@ class _Leased(_Saver):
         return self._work(partial(super().get_tuple, config))
 
     def list(self, *what: Any, **named: Any) -> Iterator[Any]:
-        base = super()
-        return iter(self._work(lambda: [*base.list(*what, **named)]))
+        listed = super().list
+        return iter(self._work(lambda: [*listed(*what, **named)]))
 
     def put(self, *what: Any, **named: Any) -> Any:
         return self._work(partial(super().put, *what, **named), writes=True)
