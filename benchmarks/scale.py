@@ -47,7 +47,7 @@ PAUSE = 0.05
 DBOS = """
 import operator, os, sys
 from typing import Annotated, TypedDict
-from dbos import DBOS, SetWorkflowID
+from dbos import DBOS, DBOSClient
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.graph import START, StateGraph
 from psycopg_pool import ConnectionPool
@@ -66,15 +66,17 @@ def run_graph(tid):
 @DBOS.workflow()
 def work(tid): return run_graph(tid)
 DBOS.launch()
-DBOS.register_queue("runs", worker_concurrency=32)
-if job == "queue":
+if job == "queue":  # without the queue: whoever has that works on it, and nobody takes over what it leaves
     saver.setup()
-    from dbos import Queue
-    for n in range(int(count)):
-        with SetWorkflowID(f"w{n}"): DBOS.enqueue_workflow("runs", work, f"t{n}")
     DBOS.destroy()
+    client = DBOSClient(system_database_url=place)
+    for n in range(int(count)):
+        how = {"queue_name": "runs", "workflow_name": "work", "workflow_id": f"w{n}", "app_version": "v1"}
+        client.enqueue(how, f"t{n}")
+    client.destroy()
 else:
     import signal
+    DBOS.register_queue("runs", worker_concurrency=32)
     signal.pause()
 """
 
