@@ -92,8 +92,8 @@ def _outside_code(text: str, change: Callable[[str], str]) -> str:
 def _code(text: str) -> Iterator[tuple[int, int]]:
     """Yield where fences and code spans begin and end; a span ends at the next run of as many backticks."""
     runs: dict[int, list[int]] = {}
-    for found in re.finditer("`+", text):
-        runs.setdefault(len(found[0]), []).append(found.start())
+    for run in re.finditer("`+", text):
+        runs.setdefault(len(run[0]), []).append(run.start())
     start = 0
     while (found := _CODE.search(text, start)) is not None:
         start = found.end()
