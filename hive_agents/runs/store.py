@@ -328,10 +328,9 @@ class RunStore:
         """Close the requests of a run that nobody needs to answer any more."""
         with suppress(HiveError):  # requests that can't be read must not hide how the run ended
             store = ApprovalStore(self.workspace)
-            for request in store.list("pending"):
-                if request.run_id == run_id:
-                    with suppress(HiveError):  # somebody answers it at this very moment
-                        store.supersede(request.id, why)
+            for request in store.list("pending", run_ids=[run_id]):
+                with suppress(HiveError):  # somebody answers it at this very moment
+                    store.supersede(request.id, why)
 
     def _same(self, row: RunRow, graph: str, agent: str | None, value: dict[str, Any], key: str) -> RunRow:
         if (row.graph, row.agent) != (graph, agent) or _asked(row.value) != _asked(value):

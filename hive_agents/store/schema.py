@@ -453,4 +453,8 @@ MIGRATIONS = (
         status, coalesce(due_at, '9999'), (CASE risk WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END), created_at
     );
     """,
+    """
+    CREATE INDEX approvals_by_run ON approvals (run_id, created_at);
+    CREATE INDEX approvals_by_requester ON approvals (requester, created_at);
+    """,
 )
