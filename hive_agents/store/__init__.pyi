@@ -43,6 +43,12 @@ from .postgres import (
 from .reading import (
     documents_read as documents_read,
 )
+from .sealing import (
+    moved as moved,
+    moved_to as moved_to,
+    seal as seal,
+    unseal as unseal,
+)
 from .writes import (
     Writes as Writes,
 )

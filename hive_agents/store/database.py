@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overloa
 
 from hive_agents.errors import Busy, HiveError, NewerRelease
 from hive_agents.files import locked, unlinked
-from hive_agents.store.schema import MIGRATIONS
+from hive_agents.store.schema import MIGRATIONS, SEALS
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
@@ -74,11 +74,16 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     with _rolled_back(connection):
         # Read again under the lock: another process may have migrated meanwhile.
         version = connection.execute("PRAGMA user_version").fetchone()[0]
+        seals = connection.execute(SEALS).fetchall()
+        for name, _ in seals:
+            connection.execute(f"DROP TRIGGER {name}")
         for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
             for statement in script.split(";"):
                 if statement.strip():
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
+        for _, sql in seals:
+            connection.execute(sql)
         connection.execute("COMMIT")
 
 
@@ -492,6 +497,10 @@ def _of_sqlite(error: sqlite3.Error, path: Path) -> HiveError:
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
         fix = "make the workspace's .hive folder writable and check the disk"
         return HiveError.of("HIVE-403", f"cannot open or write the database: {error} ({name})", file=file, fix=fix)
+    if name == "SQLITE_CONSTRAINT_TRIGGER":
+        from hive_agents.store.sealing import moved
+
+        return moved(str(error), file)
     fix = "run `hive index`: it sets the damaged file aside and rebuilds the index from the documents"
     if path.name != "hive.db":  # which is the one that `hive index` looks after
         fix = f"move {file}, and {path.name}-wal and -shm where they are, out of .hive, then run the command again"

@@ -35,6 +35,8 @@ IDLE_SECONDS = 30
 _PAUSE = 0.05
 _CONNECT_SECONDS = 5
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|.", re.DOTALL)
+MOVED = "HM001"
+"""The SQLSTATE by which a schema refuses that was moved away."""
 _FUNCTIONS = """
     CREATE FUNCTION instr(whole text, part text) RETURNS integer LANGUAGE sql IMMUTABLE AS
         $$ SELECT strpos(whole, part) $$;
@@ -73,6 +75,7 @@ class ServerState:
 
     release: str
     schema: int
+    workspace: str | None
     ahead: float
     connections: int
     most: int
@@ -94,6 +97,7 @@ class PostgresConnection:
         self.raw = _opened(place)
         try:
             self._migrate()
+            self._require_own()
         except BaseException:
             self.raw.close()
             raise
@@ -237,7 +241,7 @@ class PostgresConnection:
         assert row is not None
         before = time.time()
         ahead = self.time() - (before + time.time()) / 2
-        return ServerState(str(row[0]).split()[0], self._version(), ahead, row[2], row[1])
+        return ServerState(str(row[0]).split()[0], self._version(), self._owner(), ahead, row[2], row[1])
 
     def notify(self) -> None:
         """Wake those who listen to this schema, when the transaction is committed."""
@@ -286,9 +290,28 @@ class PostgresConnection:
                 self.raw.execute(_FUNCTIONS.encode())
                 self.raw.execute(b"CREATE TABLE schema_version (version integer NOT NULL)")
                 self.raw.execute(b"INSERT INTO schema_version VALUES (0)")
+            self.raw.execute(b"SET LOCAL hive.migrating = 'on'")
             for statement in statements(version):
                 self.raw.execute(statement.encode())
             self.raw.execute(b"UPDATE schema_version SET version = %s", (newest,))
+
+    def _require_own(self) -> None:
+        """Raise HIVE-430 for a schema that belongs to another workspace; one that belongs to none is this one's now."""
+        own = Workspace(self._place.root).settings.storage.workspace
+        if self._owner() is None and own:
+            with self.held("schema"):
+                self.raw.execute(b"ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS workspace text")
+                self.raw.execute(b"UPDATE schema_version SET workspace = %s WHERE workspace IS NULL", (own,))
+        found = self._owner() or ""
+        if found != own:
+            message = f'{self._place.name} holds the records of the workspace "{found}", and hive.toml names '
+            fix = f'if this is a host of it, write workspace = "{found}" under [storage]; else another namespace'
+            raise HiveError.of("HIVE-430", message + (f'"{own}"' if own else "none"), file="hive.toml", fix=fix)
+
+    def _owner(self) -> str | None:
+        # A schema that an earlier release made has no such column.
+        row = self.raw.execute(b"SELECT to_json(v) ->> 'workspace' FROM schema_version AS v").fetchone()
+        return row[0] if row else None
 
     def _version(self) -> int:
         found = self.raw.execute(b"SELECT to_regclass('schema_version')").fetchone()
@@ -447,6 +470,10 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
     from psycopg import errors
 
     told = str(error).strip().partition("\n")[0]
+    if error.sqlstate == MOVED:
+        from hive_agents.store.sealing import moved
+
+        return moved(told, place.name)
     if isinstance(error, (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)):
         fix = "wait until the other process has finished, then run the command again"
         return HiveError.of("HIVE-402", "the database is locked by another process", file=place.name, fix=fix)

@@ -1,5 +1,7 @@
 """The schema of the workspace's database, as the scripts that lead to it."""
 
+SEALS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'moved_*'"
+"""The triggers of a file whose records were moved away."""
 INDEX_TABLES = frozenset(
     {
         "corpus_stats",

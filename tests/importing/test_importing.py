@@ -90,6 +90,14 @@ def test_without_a_title_the_file_name_is_the_title(place: Workspace, folder: Pa
     assert "title: Leave Policy\n" in documents(place)["leave-policy.md"]
 
 
+def test_a_name_keeps_the_marks_of_its_letters(place: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("हिन्दी गाइड", "คู่มือ", "Cafe\u0301", "❤\ufe0f hive"):
+        (source / f"{name}.txt").write_text("Text of it.")
+    assert sorted(run(place, source).imported) == ["café.md", "hive.md", "हिन्दी-गाइड.md", "คู่มือ.md"]
+
+
 def test_names_that_collide_keep_both(place: Workspace, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
