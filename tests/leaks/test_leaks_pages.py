@@ -69,7 +69,7 @@ def furnished(place: Workspace, *relevant: str) -> None:
     queries = [
         {"id": f"q{n}", "query": f"where is the {word} kept?", "relevant": list(relevant), "distractors": [],
          "irrelevant": None, "tags": ["kept"], "split": ("train", "validation", "holdout")[n % 3]}
-        for n, word in enumerate(("rotor", "pump", "lamp", "valve", "beaker", "buffer"))
+        for n, word in enumerate(("rotor", "pump", "lamp", "valve", "beaker", "buffer", "filter", "flask", "heater"))
     ]  # fmt: skip
     (place.root / "evals").mkdir(exist_ok=True)
     golden = {"collection": "kb", "k": 10, "queries": queries}
