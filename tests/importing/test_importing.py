@@ -383,6 +383,28 @@ def test_what_could_not_be_read_is_told_again_after_an_import_that_was_interrupt
     assert import_documents(place, [folder]).skipped == []
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_what_both_changed_is_told_again_after_an_import_that_was_interrupted(
+    place: Workspace, folder: Path, deleted: bool
+) -> None:
+    (folder / "aa.md").write_text("# Alpha\n")
+    run(place, folder)
+    (folder / "aa.md").write_text("# Alpha, changed there\n")
+    if deleted:
+        (place.documents / "aa.md").unlink()
+    else:
+        (place.documents / "aa.md").write_text("# My alpha\n")
+
+    def interrupted(what: str, done: int, total: int) -> None:
+        if done == total - 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_documents(place, [folder], progress=interrupted)
+    assert [one["doc_id"] for one in import_documents(place, [folder]).conflicts] == ["aa.md"]
+    assert import_documents(place, [folder]).conflicts == []
+
+
 def test_a_file_that_became_unreadable_leaves_its_document_alone(place: Workspace, folder: Path) -> None:
     run(place, folder)
     (folder / "guide.md").write_bytes(b"\x00\x01\xff\xfe" * 9)

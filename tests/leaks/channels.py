@@ -21,8 +21,8 @@ from tests.leaks.visits import Visit, collecting, own_words, told
 
 Collect = Callable[[Visit], Awaitable[str]]
 INDEX_TABLES = frozenset(
-    "corpus_stats documents chunks terms postings term_stats field_values embeddings sqlite_sequence".split()
-)
+    "corpus_stats documents file_stamps chunks terms postings term_stats field_values embeddings".split()
+) | {"sqlite_sequence"}
 ID, VALUE, TEXTS = "p", "p" + VALUES, "p" + VALUES + TEXT
 
 
