@@ -33,7 +33,7 @@ from hive_agents import RetrievalConfig, Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.evaluation.statistics import paired_difference, spent_alpha
 from hive_agents.optimizer.lane_cache import LaneCache
-from hive_agents.optimizer.selection import Candidate, by_mean_rank
+from hive_agents.optimizer.selection import Candidate, by_mean_rank, close_to
 from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.optimizer.space import LEVERS, apply, changes_from, filterable_values, parsed, random_edit
 from hive_agents.optimizer.splits import HASHED, split
@@ -222,7 +222,8 @@ def null_world(runs: int, trials: int = 50, holdout: int = 60, tuning: int = 80,
         naive += means.max() > 0
         gaining = by_mean_rank([Candidate([{"path": str(n)}], gain[:tuning]) for n, gain in enumerate(noise)])
         if gaining:
-            best = noise[int(gaining[0].changes[0]["path"])]
+            leader = close_to(max(gaining, key=lambda candidate: candidate.mean), gaining)[0]
+            best = noise[int(leader.changes[0]["path"])]
             result = paired_difference(base[tuning:].tolist(), (base + best)[tuning:].tolist(), alpha=alpha)
             certified += result.p_value <= alpha
     error = (alpha * (1 - alpha) / runs) ** 0.5

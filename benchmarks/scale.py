@@ -3,10 +3,12 @@
     python benchmarks/scale.py [--runs N] [--workers 1,2,4] [--dbos PYTHON] [--json FILE]
 
 The graph is the same everywhere: four steps, each with a checkpoint, which do nothing else. Hive's are four nodes of an
-agent whose scripted models set an output. All runs are queued before the workers begin, and the clock starts when the
-first one is done. Every 50 ms pg_stat_activity is asked what connections wait for, and at the end how much CPU the
-workers had. PYTHON is an interpreter that has dbos, langgraph and langgraph-checkpoint-postgres: DBOS is none of Hive's
-dependencies. The server is started as the tests do it, with fsync=off: what is compared is the software, not the disk.
+agent whose scripted models set an output. All runs are queued before the workers begin, and the clock goes from the
+moment when the first one has begun until all are done. A worker has 32 at work at once: take many more. Every 50 ms
+pg_stat_activity is asked what connections wait for, and at the end how much CPU the workers had; a row tells what else
+the machine had to do before, too (the load average). PYTHON is an interpreter that has dbos, langgraph and
+langgraph-checkpoint-postgres: DBOS is none of Hive's dependencies. The server is started as the tests do it, with
+fsync=off: what is compared is the software, not the disk.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,12 +40,14 @@ from hive_agents.trust import trust
 from tests.agents.conftest import GOAL, agent_json, node, write_json
 from tests.engines import Postgres, postgres
 
+Count = Callable[[], tuple[int, int]]
+"""How many runs have begun, and how many are done."""
 STEPS = 4
 PAUSE = 0.05
 DBOS = """
 import operator, os, sys
 from typing import Annotated, TypedDict
-from dbos import DBOS, SetWorkflowID
+from dbos import DBOS, DBOSClient
 from langgraph.checkpoint.postgres import PostgresSaver
 from langgraph.graph import START, StateGraph
 from psycopg_pool import ConnectionPool
@@ -61,15 +66,17 @@ def run_graph(tid):
 @DBOS.workflow()
 def work(tid): return run_graph(tid)
 DBOS.launch()
-DBOS.register_queue("runs", worker_concurrency=32)
-if job == "queue":
+if job == "queue":  # without the queue: whoever has that works on it, and nobody takes over what it leaves
     saver.setup()
-    from dbos import Queue
-    for n in range(int(count)):
-        with SetWorkflowID(f"w{n}"): DBOS.enqueue_workflow("runs", work, f"t{n}")
     DBOS.destroy()
+    client = DBOSClient(system_database_url=place)
+    for n in range(int(count)):
+        how = {"queue_name": "runs", "workflow_name": "work", "workflow_id": f"w{n}", "app_version": "v1"}
+        client.enqueue(how, f"t{n}")
+    client.destroy()
 else:
     import signal
+    DBOS.register_queue("runs", worker_concurrency=32)
     signal.pause()
 """
 
@@ -119,21 +126,22 @@ class Waits:
                 self.found.update(row[0] for row in connection.execute(query))
 
 
-def done_by(count: Any, wanted: int, processes: list[subprocess.Popen[bytes]]) -> float:
-    """Return runs a second, from the first look at which some are done."""
-    first: tuple[float, int] | None = None
+def done_by(count: Count, wanted: int, processes: list[subprocess.Popen[bytes]]) -> float:
+    """Return runs a second, from the first look at which some have begun."""
+    first: float | None = None
     while True:
-        now, done = time.monotonic(), count()
-        if first is None and done:
-            first = now, done
+        now, (begun, done) = time.monotonic(), count()
+        if first is None and begun:
+            first = now
         if done >= wanted:
             assert first is not None
-            return (done - first[1]) / max(now - first[0], 1e-9)
+            return done / max(now - first, 1e-9)
         assert all(process.poll() is None for process in processes), "a worker has ended"
         time.sleep(0.1)
 
 
-def measured(name: str, url: str | None, commands: list[list[str]], count: Any, wanted: int) -> dict[str, Any]:
+def measured(name: str, url: str | None, commands: list[list[str]], count: Count, wanted: int) -> dict[str, Any]:
+    load = os.getloadavg()[0]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     with Waits(url) as waits:
         processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for command in commands]
@@ -155,6 +163,7 @@ def measured(name: str, url: str | None, commands: list[list[str]], count: Any, 
         "case": name,
         "runs_per_second": round(rate, 2),
         "cpu_of_workers": round(cpu / lasted, 2),
+        "load_before": round(load, 1),
         "waits": {what: round(times / total, 2) for what, times in waits.found.most_common(4)},
     }
     print(json.dumps(row), flush=True)
@@ -174,7 +183,12 @@ def hive(name: str, root: Path, url: str | None, workers: int, runs: int) -> dic
     command = [sys.executable, "-m", "hive_agents", "serve", "--headless", "--quiet", "--role", "worker", "-w"]
     store = RunStore(place)
     commands = [[*command, str(folder)] for folder in folders]
-    return measured(name, url, commands, lambda: store.count(["done"], tenant="local", user="local"), runs)
+
+    def count() -> tuple[int, int]:
+        waiting, done = (store.count([status], tenant="local", user="local") for status in ("queued", "done"))
+        return runs - waiting, done
+
+    return measured(name, url, commands, count, runs)
 
 
 def dbos(python: str, server: Postgres, root: Path, workers: int, runs: int) -> dict[str, Any]:
@@ -187,10 +201,11 @@ def dbos(python: str, server: Postgres, root: Path, workers: int, runs: int) -> 
     commands = [[python, str(program), url, f"w{number}", "work", "0"] for number in range(workers)]
     with psycopg.connect(url, autocommit=True) as connection:
 
-        def count() -> int:
-            query = "SELECT count(*) FROM dbos.workflow_status WHERE status = 'SUCCESS'"
-            row = connection.execute(query).fetchone()
-            return int(row[0]) if row else 0
+        def count() -> tuple[int, int]:
+            query = "SELECT count(*) FROM dbos.workflow_status WHERE status = ANY(%s)"
+            begun = connection.execute(query, (["PENDING", "SUCCESS"],)).fetchone()
+            done = connection.execute(query, (["SUCCESS"],)).fetchone()
+            return int(begun[0]) if begun else 0, int(done[0]) if done else 0
 
         return measured(f"DBOS, {workers} workers", url, commands, count, runs)
 
@@ -206,8 +221,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, postgres() as server:
         os.environ["HIVE_HOME"] = f"{folder}/home"
         root = Path(folder)
-        rows.append(hive("embedded, 1 worker", root / "embedded", None, 1, given.runs))
         for workers in map(int, given.workers.split(",")):
+            rows.append(hive(f"embedded, {workers} workers", root / f"here{workers}", None, workers, given.runs))
             case = f"PostgreSQL, {workers} workers"
             rows.append(hive(case, root / f"pg{workers}", server.url, workers, given.runs))
             if given.dbos:

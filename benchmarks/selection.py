@@ -24,6 +24,7 @@ from hive_agents.optimizer.selection import (
     ConfigChange,
     ablated,
     by_mean_rank,
+    close_to,
     fewest_distractors,
     standard_error,
 )
@@ -162,7 +163,8 @@ def mean_rank(view: View) -> int:
 
 def fewest_distractors_near(view: View) -> int:
     """The optimizer's own, before ablation, but for the single steps that it tries from the highest."""
-    leader, *others = _ranked(view)
+    ranked = _ranked(view)
+    leader, *others = close_to(max(ranked, key=lambda candidate: candidate.mean), ranked)
     return view.archive.row_of(fewest_distractors(leader, others)[0].changes)
 
 

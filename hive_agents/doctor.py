@@ -39,7 +39,7 @@ from hive_agents.retrieval import (
     open_database,
     open_embedder,
 )
-from hive_agents.store import connected
+from hive_agents.store import connected, moved, moved_to
 from hive_agents.text import count
 from hive_agents.trust import is_trusted, untrusted_notice
 from hive_agents.verification import check_config, log_verdict
@@ -185,11 +185,18 @@ def _records(workspace: Workspace) -> Check:
     """Whether the server that keeps the records can be written, and whether its clock and its room do."""
     place = workspace.records
     if not isinstance(place, RemoteDatabase):
-        return Check("records", "ok", "in .hive/hive.db")
+        gone = None
+        if place.exists():
+            with connected(place) as file:
+                gone = moved_to(file)
+        return Check("records", "ok", "in .hive/hive.db") if gone is None else _moved(gone)
     with connected(place) as connection:
+        if (gone := moved_to(connection)) is not None:
+            return _moved(gone)
         state = cast("PostgresConnection", connection).state()
     told = (
         f"{place.name}: PostgreSQL {state.release}, schema {state.schema}, writable, "
+        f"of {'no named workspace' if state.workspace is None else state.workspace}, "
         f"{state.connections} of {state.most} connections taken, clock {state.ahead:+.1f} s"
     )
     if int(state.release.split(".")[0]) < OLDEST_SERVER:
@@ -199,6 +206,11 @@ def _records(workspace: Workspace) -> Check:
     if abs(state.ahead) > CLOCK_SKEW:
         return Check("records", "warn", told, "let this host keep time by NTP: times that people read are its own")
     return Check("records", "ok", told)
+
+
+def _moved(target: str) -> Check:
+    told, *_ = moved(target, "").diagnostics
+    return Check("records", "fail", f"{told.code}: {told.message}", told.fix or "")
 
 
 def _index(workspace: Workspace) -> Check:

@@ -146,11 +146,13 @@ class Telemetry(Format):
 class StorageSettings(Format):
     """Where the records are: "" is with the index in `.hive`, `postgresql://user@host:5432/database` there.
 
-    `namespace` is the schema of that database, `password_ref` a reference to its user's password.
+    `namespace` is the schema of that database, `password_ref` a reference to its user's password. `workspace` is a name
+    of this workspace, the same on all of its hosts: a schema belongs to the first that gives its name.
     """
 
     url: PostgresUrl = ""
     password_ref: str = ""
+    workspace: Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")] = ""
     namespace: Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]{0,39}$")] = "hive"
 
 

@@ -31,7 +31,10 @@ _KEYS = (
     ("approvals", "notify"),
     ("storage", "url"),
     ("storage", "password_ref"),
+    ("storage", "namespace"),
     ("vectors", "url"),
+    ("vectors", "password_ref"),
+    ("vectors", "namespace"),
     ("search", "url"),
     ("search", "login_ref"),
 )

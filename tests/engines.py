@@ -96,6 +96,16 @@ class Postgres:
         """Everything that stands in the database, or in one schema, as text."""
         return self._run("pg_dump", "-h", self._folder, "-U", "hive", "-d", "postgres", "--inserts", "--schema", schema)
 
+    def archive(self, schema: str) -> Path:
+        """A dump of one schema in pg_dump's own format, which another server restores."""
+        made = self._folder / f"{schema}.dump"
+        self._run("pg_dump", "-h", self._folder, "-U", "hive", "-d", "postgres", "-Fc", "-f", made, "--schema", schema)
+        return made
+
+    def restore(self, archive: Path) -> None:
+        """Restore it all, or nothing."""
+        self._run("pg_restore", "-h", self._folder, "-U", "hive", "-d", "postgres", "--single-transaction", archive)
+
     def run(self, sql: str) -> str:
         connection = ("-h", self._folder, "-U", "hive", "-d", "postgres")
         return self._run("psql", *connection, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", text=sql)

@@ -31,6 +31,7 @@ otlp_endpoint = ""
 url = ""
 password_ref = ""
 namespace = "hive"
+workspace = ""
 [index]
 language = "english"
 auto_refresh = true

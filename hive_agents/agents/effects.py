@@ -20,7 +20,7 @@ from hive_agents.agents.sent import Sent
 from hive_agents.errors import HiveError
 from hive_agents.llm import Tell, Usage
 from hive_agents.memory import run_folder
-from hive_agents.runs import LeaseLost
+from hive_agents.runs import LeaseLost, run_turn
 from hive_agents.store import RecordsConnection, audit, briefly, connected, transaction
 from hive_agents.text import encodable
 
@@ -116,7 +116,7 @@ class Effects:
 
     def waited(self, key: str) -> float:
         """Return for how many seconds the effect at `key` has been tried; from now on it isn't held against it."""
-        with connected(self._workspace.records) as connection, transaction(connection):
+        with connected(self._workspace.records) as connection, transaction(connection, run_turn(self.run_id)):
             row = connection.execute("SELECT started_at FROM effects WHERE key = ?", (self._key(key),)).fetchone()
             # It broke off because nothing answered, and not because its worker died.
             connection.execute("UPDATE effects SET attempts = 0 WHERE key = ?", (self._key(key),))
@@ -219,7 +219,7 @@ class Effects:
         self, key: str, kind: str, name: str, node: str | None, steps: int, tool_calls: int, tokens: int
     ) -> bool:
         with self._lock, connected(self._workspace.records) as connection:
-            with transaction(connection):
+            with transaction(connection, run_turn(self.run_id)):
                 self._require_lease(connection)
                 update = "UPDATE effects SET attempts = attempts + 1, tokens = tokens + ? WHERE key = ?"
                 again = connection.execute(update, (tokens, self._key(key))).rowcount > 0
@@ -271,7 +271,7 @@ class Effects:
         """Count a call that ended without a result by its requests that are out, `each` of so many tokens."""
         tokens = each * self._sent.count(key)
         with self._lock, connected(self._workspace.records) as connection:
-            with transaction(connection):
+            with transaction(connection, run_turn(self.run_id)):
                 self._require_lease(connection)
                 # The result may be recorded, where nobody could be asked whether it was.
                 query = "SELECT 1 FROM effects WHERE key = ? AND status = 'started'"
@@ -302,7 +302,7 @@ class Effects:
         tokens = usage.input_tokens + usage.output_tokens
         text = encodable(json.dumps(done.result, ensure_ascii=False, allow_nan=False))
         with self._lock, connected(self._workspace.records) as connection:
-            with transaction(connection):
+            with transaction(connection, run_turn(self.run_id)):
                 self._require_lease(connection)
                 self._count(connection, key, tokens, usage.usd)
                 connection.execute(

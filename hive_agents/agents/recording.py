@@ -83,7 +83,7 @@ class Recording:
     def requests(self) -> dict[str, ApprovalRequest]:
         """What people were asked, by the key of the step that asked."""
         start = f"run:{self._run_id}:"
-        found = (one for one in reversed(ApprovalStore(self._workspace).list()) if one.run_id == self._run_id)
+        found = reversed(ApprovalStore(self._workspace).list(run_ids=[self._run_id]))
         return {(one.idempotency_key or one.id).removeprefix(start): one for one in found}
 
     def _call(self, step: RecordedStep) -> MadeCall:

@@ -40,6 +40,28 @@ def select(connection: RecordsConnection, where: str = "TRUE", values: Iterable[
     return found.fetchall()
 
 
+def select_those(
+    connection: RecordsConnection,
+    *,
+    pending: bool,
+    ids: Collection[str] | None,
+    run_ids: Collection[str] | None,
+    **equal: str | None,
+) -> list[Row]:
+    """Return the rows of these runs that have these values in these columns, newest first; None is any of them.
+
+    Of a run and of a requester there are few rows, of what is pending many: where both are asked for, SQLite, which
+    doesn't count, would go through what is pending, so how a row stands isn't asked.
+    """
+    few = run_ids is not None or equal["requester"] is not None
+    where, values = ([], []) if few else _standing(pending, ids)
+    if run_ids is not None:
+        where, values = [*where, _among("run_id")], [*values, json.dumps([*run_ids])]
+    wanted = {name: value for name, value in equal.items() if value is not None}
+    where += [f"{name} = ?" for name in wanted]
+    return select(connection, " AND ".join(where), [*values, *wanted.values()])
+
+
 @dataclass(frozen=True)
 class Order:
     """An order of rows, and how its places compare. Each has an index, so that a page costs what it shows."""
@@ -69,21 +91,28 @@ def select_page(
     limit: int,
     *,
     pending: bool,
+    ids: Collection[str] | None,
     tenants: Collection[str] | None,
-    ids: Collection[str] | None = None,
 ) -> list[Row]:
     """Return the rows behind a place, in order; with `ids` those of them alone."""
-    where, values = ["status = 'pending'" if pending else "TRUE"], list[Any]()
+    where, values = _standing(pending, ids)
     if tenants is not None:
         where, values = [*where, f"tenant IN ({', '.join('?' * len(tenants))})"], [*values, *tenants]
-    if ids is not None:
-        where, values = [*where, "id IN (SELECT value FROM json_each(?))"], [*values, json.dumps([*ids])]
     if place is not None:
         where.append(f"({order.columns}) {order.after} ({', '.join('?' * len(place))})")
         values += place
     connection.text_factory = _text
     text = f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY {order.sort} LIMIT ?"
     return connection.execute(text, (*values, limit)).fetchall()
+
+
+def _standing(pending: bool, ids: Collection[str] | None) -> tuple[list[str], list[Any]]:
+    where = ["status = 'pending'" if pending else "TRUE"]
+    return (where, []) if ids is None else ([*where, _among("id")], [json.dumps([*ids])])
+
+
+def _among(column: str) -> str:
+    return f"{column} IN (SELECT value FROM json_each(?))"
 
 
 def overdue(connection: RecordsConnection, now: str) -> list[str]:

@@ -31,7 +31,7 @@ from hive_agents.approvals.request import (
     Verb,
     needs_four_eyes,
 )
-from hive_agents.approvals.rows import Inbox, inbox
+from hive_agents.approvals.rows import inbox
 from hive_agents.errors import AuditFault, Diagnostic, HiveError, NotFound
 from hive_agents.events import EventType
 from hive_agents.store import RecordsConnection, audit, connected, transaction
@@ -87,18 +87,27 @@ class ApprovalStore:
         return request
 
     def list(
-        self, status: Status | None = None, rule_id: str | None = None, *, tenant: str | None = None
+        self,
+        status: Status | None = None,
+        rule_id: str | None = None,
+        *,
+        tenant: str | None = None,
+        run_ids: Collection[str] | None = None,
+        kind: Kind | None = None,
+        requester: str | None = None,
     ) -> list[ApprovalRequest]:
-        """Newest first; `rule_id` narrows to what one rule asked for, `tenant` to what concerns one tenant.
+        """Newest first; `rule_id` narrows to what one rule asked for, the others to what the request says of itself.
 
         Without those that are `damaged`; while the audit log is broken, as the database has them.
         """
+        self.sweep()
+        given: dict[str, Any] = {"tenant": tenant, "kind": kind, "requester": requester, "run_ids": run_ids}
+        with connected(self.workspace.records) as connection:
+            read = rows.select_those(connection, **given, **self._standing(status))
         return [
             request
-            for request in self._inbox().requests
-            if status in (None, request.status)
-            and tenant in (None, request.tenant)
-            and (rule_id is None or request.context.get("rule_id") == rule_id)
+            for request in inbox(self.workspace, read).requests
+            if status in (None, request.status) and (rule_id is None or request.context.get("rule_id") == rule_id)
         ]
 
     def page(
@@ -120,12 +129,9 @@ class ApprovalStore:
         found: list[ApprovalRequest] = []
         with connected(self.workspace.records) as connection:
             place = None if after is None else self._place(connection, after, order, tenants)
-            # How a request stands the log says; a row that lags behind it says that it is pending.
-            given: dict[str, Any] = {"pending": status == "pending", "tenants": tenants}
-            if status not in (None, "pending"):
-                given["ids"] = log.standing_so(self.workspace, status)
+            given = self._standing(status)
             while True:
-                read = rows.select_page(connection, order, place, limit + 1, **given)
+                read = rows.select_page(connection, order, place, limit + 1, tenants=tenants, **given)
                 found += [one for one in inbox(self.workspace, read).requests if status in (None, one.status)]
                 if len(found) > limit or len(read) <= limit:
                     return found[:limit], len(found) > limit
@@ -148,17 +154,21 @@ class ApprovalStore:
 
     def batch(self, run_id: str) -> Sequence[ApprovalRequest]:
         """Return the pending tool calls of a run in the order of its turns; `batch_hash` names them as they are now."""
-        pending = [one for one in self.list("pending") if one.kind == "tool_call" and one.run_id == run_id]
+        pending = self.list("pending", kind="tool_call", run_ids=[run_id])
         return sorted(pending, key=lambda one: (len(one.idempotency_key or ""), one.idempotency_key or ""))
 
     def granted(self, filing: Filing) -> str | None:
         """Return the id of the approval that lets such a call through for the rest of its run; None without one."""
-        found = (one for one in self.list() if one.grant is not None and one.run_id == filing.run_id)
+        if filing.run_id is None:
+            return None
+        found = (one for one in self.list(run_ids=[filing.run_id]) if one.grant is not None)
         return next((one.id for one in found if one.grant == filing.call_hash), None)
 
     def damaged(self) -> dict[str, Diagnostic]:
         """What is wrong with requests that were altered outside the store, by their ids: HIVE-413 each."""
-        return self._inbox().damaged
+        self.sweep()
+        with connected(self.workspace.records) as connection:
+            return inbox(self.workspace, rows.select(connection)).damaged
 
     def get(self, request_id: str) -> ApprovalRequest:
         """Raises: HIVE-409 for an unknown id, HIVE-413 for one that was altered outside the store or a broken log."""
@@ -369,10 +379,11 @@ class ApprovalStore:
             raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix=fix)
         return found[0]
 
-    def _inbox(self) -> Inbox:
-        self.sweep()
-        with connected(self.workspace.records) as connection:
-            return inbox(self.workspace, rows.select(connection))
+    def _standing(self, status: Status | None) -> dict[str, Any]:
+        """What rows can stand so: the log says how a request stands, and a row that lags behind it is pending."""
+        if status in (None, "pending"):
+            return {"pending": status == "pending", "ids": None}
+        return {"pending": False, "ids": log.standing_so(self.workspace, status)}
 
     def _tell(self, occasion: Occasion, request: ApprovalRequest) -> None:
         notify(self.workspace, occasion, request)

@@ -44,12 +44,9 @@ def decision(
     out: OutOption = None,
 ) -> None:
     """The receipt of a person's decision: the content's hash, who answered how, the audit log's lines."""
-    from hive_agents.approvals import ApprovalStore, RequestReader
-    from hive_agents.errors import HiveError
     from hive_agents.receipts import decision_receipt
 
-    if not RequestReader(surface.workspace, surface.asker).may_read(ApprovalStore(surface.workspace).get(request)):
-        raise HiveError.of("HIVE-409", f"there is no request {request}", fix="`hive approvals list` shows yours")
+    _require_readable(surface, request)
     _give(surface, decision_receipt(surface.workspace, request), out)
 
 
@@ -80,7 +77,10 @@ def verify(
 
     from hive_agents.receipts import Receipt, verify_receipt
 
-    checks = asyncio.run(verify_receipt(lambda: surface.workspace, Receipt.read(receipt), lambda: _chat(surface)))
+    found = Receipt.read(receipt)
+    if found.kind == "decision":
+        _require_readable(surface, str(found.facts.get("approval")))
+    checks = asyncio.run(verify_receipt(lambda: surface.workspace, found, lambda: _chat(surface)))
     table = Table(box=None, pad_edge=False)
     for name in ("what", "", "why"):
         table.add_column(name, overflow="fold")
@@ -93,6 +93,23 @@ def verify(
     told += f", {unknown} can't be derived any more" if unknown else ""
     surface.show({"ok": not differ, "checks": [check.to_json() for check in checks]}, table, told)
     raise typer.Exit(1 if differ else 0)
+
+
+def _require_readable(surface: Surface, request_id: str) -> None:
+    """Raise HIVE-409 for a request that isn't there, and alike for one that the asker may not read."""
+    from hive_agents.approvals import ApprovalStore, RequestReader
+    from hive_agents.errors import HiveError
+
+    try:
+        may_read = RequestReader(surface.workspace, surface.asker).may_read(
+            ApprovalStore(surface.workspace).get(request_id)
+        )
+    except HiveError as error:
+        if "HIVE-409" not in {one.code for one in error.diagnostics}:
+            raise
+        may_read = False
+    if not may_read:
+        raise HiveError.of("HIVE-409", f"there is no request {request_id}", fix="`hive approvals list` shows yours")
 
 
 def _give(surface: Surface, receipt: Receipt, out: Path | None) -> None:

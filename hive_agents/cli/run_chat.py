@@ -136,8 +136,8 @@ def questions(run: AgentRun) -> list[ApprovalRequest]:
     """What the agent asked and nobody has answered, oldest first."""
     from hive_agents.approvals import ApprovalStore
 
-    pending = reversed(ApprovalStore(run.workspace).list("pending"))
-    return [one for one in pending if one.run_id == run.run_id and "question" in one.context]
+    pending = reversed(ApprovalStore(run.workspace).list("pending", run_ids=[run.run_id]))
+    return [one for one in pending if "question" in one.context]
 
 
 def _answered(run: AgentRun, listener: TerminalListener) -> bool:

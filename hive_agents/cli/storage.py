@@ -67,6 +67,18 @@ def migrate(
     surface.show(value, safe_line(told), safe_line(f"{switch}{'; then run `hive trust`' if line else ''}"))
 
 
+@app.command("reopen")
+@with_surface()
+def reopen(surface: Surface) -> None:
+    """Go on with the records that were left behind by a move, and that nobody may write since then."""
+    from hive_agents.runtime import reopen_records, where
+
+    place = surface.workspace
+    reopen_records(place)
+    told = f"{safe_line(where(place))} can be written; what happened elsewhere since the move isn't here"
+    surface.show({"records": where(place)}, told)
+
+
 def _named(place: Workspace, to: str) -> DatabasePlace:
     from hive_agents.errors import HiveError
     from hive_agents.settings import StorageSettings

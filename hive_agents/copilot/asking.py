@@ -14,12 +14,11 @@ from hive_agents.copilot.language import (
     language as language_tables,
     word_list,
 )
-from hive_agents.retrieval import ScopedIndex, terms
+from hive_agents.retrieval import ScopedIndex, found_words, terms
 
 FieldWeights = Mapping[str, float]
 """How much each asked word tells: more where fewer chunks of the reader's have it, 0 where none has."""
 
-_WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
 _TELLS = {
     "who": ("person",),
     "how_long": ("span", "rhythm"),
@@ -78,7 +77,7 @@ def equal_weights(question: str, language: str) -> FieldWeights:
 @lru_cache(maxsize=4096)
 def stemmed_words(text: str, language: str) -> tuple[tuple[int, int, tuple[str, ...]], ...]:
     """Return (start, end, stems) of each word; a turn looks at the same sentences for answer, excerpts and reasons."""
-    return tuple((word.start(), word.end(), _stems(word[0], language)) for word in _WORD.finditer(text))
+    return tuple((word.start(), word.end(), _stems(word[0], language)) for word in found_words(text))
 
 
 @lru_cache(maxsize=16384)
@@ -101,6 +100,20 @@ def tells(question: str, sentence: str) -> bool | None:
     """
     kind = _kind(question)
     return None if kind is None else bool(_telling(kind).search(sentence))
+
+
+def as_bounded(question: str, sentence: str) -> bool:
+    """Whether a sentence speaks of a bound where the question asks for one, and denies something where that does.
+
+    >>> as_bounded("how many seats at most?", "It has two seats."), as_bounded("how many?", "It has two.")
+    (False, True)
+    >>> as_bounded("how to restart without a loss?", "A restart loses data."), as_bounded("how?", "It doesn't.")
+    (False, True)
+    """
+    return all(
+        not answer_pattern(f"asks.{kind}").search(question) or answer_pattern(f"tells.{kind}").search(sentence)
+        for kind in ("bound", "denial")
+    )
 
 
 def asks_plainly(question: str) -> bool:

@@ -13,7 +13,15 @@ from functools import lru_cache
 from typing import Any
 
 from hive_agents.copilot.answer import Answer, Passage, inert
-from hive_agents.copilot.asking import FieldWeights, asks_plainly, content_terms, equal_weights, stemmed_words, tells
+from hive_agents.copilot.asking import (
+    FieldWeights,
+    as_bounded,
+    asks_plainly,
+    content_terms,
+    equal_weights,
+    stemmed_words,
+    tells,
+)
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
 from hive_agents.copilot.prose import ProseSentence, read
 from hive_agents.retrieval import DEFAULT_LANGUAGE, terms
@@ -43,6 +51,8 @@ Question = Mapping[str, str]
 
 _NAME = re.compile(r"\b(?:[A-Z]+-\d+|\d+(?:\.\d+)+)(?![\w-])")
 _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"(?<![\w.,])\d+(?![\w]|[.,]\d)")
+_IDENTIFIER = re.compile(r"[^\W_]\w*_\w+|(?<!\w)--?[a-z][\w-]+")
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,8 @@ def _candidates(
     forms = _forms(question, language)
     asked = {term: min(forms.get(term, {term})) for term in weights}
     total = sum(weights.values())
-    names = _NAME.findall(question)
+    names, numbers = _NAME.findall(question), set(_NUMBER.findall(question))
+    identifiers = set(_IDENTIFIER.findall(question))
     plain = asks_plainly(question)
     own_share = OWN_OF_PLAIN if plain else OWN
 
@@ -140,6 +151,15 @@ def _candidates(
         for place, sentence in enumerate(quoted):
             if not _states(sentence) or tells(question, sentence.text) is False:
                 continue
+            if not as_bounded(question, sentence.text):
+                continue
+            if not numbers.issubset(
+                _NUMBER.findall(f"{passage.title} {passage.heading} {sentence.above} {sentence.text}")
+            ):
+                continue  # the 17 of 15.17 is no 17
+            subjects = _IDENTIFIER.findall(sentence.above)
+            if identifiers and subjects and identifiers.isdisjoint(subjects):
+                continue  # what is said of another parameter may well mention this one
             # One word is a topic: only a text that is about it answers, or a sentence of the kind that was asked for.
             if len(asked) == 1 and not _tells_of_one(question, asked, sentence.text, about=bool(around)):
                 continue

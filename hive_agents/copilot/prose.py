@@ -30,10 +30,12 @@ _MARK = re.compile(r"</?\s*mark\b[^<>]*>", re.I)
 
 @dataclass(frozen=True)
 class ProseSentence:
-    """`above` is the heading, the table's head or the line with a colon that it stands under; `linked` are its links.
+    """`above` is the heading, the table's head, the term that is defined or the line with a colon that it stands under;
+    `linked` are its links.
 
     `whole` is false for a row of a table, for an item of a list that doesn't end like a sentence, for a heading, and
-    for a line of code or of a log.
+    for a line of code or of a log. A paragraph in bold type alone that doesn't end like a sentence is a term, and its
+    kind a heading.
     """
 
     text: str
@@ -105,7 +107,7 @@ def _ends(before: str, after: str) -> bool:
 
 def _blocks(markdown: str) -> Iterator[ProseSentence]:
     tokens = _parser().parse(markdown)
-    heading = lead = ""
+    heading = term = lead = ""
     columns: list[str] = []
     cells: list[str] = []
     links: list[str] = []
@@ -130,17 +132,29 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
             links += _links(token)
         elif opened == "heading_open":
             heading = text = heading_text(text)
-            lead = ""
+            term = lead = ""
             if text:
                 yield ProseSentence(text, whole=False, kind="heading")
+        elif not in_list and _is_term(token, text):
+            term, lead = text, ""
+            yield ProseSentence(text, heading, whole=False, kind="heading")
         else:
-            under = f"{heading} {lead}".strip() if in_list else heading
+            under = " ".join(filter(None, (heading, term, lead if in_list else "")))
             for sentence in split(text):
                 linked = tuple(link for link in _links(token) if link in sentence)
                 kind: BlockKind = "log" if _LOG.match(sentence) else "list" if in_list else "prose"
                 yield ProseSentence(sentence, under, linked, not in_list or sentence.endswith(_STOPS), kind)
             if not in_list:
                 lead = text if text.endswith((":", "：")) else ""
+
+
+def _is_term(token: Token, text: str) -> bool:
+    """Whether a paragraph is what the next ones define, as the terms of HTML's lists of definitions become."""
+    shown = [child.type for child in token.children or [] if child.type != "text" or child.content]
+    marks = [kind for kind in shown if kind.startswith("strong")]
+    return marks == [*shown[:1], *shown[-1:]] == ["strong_open", "strong_close"] and not text.endswith(
+        (*_STOPS, ":", "：")
+    )
 
 
 def _code(content: str, heading: str) -> Iterator[ProseSentence]:

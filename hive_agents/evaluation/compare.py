@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hive_agents.access import Principal
 from hive_agents.evaluation.evaluate import evaluate_interleaved
 from hive_agents.evaluation.golden import GoldenSet
 from hive_agents.evaluation.results import Evaluation
@@ -34,12 +35,19 @@ class Comparison:
         }
 
 
-def compare(engine: SearchEngine, a: RetrievalConfig, b: RetrievalConfig, golden: GoldenSet) -> Comparison:
-    """Measure both on the same index and the same queries, in turn.
+def compare(
+    engine: SearchEngine,
+    a: RetrievalConfig,
+    b: RetrievalConfig,
+    golden: GoldenSet,
+    *,
+    reader: Principal | None = None,
+) -> Comparison:
+    """Measure both on the same index and the same queries, in turn; with a `reader` within what they may view.
 
     Raises: HIVE-105 when the golden set is empty.
     """
-    first, second = evaluate_interleaved(engine, [a, b], golden)
+    first, second = evaluate_interleaved(engine, [a, b], golden, reader=reader)
     return Comparison(first, second, paired_difference(first.scores(), second.scores()), changed(a, b))
 
 

@@ -6,7 +6,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from hive_agents.access import AccessLabels, known_principal, permissions_of
+import numpy as np
+
+from hive_agents.access import AccessLabels, Principal, known_principal, permissions_of
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet, load_golden
 from hive_agents.evaluation.results import Evaluation, judged, percentile
 from hive_agents.retrieval import ConfigLike, RetrievalConfig, ScopedIndex, Search, SearchEngine, SqliteIndex
@@ -14,30 +16,39 @@ from hive_agents.workspace import Workspace
 
 
 class Scopes:
-    """The scopes of one measurement: a principal's is settled when it is first asked for, so that no other pays."""
+    """The scopes of one measurement: a principal's is settled when it is first asked for, so that no other pays.
 
-    def __init__(self, workspace: Workspace) -> None:
-        self._workspace = workspace
-        self._settled: dict[tuple[int, str], tuple[SqliteIndex, ScopedIndex]] = {}
+    With a `reader` each of them is narrowed to what the reader may view.
+    """
+
+    def __init__(self, workspace: Workspace, reader: Principal | None = None) -> None:
+        self._workspace, self._reader = workspace, reader
+        self._settled: dict[tuple[int, str | None], tuple[SqliteIndex, ScopedIndex]] = {}
 
     def of(self, index: SqliteIndex, user: str | None) -> SqliteIndex | ScopedIndex:
-        """The index as `user` knows it; None means all of it.
+        """The index as `user` knows it; None means all of it, or all that the reader knows.
 
         Raises: HIVE-409 for a user that `access/*.json` doesn't name, and the faults of these files.
         """
-        if user is None:
+        if user is None and self._reader is None:
             return index
         known = self._settled.get((id(index), user))
         if known is None:
-            known = self._settled[id(index), user] = (index, scope_of(self._workspace, index, user))
+            named = None if user is None else known_principal(self._workspace, user)
+            principals = [one for one in (named, self._reader) if one is not None]
+            known = self._settled[id(index), user] = (index, scope_of(self._workspace, index, *principals))
         return known[1]
 
 
-def scope_of(workspace: Workspace, index: SqliteIndex, user: str) -> ScopedIndex:
-    """The documents that the copilot would search for `user`, as the access files say now. Raises: as `Scopes.of`."""
-    principal = known_principal(workspace, user)
+def scope_of(workspace: Workspace, index: SqliteIndex, *principals: Principal) -> ScopedIndex:
+    """The documents that the copilot would search for each of the principals, as the access files say now.
+
+    Raises: as `Scopes.of`.
+    """
     documents = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
-    return index.within(permissions_of(workspace).scope(principal, documents), ("golden", principal.tenant, user))
+    visible = [permissions_of(workspace).scope(one, documents) for one in principals]
+    owner = ("golden", *((one.tenant, one.user) for one in principals))
+    return index.within(np.logical_and.reduce(visible), owner)
 
 
 SLOW_MS = 20.0
@@ -87,14 +98,14 @@ def _timed(engine: SearchEngine, scopes: Scopes, query: GoldenQuery, config: Ret
 
 
 def evaluate_interleaved(
-    engine: SearchEngine, configs: Sequence[RetrievalConfig], golden: GoldenSet
+    engine: SearchEngine, configs: Sequence[RetrievalConfig], golden: GoldenSet, *, reader: Principal | None = None
 ) -> list[Evaluation]:
     """Several configs on one index, query by query in turn, so that latencies compare whatever the machine does.
 
-    Raises: HIVE-105 when there are no queries to measure with.
+    With a `reader` only what they may view is searched. Raises: HIVE-105 when there are no queries to measure with.
     """
     golden.require_queries()
-    scopes = Scopes(engine.workspace)
+    scopes = Scopes(engine.workspace, reader)
     for config in configs:
         _warm(engine, scopes, config, golden)
     found = _turns(engine, scopes, configs, golden)

@@ -10,7 +10,7 @@ from statistics import NormalDist, stdev
 from hive_agents.evaluation.golden import GoldenQuery
 from hive_agents.evaluation.labelling import POOL_DEPTH, lanes
 from hive_agents.evaluation.metrics import nudcg
-from hive_agents.retrieval import SearchEngine
+from hive_agents.retrieval import ScopedIndex, SearchEngine
 
 ALPHA, POWER = 0.05, 0.80
 STEP, LITTLE = 10, 0.005
@@ -22,19 +22,20 @@ class LabelYield:
     """What the labelled questions of a collection can show.
 
     The spread between two ways of searching is taken from the differences of both lanes' nUDCG, question by question;
-    with one lane, from that lane's own.
+    with one lane, from that lane's own. `within` is a scope of the collection's index, as for `pool`.
     """
 
     engine: SearchEngine
     collection: str
     differences: list[float] = field(default_factory=list)
+    within: ScopedIndex | None = None
 
     def add(self, query: GoldenQuery) -> None:
         """Take a labelled question in; one without any relevant document says nothing of a gain."""
         if not query.relevant:
             return
         scores = []
-        for hits in lanes(self.engine, query.query, self.collection):
+        for hits in lanes(self.engine, query.query, self.collection, within=self.within):
             ranking = list(dict.fromkeys(hit.doc_id for hit in hits))[:POOL_DEPTH]
             scores.append(nudcg(ranking, query.qrels, POOL_DEPTH))
         self.differences.append(scores[0] - scores[-1] if len(scores) > 1 else scores[0])

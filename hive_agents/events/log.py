@@ -7,18 +7,35 @@ import json
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.events.types import DURABLE, WAKING, Event, EventType
-from hive_agents.store import RecordsConnection, briefly, connected, disconnect, last_number, notify, transaction
+from hive_agents.store import (
+    RecordsConnection,
+    briefly,
+    connected,
+    disconnect,
+    last_number,
+    notify,
+    take_turn,
+    transaction,
+    written_at_once,
+)
 
 if TYPE_CHECKING:
     from hive_agents.events.protocols import Bus
     from hive_agents.workspace import Workspace
 
 _COLUMNS = "id, type, time, tenant, run_id, thread_id, node_id, stream_id, payload"
-_INSERT = f"INSERT INTO events ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+# Not ON CONFLICT DO NOTHING: it uses up a number when it does nothing.
+_INSERT = (
+    f"INSERT INTO events ({_COLUMNS}) SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?"
+    " WHERE NOT EXISTS (SELECT 1 FROM events WHERE id = ?) RETURNING seq"
+)
 _PRUNED_AT_ONCE = 5000
+_TURN = "events"
+"""So that events show in the order of their numbers: the next number is given after the last one's commit."""
 
 
 class EventLog:
@@ -42,8 +59,18 @@ class EventLog:
         rows = [_row(event) for event in events]
         if not rows:
             return []
-        with self._lock, connected(self.workspace.records) as connection, transaction(connection):
-            return [_append(connection, event, row) for event, row in zip(events, rows, strict=True)]
+        with self._lock:
+            return self._appended(events, rows)
+
+    def _appended(self, events: Sequence[Event], rows: Sequence[tuple[str | None, ...]]) -> list[tuple[Event, bool]]:
+        statements = [_insertion(event, row) for event, row in zip(events, rows, strict=True)]
+        waking = any(event.type in WAKING for event in events)
+        with connected(self.workspace.records) as connection:
+            given = written_at_once(connection, _TURN, statements, waking=waking)
+            return [
+                _outcome(connection, event, found[0] if found else None)
+                for event, found in zip(events, given, strict=True)
+            ]
 
     @staticmethod
     def record(connection: RecordsConnection, events: Sequence[Event]) -> list[tuple[Event, bool]]:
@@ -51,7 +78,15 @@ class EventLog:
 
         Whoever listens in this process hears of it by `Consumer`, which reads the log, or by `Bus.announce`.
         """
-        return [_append(connection, event, _row(event)) for event in events]
+        rows = [_row(event) for event in events]
+        take_turn(connection, _TURN)
+        outcomes = []
+        for event, row in zip(events, rows, strict=True):
+            given = connection.execute(*_insertion(event, row)).fetchone()
+            outcomes.append(_outcome(connection, event, given))
+            if given is not None and event.type in WAKING:
+                notify(connection)
+        return outcomes
 
     def recorded(self, id: str) -> Event | None:
         """Return the event of that id with its seq; None where the log has none."""
@@ -69,12 +104,7 @@ class EventLog:
             await bus.publish(event)
             return
         row = _row(event)
-
-        def work() -> tuple[Event, bool]:
-            with connected(self.workspace.records) as connection, transaction(connection):
-                return _append(connection, event, row)
-
-        recorded, new = await briefly(work)
+        ((recorded, new),) = await briefly(partial(self._appended, [event], [row]))
         if new:
             await bus.announce(recorded)
 
@@ -144,15 +174,16 @@ def _row(event: Event) -> tuple[str | None, ...]:
     )
 
 
-def _append(connection: RecordsConnection, event: Event, row: tuple[str | None, ...]) -> tuple[Event, bool]:
-    # Not INSERT … ON CONFLICT DO NOTHING: it uses up a number when it does nothing.
+def _insertion(event: Event, row: tuple[str | None, ...]) -> tuple[str, tuple[str | None, ...]]:
+    return _INSERT, (*row, event.id)
+
+
+def _outcome(connection: RecordsConnection, event: Event, given: Sequence[int] | None) -> tuple[Event, bool]:
+    """Return the event with the number that it was given, or as it had been recorded before."""
+    if given is not None:
+        return event.numbered(given[0]), True
     found = connection.execute(f"SELECT seq, {_COLUMNS} FROM events WHERE id = ?", (event.id,)).fetchone()
-    if found is not None:
-        return _event(dict(zip(("seq", *_COLUMNS.split(", ")), found, strict=True))), False
-    (seq,) = connection.execute(f"{_INSERT} RETURNING seq", row).fetchone()
-    if event.type in WAKING:
-        notify(connection)
-    return event.numbered(seq), True
+    return _event(dict(zip(("seq", *_COLUMNS.split(", ")), found, strict=True))), False
 
 
 def _event(row: Mapping[str, Any]) -> Event:

@@ -40,7 +40,8 @@ MAX_BYTES = 50_000_000
 VERSION = "7"
 """Of the conversion as a whole: another version makes another document of the same file."""
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
-_OURS = ("markdown", "mdx", "text")
+_OURS, _SMALL = ("markdown", "text"), 200_000
+"""Kinds that are read right here up to so many bytes: the work of our own readers may grow faster than a text."""
 _A_LETTER = re.compile(r"[^\W_]")
 _Parts = tuple[str, str | None, dict[str, Any], str | None]
 
@@ -105,14 +106,14 @@ def convert_bytes(name: str, data: bytes, kind: str | None = None) -> Imported:
         data = _unzipped(data)
     if not data.strip():
         raise ImportFailure("the file is empty")
-    imported = Imported(*(converted(data, kind) if kind in _OURS else _bounded(data, kind)))
+    imported = Imported(*(converted(data, kind) if kind in _OURS and len(data) <= _SMALL else _bounded(data, kind)))
     if not _A_LETTER.search(imported.markdown):  # an empty table is markup alone
         raise ImportFailure("no text in it")
     return imported
 
 
 def converted(data: bytes, kind: str) -> _Parts:
-    """Return the parts of `Imported`; what is not our own reader's is called in a `Sandbox` only."""
+    """Return the parts of `Imported`; a reader of a foreign format is called in a `Sandbox` only."""
     module, function = _READERS[kind]
     found: Imported = getattr(import_module(f"hive_agents.importing.{module}"), function)(data)
     return found.markdown, found.title, found.metadata, found.source

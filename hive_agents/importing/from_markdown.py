@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hive_agents.errors import HiveError
@@ -17,14 +19,18 @@ _TOML = re.compile(r"\+\+\+[ \t]*\n(?P<block>.*?)^\+\+\+[ \t]*(?:\n|\Z)", re.S |
 _FENCE = re.compile(
     r"^(?P<indent> {0,3})(?P<mark>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=mark)[`~]*[ \t]*$|\Z)", re.S | re.M
 )
-_CODE_SPAN = re.compile(r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)", re.S)
+_CODE = re.compile(rf"{_FENCE.pattern}|(?P<ticks>`+)", re.S | re.M)
 # Templates' calls: Hugo, Jekyll and Liquid, Docusaurus' comments. The text between an opening and a closing call stays.
-_SHORTCODE = re.compile(r"\{\{[<%].*?[%>]\}\}|\{%-?.*?-?%\}|\{/\*.*?\*/\}|<!--.*?-->", re.S)
+_SHORTCODE_BEGINS = re.compile(r"\{\{[<%]|\{%|\{/\*|<!--")
+_SHORTCODE_ENDS = {"{{<": ("%}}", ">}}"), "{{%": ("%}}", ">}}"), "{%": ("%}",), "{/*": ("*/}",), "<!--": ("-->",)}
 _SHORTCODE_WORDS = re.compile(r'\b(?:title|caption|alt|summary)\s*=\s*"([^"]*)"')
 _MDX_STATEMENT = re.compile(
     r"^(?:import\s.+?(?:from\s+)?['\"][^'\"\n]+['\"];?|export\s.+?)(?=\n\s*\n|\n(?:import|export)\s|\Z)", re.S | re.M
 )
-_JSX_TAG = re.compile(r"</?[A-Z][\w.]*(?:\s+(?:[^<>{}\"']|\"[^\"]*\"|'[^']*'|\{(?:[^{}]|\{[^{}]*\})*\})*)?\s*/?>|</?>")
+# Nothing is tried in two ways: a tag that never ends would take long.
+_JSX_TAG = re.compile(
+    r"</?[A-Z][\w.]*+(?:\s(?:[^<>{}\"']++|\"[^\"]*+\"|'[^']*+'|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)?+/?>|</?>"
+)
 _JSX_WORDS = re.compile(r"\b(?:title|label|caption|alt|summary)=[\"']([^\"']*)[\"']")
 _JSX_TEXT = re.compile(r"\{\s*(['\"`])((?:(?!\1).)*)\1\s*\}")
 
@@ -57,10 +63,12 @@ def split(text: str) -> tuple[dict[str, Any], str, bool]:
             return tomllib.loads(toml["block"], parse_float=frontmatter.number_text), text[toml.end() :], False
         except tomllib.TOMLDecodeError as error:
             raise ImportFailure(f"its front matter is not valid TOML: {error}") from None
+        except RecursionError:
+            raise ImportFailure("its front matter is nested too deeply") from None
     if re.match(r"\{[ \t]*\n?\s*\"", text):
         try:
             found, end = json.JSONDecoder(parse_float=frontmatter.number_text).raw_decode(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}, text, True  # a text that begins with a brace
         return (found, text[end:].lstrip("\n"), False) if isinstance(found, dict) else ({}, text, True)
     try:
@@ -72,34 +80,66 @@ def split(text: str) -> tuple[dict[str, Any], str, bool]:
         raise ImportFailure(f"its {why} (line {found.line}); {found.fix}") from None
 
 
-def _outside_code(text: str, change: Any) -> str:
+def _outside_code(text: str, change: Callable[[str], str]) -> str:
     """Return the text, changed everywhere but in fences and code spans."""
     parts, start = [], 0
-    code = re.compile(f"{_FENCE.pattern}|{_CODE_SPAN.pattern}", re.S | re.M)
-    for found in code.finditer(text):
-        parts += [change(text[start : found.start()]), found[0]]
-        start = found.end()
+    for begin, end in _code(text):
+        parts += [change(text[start:begin]), text[begin:end]]
+        start = end
     return "".join([*parts, change(text[start:])])
 
 
+def _code(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where fences and code spans begin and end; a span ends at the next run of as many backticks."""
+    runs: dict[int, list[int]] = {}
+    for run in re.finditer("`+", text):
+        runs.setdefault(len(run[0]), []).append(run.start())
+    start = 0
+    while (found := _CODE.search(text, start)) is not None:
+        start = found.end()
+        if found["ticks"] is not None:
+            same = runs.get(len(found["ticks"]), [])
+            place = bisect_left(same, start)
+            if place == len(same):
+                continue
+            start = same[place] + len(found["ticks"])
+        yield found.start(), start
+
+
 def _without_shortcodes(text: str) -> str:
-    return _dropped(_SHORTCODE, _SHORTCODE_WORDS, text)
+    return _dropped(_shortcodes(text), _SHORTCODE_WORDS, text)
+
+
+def _shortcodes(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where calls begin and end; those that never end cost no more than one look for their end."""
+    start = 0
+    nearest: dict[str, int] = {}
+    while (found := _SHORTCODE_BEGINS.search(text, start)) is not None:
+        start = found.end()
+        for end in _SHORTCODE_ENDS[found[0]]:
+            if nearest.get(end, 0) < start:
+                place = text.find(end, start)
+                nearest[end] = len(text) if place < 0 else place
+        place, end = min((nearest[end], end) for end in _SHORTCODE_ENDS[found[0]])
+        if place < len(text):
+            start = place + len(end)
+            yield found.start(), start
 
 
 def _without_jsx(text: str) -> str:
     text = _MDX_STATEMENT.sub("", text)
-    return _JSX_TEXT.sub(r"\2", _dropped(_JSX_TAG, _JSX_WORDS, text))
+    return _JSX_TEXT.sub(r"\2", _dropped((found.span() for found in _JSX_TAG.finditer(text)), _JSX_WORDS, text))
 
 
-def _dropped(pattern: re.Pattern[str], words: re.Pattern[str], text: str) -> str:
-    """Return the text without what the pattern finds; titles and captions in it are words that readers see.
+def _dropped(places: Iterable[tuple[int, int]], words: re.Pattern[str], text: str) -> str:
+    """Return the text without what is at `places`; titles and captions in it are words that readers see.
 
     A line that held nothing else goes with it.
     """
-
-    def kept(found: re.Match[str]) -> str:
-        return " ".join(words.findall(found[0]))
-
-    lines = pattern.sub(lambda found: f"\ue000{kept(found)}\ue000", text)
+    parts, start = [], 0
+    for begin, end in places:
+        parts += [text[start:begin], f"\ue000{' '.join(words.findall(text[begin:end]))}\ue000"]
+        start = end
+    lines = "".join([*parts, text[start:]])
     lines = re.sub(r"^[ \t]*(?:\ue000\ue000[ \t]*)+(?:\n|\Z)", "", lines, flags=re.M)
     return lines.replace("\ue000", "")

@@ -14,6 +14,7 @@ from hive_agents.importing.imported import Imported
 
 ORIGIN = "source_file"
 _ESCAPED = re.compile(r"\\udc([89a-f][0-9a-f])")
+_MARKS = "".join(chr(place) for place in range(0x300, 0x1B00) if unicodedata.category(chr(place))[0] == "M")
 _LONGEST = 180  # bytes: with what is added to it, a name of a file holds 255
 
 
@@ -67,8 +68,14 @@ def _legible(file: PurePosixPath) -> PurePosixPath:
 
 def _slug(part: str) -> str:
     folded = unicodedata.normalize("NFC", part).lower()
-    slug = re.sub(r"[^\w.]+", "-", folded).encode()[:_LONGEST].decode(errors="ignore")
+    slug = re.sub(r"[^\w.]+", _between, folded).encode()[:_LONGEST].decode(errors="ignore")
     return slug.strip("-.") or "unnamed"
+
+
+def _between(found: re.Match[str]) -> str:
+    """Return what becomes of signs that are no letters: marks of the letter before stay, as a vowel's of Hindi."""
+    rest = found[0].lstrip(_MARKS) if found.start() else found[0]
+    return found[0][: len(found[0]) - len(rest)] + ("-" if rest else "")
 
 
 def document_text(imported: Imported, file: PurePosixPath, metadata: Mapping[str, Any]) -> str:

@@ -93,7 +93,7 @@ class Sync:
         self._known = self._records.of(source)
         self._taken: set[str] = set()
         self._batch: list[tuple[Record, str, Record]] = []
-        self._refused: list[Record] = []
+        self._told_of: list[Record] = []
         self._recipe = hashlib.sha256(
             f"{VERSION}\0{json.dumps(dict(source.metadata), sort_keys=True)}".encode()
         ).hexdigest()
@@ -128,7 +128,7 @@ class Sync:
                 self._write()
         self._write()
         # Not before: of an import that is interrupted, whoever waits for the report was told of nothing.
-        self._records.change(self._source, put=self._refused)
+        self._records.change(self._source, put=self._told_of)
         if only is None:
             self._records.synced(self._source)
         left = self._records.of(self._source)
@@ -258,7 +258,7 @@ class Sync:
         if old is not None and old.doc_id is not None and there is None:
             self._move(old, done)
         elif there is None and record.written is not None and not self._theirs:
-            self._records.change(self._source, put=[done])
+            self._told_of.append(done)
             self._conflict(doc_id, "it was deleted by hand, and its file changed: it stays away", None)
         elif there is None or (there in (record.written, record.pending) and there != text):
             self._batch.append((replace(record, pending=text), text, done))
@@ -271,7 +271,7 @@ class Sync:
         else:
             base = record.written if record.written is not None else ""
             note = self._note(doc_id, _difference(base, text, doc_id), suffix=".diff")
-            self._records.change(self._source, put=[done])
+            self._told_of.append(done)
             self._conflict(doc_id, "edited by hand, and its file changed: your text stays", note)
         self._taken.add(doc_id)
 
@@ -346,10 +346,10 @@ class Sync:
             return
         if known is not None and known.doc_id is not None:
             self._report.skip(shown, f"{why}; documents/{known.doc_id} stays as it was imported before")
-            self._refused.append(replace(known, file_hash=digest, recipe=self._recipe, refused=why))
+            self._told_of.append(replace(known, file_hash=digest, recipe=self._recipe, refused=why))
             return
         self._report.skip(shown, why)
-        self._refused.append(Record(file, None, digest, self._recipe, refused=why))
+        self._told_of.append(Record(file, None, digest, self._recipe, refused=why))
 
     def _conflict(self, doc_id: str, message: str, note: str | None) -> None:
         self._report.conflicts.append({"doc_id": doc_id, "message": message, "note": note})

@@ -83,7 +83,7 @@ class DecisionLog:
         }
         if usage is not None:
             entry |= {name: getattr(usage, name) for name in ("input_tokens", "output_tokens", "usd")}
-        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection, "judge decisions"):
             number = _insert(connection, entry)
             if value["action"] != "escalate" and (drawn := self._drawn(number, goal_type)):
                 connection.execute("UPDATE judge_decisions SET audit = ? WHERE id = ?", (drawn, number))

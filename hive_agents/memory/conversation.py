@@ -61,7 +61,7 @@ class ConversationStore:
         """A new conversation's id; with a `key` that this run used before, the id of then."""
         conversation_id = f"c{uuid.uuid4().hex[:12]}"
         row = (conversation_id, self.tenant, agent_id, run_id, node_id, key, audit.now())
-        with self._connection() as connection, transaction(connection):
+        with self._connection() as connection, transaction(connection, f"conversations of {run_id}"):
             connection.execute("INSERT INTO conversations VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", row)
             found = connection.execute(
                 "SELECT conversation_id FROM conversations"
@@ -104,7 +104,7 @@ class ConversationStore:
         key = key or uuid.uuid4().hex
         with self._connection() as connection:
             timeline = self._fresh(connection, conversation_id)
-            with transaction(connection):
+            with transaction(connection, f"conversation {conversation_id}"):
                 found = connection.execute(f"{_MESSAGES} AND key = ?", (conversation_id, key)).fetchone()
                 if found is not None:
                     return from_parts(*found)

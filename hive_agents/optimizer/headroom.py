@@ -72,14 +72,14 @@ def headroom(
     best = float(each.mean())
     while count < trials:
         point = best_config if not count else _drawn(rng, index, baseline, best_config)
-        configs, scores = _cuts(cache, point)
+        plain, cuts, scores = _cuts(cache, point)
         silent = cache.by_length(point)[:, :1]
         # Abstaining replaces a list by an empty one: one product gives the mean of every cut under every floor.
         means = ((scores - silent).T @ admitted.astype(np.float64) + silent.sum()) / len(each)
         cut, floor = np.unravel_index(int(means.argmax()), means.shape)
         if means[cut, floor] > best:
             best = float(means[cut, floor])
-            best_config = parsed(apply(configs[cut], [("abstain.min_cosine", floors[floor])]))
+            best_config = parsed(apply(plain, [*cuts[cut], ("abstain.min_cosine", floors[floor])]))
         count += means.size
         each = np.maximum(each, np.maximum(scores, silent).max(axis=1))
     changes = tuple(changes_from(baseline, best_config))
@@ -98,22 +98,22 @@ def _plain(data: dict[str, Any]) -> RetrievalConfig:
     return parsed(data | {"rerank": {}})
 
 
-def _cuts(cache: LaneCache, config: RetrievalConfig) -> tuple[list[RetrievalConfig], Floats]:
-    """The config with every length of list and, where lanes are fused, every gap, and each query's nUDCG by them.
+def _cuts(cache: LaneCache, config: RetrievalConfig) -> tuple[RetrievalConfig, list[list[tuple[str, Any]]], Floats]:
+    """The config without a cut, the values of every length of list and, where lanes are fused, of every gap.
 
-    The scores have the shape `(n, cuts)`; nothing abstains.
+    With each query's nUDCG by them, shape `(n, cuts)`; nothing abstains.
     """
     plain = parsed(config.model_dump(exclude_unset=True) | {"dynamic_k": {"enabled": False}, "abstain": {}})
     by_length = cache.by_length(plain)
     most = by_length.shape[1] - 1
-    configs = [parsed(apply(plain, [("retrieval.top_k", length)])) for length in LEVERS["retrieval.top_k"]]
+    cuts: list[list[tuple[str, Any]]] = [[("retrieval.top_k", length)] for length in LEVERS["retrieval.top_k"]]
     columns = [by_length[:, min(length, most)] for length in LEVERS["retrieval.top_k"]]
     if config.retrieval.method == "hybrid":
         for factor in LEVERS["dynamic_k.gap_threshold_factor"]:
-            values = [("dynamic_k.enabled", True), ("dynamic_k.gap_threshold_factor", factor)]
-            configs.append(parsed(apply(plain, values)))
-            columns.append(by_length[np.arange(len(by_length)), np.minimum(cache.returned(configs[-1]), most)])
-    return configs, np.column_stack(columns)
+            cuts.append([("dynamic_k.enabled", True), ("dynamic_k.gap_threshold_factor", factor)])
+            returned = cache.returned(parsed(apply(plain, cuts[-1])))
+            columns.append(by_length[np.arange(len(by_length)), np.minimum(returned, most)])
+    return plain, cuts, np.column_stack(columns)
 
 
 def _out_of_reach(cache: LaneCache, config: RetrievalConfig, each: Floats) -> tuple[OutOfReach, ...]:

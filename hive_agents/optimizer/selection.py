@@ -2,7 +2,8 @@
 
 The rule was settled by `benchmarks/optimizer.py --rules`: regret on unseen queries over many splits of worlds that
 differ. The best of many noisy means is too good to be true; what stands high in most resamples is less so. Of what the
-open queries can't tell apart from that, the config with the fewest distractors costs nothing on unseen queries.
+open queries can't tell apart from that, the config with the fewest distractors costs nothing on unseen queries. Neither
+takes what falls far short of the best mean: nobody should have to believe in a rule against plain figures.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ EQUAL = 1e-12
 """Means that differ by less are equal: they differ by the order of additions."""
 NEAR = 0.25
 """A shortfall of so many standard errors is none: larger ones cost on unseen queries, by repeated splits."""
+SHORT = 0.005
+"""No config is chosen whose mean is so far below the best that may be chosen, whatever speaks for it."""
 RESAMPLES = 300
 _SEED = 11
 
@@ -35,6 +38,10 @@ class Candidate:
     changes: Sequence[ConfigChange]
     gain: Floats
     distractors: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        return float(self.gain.mean())
 
 
 def standard_error(gain: Floats) -> float:
@@ -53,7 +60,7 @@ def by_mean_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
     The open queries are resampled `RESAMPLES` times with replacement; each resample ranks the candidates by their mean
     gain there. Candidates whose gains are the same share a rank. Ties go to fewer changes, then to the earlier one.
     """
-    gaining = [candidate for candidate in candidates if float(candidate.gain.mean()) > EQUAL]
+    gaining = [candidate for candidate in candidates if candidate.mean > EQUAL]
     if not gaining:
         return []
     distinct, places = np.unique(np.stack([one.gain for one in gaining]).round(12), axis=0, return_inverse=True)
@@ -65,6 +72,16 @@ def by_mean_rank(candidates: Sequence[Candidate]) -> list[Candidate]:
     return [gaining[place] for place in order]
 
 
+def best_mean(candidates: Sequence[Candidate], allowed: Callable[[Candidate], bool]) -> Candidate | None:
+    """Return the candidate with the highest mean gain that is `allowed`, the first of equal ones; None without one."""
+    return next(filter(allowed, sorted(candidates, key=lambda candidate: -round(candidate.mean, 12))), None)
+
+
+def close_to(best: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates whose mean gain is at most `SHORT` below that of `best`, in their order."""
+    return [candidate for candidate in candidates if candidate.mean >= best.mean - SHORT - EQUAL]
+
+
 def fewest_distractors(leader: Candidate, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return those of `leader` and `candidates` that fall short of `leader` by `NEAR` standard errors at most.
 
@@ -73,7 +90,7 @@ def fewest_distractors(leader: Candidate, candidates: Sequence[Candidate]) -> li
     near = [leader]
     for candidate in candidates:
         short = leader.gain - candidate.gain
-        if float(short.mean()) <= NEAR * standard_error(short) + EQUAL and float(candidate.gain.mean()) > EQUAL:
+        if float(short.mean()) <= NEAR * standard_error(short) + EQUAL and candidate.mean > EQUAL:
             near.append(candidate)
     return sorted(near, key=lambda candidate: round(candidate.distractors, 12))
 

@@ -25,7 +25,16 @@ from hive_agents.optimizer.lane_cache import LaneCache
 from hive_agents.optimizer.model_answer import told
 from hive_agents.optimizer.model_proposer import ModelProposer
 from hive_agents.optimizer.proposal import HeuristicProposer, Proposed, Proposer, Situation, Sweep
-from hive_agents.optimizer.selection import EQUAL, Candidate, ConfigChange, ablated, by_mean_rank, fewest_distractors
+from hive_agents.optimizer.selection import (
+    EQUAL,
+    Candidate,
+    ConfigChange,
+    ablated,
+    best_mean,
+    by_mean_rank,
+    close_to,
+    fewest_distractors,
+)
 from hive_agents.optimizer.space import Edit, apply, changes_from, identity, in_words, parsed, sweep
 from hive_agents.optimizer.spending import Spending
 from hive_agents.optimizer.splits import Regime, split
@@ -255,18 +264,20 @@ class OptimizerSession:
     def choose(self, measured: Sequence[tuple[ConfigData, Measured]]) -> ConfigData | None:
         """What ranks highest on the open queries, or what is as good and has fewer distractors; nothing idle in it.
 
-        Single steps from the highest count as measured. None where nothing gains without harm.
+        Its mean is close to the best that may be chosen. Single steps from the highest count as measured. None where
+        nothing gains without harm.
         """
-        candidates = [self._candidate(self.changes(data), found) for data, found in measured]
-        ranked = by_mean_rank(candidates)
-        leader = next((one for one in ranked if self._mean_with(one.changes) is not None), None)
-        if leader is None:
+
+        def allowed(candidate: Candidate) -> bool:
+            return self._mean_with(candidate.changes) is not None
+
+        ranked = by_mean_rank([self._candidate(self.changes(data), found) for data, found in measured])
+        best = best_mean(ranked, allowed)
+        if best is None:
             return None
-        leader = self._without_idle(leader)
-        for candidate in fewest_distractors(leader, [*ranked, *self._beside(leader)]):
-            if self._mean_with(candidate.changes) is not None:
-                return self.restored(self._without_idle(candidate).changes)
-        return None
+        leader = self._without_idle(next(filter(allowed, close_to(best, ranked))))
+        near = fewest_distractors(leader, close_to(best, [*ranked, *self._beside(leader)]))
+        return self.restored(self._without_idle(next(filter(allowed, near))).changes)
 
     def _candidate(self, changes: Sequence[ConfigChange], found: Measured) -> Candidate:
         return Candidate(changes, found.nudcg - self.baseline_measured.nudcg, found.distractors)

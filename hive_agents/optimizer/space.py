@@ -258,8 +258,13 @@ def _passes(condition: Any, value: str) -> bool:
 
 
 def random_edit(rng: Random, index: SqliteIndex) -> Edit:
-    """A point of the whole space, uniform over each lever; half of the levers stay where they are."""
+    """A point of the whole space, uniform over each lever; half of the levers stay where they are.
+
+    Without an embedding model it is a point that needs none.
+    """
     values: list[tuple[str, Any]] = [(path, rng.choice(grid)) for path, grid in LEVERS.items() if rng.random() < 0.5]
+    if index.embedding_model is None:
+        values = [(path, value) for path, value in values if not _needs_vectors(path, value)]
     chosen = dict(values)
     if chosen.get("retrieval.method", "hybrid") == "hybrid":
         values.append(("dynamic_k.enabled", rng.random() < 0.5))

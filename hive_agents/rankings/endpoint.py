@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -16,6 +17,9 @@ from hive_agents.evaluation import FoundList, GoldenQuery
 from hive_agents.files import FileFormat
 from hive_agents.rankings.recorded import doc_id_of
 from hive_agents.rankings.source import source_failed
+
+MOST_BYTES = 50_000_000
+"""Of an answer, unpacked."""
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\*|\d+)\]")
 
@@ -50,7 +54,7 @@ class EndpointSource:
         for header, reference in file.headers_ref.items():
             headers[header] = _secret(reference, os.environ if environment is None else environment)
         self._client = httpx.Client(headers=headers, timeout=file.timeout_seconds)
-        self._failures = (httpx.HTTPError, httpx.InvalidURL, ValueError)
+        self._failures = (httpx.HTTPError, httpx.InvalidURL, RecursionError, ValueError)
 
     def rank(self, query: GoldenQuery, k: int) -> FoundList:
         values = {"query": query.query, "k": k, "id": query.id}
@@ -61,11 +65,9 @@ class EndpointSource:
         where = f'for query "{query.id}"'
         started = time.perf_counter()
         try:
-            answer = self._client.request(self._file.method, url, json=body)
+            data = self._answer(url, body, where)
             seconds = time.perf_counter() - started
-            if answer.status_code != 200:
-                raise source_failed(self.name, f"status {answer.status_code} {where}", "look at the endpoint")
-            found = at_path(answer.json(), self._steps)
+            found = at_path(json.loads(data), self._steps)
         except self._failures as error:
             raise source_failed(self.name, f"{type(error).__name__} {where}: {error}", "look at the endpoint") from None
         documents = [doc_id_of(one) for one in found]
@@ -73,6 +75,22 @@ class EndpointSource:
             why = f"what stands at {self._file.documents} {where} is no doc_id, and no object that has one"
             raise source_failed(self.name, why, "let `documents` lead to the doc_ids, such as $.hits.hits[*]._id")
         return FoundList(tuple(doc_id for doc_id in documents if doc_id is not None), seconds)
+
+    def _answer(self, url: str, body: Any, where: str) -> bytes:
+        """The body of an answer, no more than MOST_BYTES of it and no longer than it may take. Raises: HIVE-428."""
+        data, until = bytearray(), time.monotonic() + self._file.timeout_seconds
+        with self._client.stream(self._file.method, url, json=body) as answer:
+            if answer.status_code != 200:
+                raise source_failed(self.name, f"status {answer.status_code} {where}", "look at the endpoint")
+            for part in answer.iter_bytes():
+                data += part
+                if len(data) > MOST_BYTES:
+                    why = f"its answer {where} has more than {MOST_BYTES // 1_000_000} MB"
+                    raise source_failed(self.name, why, "let it return doc_ids, and no texts")
+                if time.monotonic() > until:
+                    why = f"its answer {where} has no end within {self._file.timeout_seconds:g} s"
+                    raise source_failed(self.name, why, "look at the endpoint, or raise timeout_seconds in its file")
+        return bytes(data)
 
 
 def from_url(url: str) -> EndpointSource:

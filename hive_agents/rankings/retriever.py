@@ -7,7 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from functools import reduce
 from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from hive_agents.evaluation import FoundList, GoldenQuery
@@ -49,10 +52,8 @@ def load_retriever(reference: str) -> Retriever:
     """
     place, _, key = reference.partition("#")
     module, _, attribute = place.partition(":")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Any = reduce(getattr, attribute.split("."), import_module(module))
+        found: Any = reduce(getattr, attribute.split("."), _imported(module))
     except Exception as error:
         why = f"it can't be loaded: {type(error).__name__}: {error}"
         raise source_failed(place, why, "check the module's name, and where hive runs") from error
@@ -63,6 +64,26 @@ def load_retriever(reference: str) -> Retriever:
         return Retriever(place, found, key or None)
     why = "it has neither invoke() nor retrieve(), and can't be called"
     raise source_failed(place, why, "name a retriever, or a function from a query to doc_ids")
+
+
+def _imported(name: str) -> ModuleType:
+    """The module that was named, from this folder if it is there; no other one of this folder hides an installed one.
+
+    The folder may be a stranger's, and what is imported after this would be theirs.
+    """
+    folder, first = str(Path.cwd()), name.partition(".")[0]
+    if folder not in sys.path:
+        sys.path.append(folder)
+    spec = None if first in sys.modules else PathFinder.find_spec(first, [folder])
+    # A folder without `__init__.py` is a package only where there is no other of its name.
+    if spec is not None and spec.loader is not None and spec.origin is not None:
+        sys.modules[first] = made = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(made)
+        except BaseException:
+            del sys.modules[first]
+            raise
+    return import_module(name)
 
 
 def document_of(hit: Any, key: str | None) -> str | None:

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, model_validator
 
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import Evaluation, GoldenSet, evaluate_found, load_measured, paired_difference
-from hive_agents.files import read_bytes
+from hive_agents.evaluation import FoundList, GoldenSet, load_asked, load_labels, load_measured, spent_alpha
+from hive_agents.files import Format, read_bytes
 from hive_agents.rankings import Source, open_source
 from hive_agents.receipts.statement import Receipt, Rederived
-from hive_agents.verification import RankingsFinding, distinct
+from hive_agents.settings import Gate
+from hive_agents.verification import (
+    BUDGETED,
+    MAX_USES,
+    CheapLabels,
+    GateFinding,
+    HoldoutUse,
+    RankingsFinding,
+    decide_again,
+)
 from hive_agents.workspace import Workspace
 
 _TIMED = "latency"
 """What is measured in time is never the same twice."""
 _SIDES = ("before", "after")
+_FILES = ("qrels", "queries", "holdout", "cheap")
+_OF_LEDGER = ("ledger", "uses_left")
+"""What is told of the ledger, and derived from nothing else."""
 
 
 def gate_receipt(finding: RankingsFinding, given: Mapping[str, str], k: int | None, relevant_from: int) -> Receipt:
@@ -25,27 +40,22 @@ def gate_receipt(finding: RankingsFinding, given: Mapping[str, str], k: int | No
 
     What is a file is a subject; an endpoint, a retriever or a config is a name and nothing more.
     """
-    told = finding.report()
-    evaluation = told["evaluation"]
-    for side in ("candidate", "active"):
-        evaluation[side] = {name: value for name, value in evaluation[side].items() if _TIMED not in name}
-    facts = {
-        "decision": told["decision"],
-        "reasons": [reason["code"] for reason in told["reasons"]],
-        "evaluation": evaluation,
+    facts = _told(finding, finding.report()["evaluation"]) | {
         "given": dict(sorted(given.items())),
         "k": k,
         "relevant_from": relevant_from,
+        "gate": finding.gate.model_dump(),
+        "budgets": dict(sorted(finding.budgets.items())),
     }
     files = {name: Path(name) for name in given.values() if Path(name).is_file()}
     return Receipt("gate", {name: _digest(path) for name, path in files.items()}, facts)
 
 
 def checks_of(receipt: Receipt) -> Iterator[Rederived]:
-    """Yield what can be derived again: the hash of each file, and the figures where all of them are the same.
+    """Yield what can be derived again: the hash of each file, and figures and decision where all of them are the same.
 
     Files are looked for where the receipt names them, from the present folder. No look at a holdout is spent: nothing
-    is told but whether the figures are those of the receipt.
+    is told but whether the figures and the decision are those of the receipt.
     """
     whole = True
     for name, digest in sorted(receipt.subjects.items()):
@@ -56,44 +66,113 @@ def checks_of(receipt: Receipt) -> Iterator[Rederived]:
         check = Rederived.of(f"file {name}", _digest(Path(name)) == digest, "it was changed since")
         whole = whole and check.outcome == "same"
         yield check
-    given = receipt.facts.get("given")
-    evaluation = receipt.facts.get("evaluation")
-    if not isinstance(given, dict) or not isinstance(evaluation, dict):
-        yield Rederived("measurement", "differs", "the receipt doesn't say what was compared")
-    elif not whole:
-        yield Rederived("measurement", "unknown", "it can be measured on the same files alone")
-    elif any(given.get(side) not in receipt.subjects for side in _SIDES):
-        yield Rederived("measurement", "unknown", "a side is no file: what it returned then can't be asked again")
-    else:
-        yield _measured(receipt, given, evaluation)
-
-
-def _measured(receipt: Receipt, given: Mapping[str, Any], told: Mapping[str, Any]) -> Rederived:
-    name, facts = "measurement", receipt.facts
-    files = {option: Path(str(given[option])) for option in ("queries", "holdout") if given.get(option)}
     try:
-        sources = [open_source(str(given[side]), _no_workspace) for side in _SIDES]
-        qrels, k, relevant_from = Path(str(given["qrels"])), facts["k"], facts["relevant_from"]
-        _, labels, _ = load_measured(qrels, k=k, relevant_from=relevant_from, **files)
+        facts = _GateFacts.model_validate(receipt.facts)
+    except ValidationError:
+        yield Rederived("measurement", "differs", "the receipt doesn't say what was compared, and how it was decided")
+        return
+    if not whole:
+        yield Rederived("measurement", "unknown", "it can be measured on the same files alone")
+    elif any(facts.given.get(side) not in receipt.subjects for side in _SIDES):
+        yield Rederived("measurement", "unknown", "a side is no file: what it returned then can't be asked again")
+    elif not {*facts.given.values()} <= receipt.subjects.keys():
+        yield Rederived("measurement", "differs", "the receipt says nothing of what is in a file that it rests on")
+    else:
+        yield from _derived(facts)
+
+
+class _GateFacts(Format):
+    """What a receipt says; `evaluation` is as `_told` has it, `given` has sources and files by their options."""
+
+    decision: str
+    reasons: list[str]
+    evaluation: dict[str, Any]
+    given: dict[str, str]
+    k: Annotated[int, Field(ge=1, le=1000)] | None
+    relevant_from: Annotated[int, Field(ge=1)]
+    gate: Gate
+    budgets: dict[str, Annotated[float, Field(ge=0, le=1)]]
+
+    @model_validator(mode="after")
+    def _known(self) -> _GateFacts:
+        if not {*_SIDES, "qrels"} <= self.given.keys() <= {*_SIDES, *_FILES} or not self.budgets.keys() <= {*BUDGETED}:
+            raise ValueError("of another release")
+        return self
+
+    @property
+    def use(self) -> HoldoutUse | None:
+        j = self.evaluation.get("j")
+        return HoldoutUse(j, spent_alpha(j, self.gate.alpha)) if type(j) is int and 0 < j <= MAX_USES + 1 else None
+
+    @property
+    def accepted(self) -> list[str]:
+        tags = self.evaluation.get("accepted_tags")
+        return [str(one.get("tag")) for one in tags if isinstance(one, dict)] if isinstance(tags, list) else []
+
+
+def _derived(facts: _GateFacts) -> Iterator[Rederived]:
+    """Yield whether the files give the same figures, and those and the thresholds the same decision."""
+    try:
+        again = _decided_again(facts)
     except (HiveError, KeyError) as error:
-        return Rederived(name, "unknown", f"the files can't be read as runs and labels: {error}")
-    if any(source.live for source in sources):
-        return Rederived(name, "unknown", "a side is asked anew each time: what it returned then can't be asked again")
-    golden, _ = distinct(labels)
-    old, new = (_evaluated(source, golden) for source in sources)
-    difference = paired_difference(old.scores(), new.scores(), alpha=float(told.get("alpha", 0.05))).to_json()
-    same = _agree(told.get("active"), old) and _agree(told.get("candidate"), new)
-    same = same and told.get("difference") == difference
-    return Rederived.of(name, same, "measured again on the same files, the figures are others")
+        yield Rederived("measurement", "unknown", f"the files can't be read as runs and labels: {error}")
+        return
+    if again is None:
+        why = "a side is asked anew each time: what it returned then can't be asked again"
+        yield Rederived("measurement", "unknown", why)
+        return
+    told = _told(again, again.to_json())
+    told_then = {name: value for name, value in facts.evaluation.items() if name not in _OF_LEDGER}
+    same = told["evaluation"] == told_then
+    yield Rederived.of("measurement", same, "measured again on the same files, the figures are others")
+    same = (told["decision"], told["reasons"]) == (facts.decision, facts.reasons)
+    yield Rederived.of("decision", same, "these figures and thresholds lead to another one")
+    if facts.use is not None or facts.evaluation.get("split"):
+        yield Rederived("look at the holdout", "unknown", "which one it was is in the ledger alone")
+    if facts.accepted:
+        yield Rederived("accepted tags", "unknown", "who accepted them is in the ledger alone")
 
 
-def _evaluated(source: Source, golden: GoldenSet) -> Evaluation:
-    return evaluate_found(source.name, golden, [source.rank(query, golden.k) for query in golden])
+def _decided_again(facts: _GateFacts) -> GateFinding | None:
+    """What the gate decided, on the files as they are; None where a side is asked anew."""
+    old, new = (open_source(facts.given[side], _no_workspace) for side in _SIDES)
+    if old.live or new.live:
+        return None
+    qrels, queries, holdout, many_labels = (Path(facts.given[name]) if name in facts.given else None for name in _FILES)
+    assert qrels is not None
+    known, labels, held_out = load_measured(
+        qrels, queries=queries, holdout=holdout, k=facts.k, relevant_from=facts.relevant_from
+    )
+    cheap = None
+    if many_labels is not None:
+        asked = load_asked(queries) if queries is not None else {}
+        many = load_labels(many_labels, k=labels.k, asked=asked, relevant_from=facts.relevant_from)
+        cheap = CheapLabels(many, _ranked(old, many), _ranked(new, many))
+    return decide_again(
+        (old.name, _ranked(old, labels)),
+        (new.name, _ranked(new, labels)),
+        labels,
+        facts.gate,
+        split="holdout" if held_out or facts.evaluation.get("split") else None,
+        use=facts.use,
+        fault="the ledger was at fault" if "HIVE-413" in facts.reasons else "",
+        accept_tags=facts.accepted,
+        budgets=facts.budgets,
+        cheap=cheap,
+        known={query.id for query in known},
+    )
 
 
-def _agree(told: Any, again: Evaluation) -> bool:
-    metrics = {name: value for name, value in again.metrics.items() if _TIMED not in name}
-    return isinstance(told, dict) and all(told.get(name) == value for name, value in metrics.items())
+def _ranked(source: Source, labels: GoldenSet) -> list[FoundList]:
+    return [source.rank(query, labels.k) for query in labels]
+
+
+def _told(finding: GateFinding, evaluation: dict[str, Any]) -> dict[str, Any]:
+    """Decision, reasons by code, and the figures without times."""
+    for side in ("candidate", "active"):
+        evaluation[side] = {name: value for name, value in evaluation[side].items() if _TIMED not in name}
+    reasons = [reason.code for reason in finding.reasons]
+    return {"decision": finding.decision, "reasons": reasons, "evaluation": json.loads(json.dumps(evaluation))}
 
 
 def _digest(path: Path) -> str:

@@ -3,6 +3,7 @@ from .adaptive import (
 )
 from .analysis import (
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
+    found_words as found_words,
     terms as terms,
     words as words,
 )

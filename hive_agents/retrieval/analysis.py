@@ -7,6 +7,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,18 +15,39 @@ if TYPE_CHECKING:
 
 ANALYZER = "words-snowball-1"
 """Changes whenever any text would give other terms; with the language, part of an index's identity."""
-UNSPACED = "unspaced-1"
-"""Changes whenever texts in writing that parts no words would; part of the hash of such a document alone."""
+SPECIAL_WRITING = "unspaced-1 marks-1"
+"""Changes whenever texts in writing with marks or without spaces would; part of the hash of such a document alone."""
 
 DEFAULT_LANGUAGE = "english"
 UNSTEMMED = "none"
 
+
+def _marks() -> str:
+    """Return the marks that belong to a letter, and the joiners between two, as they stand in a set of a pattern."""
+    # Symbols' own marks, as of a keycap, stand beyond these ranges, and so do those that only choose a picture.
+    places = chain(range(0x300, 0x1B00), range(0xA000, 0xAC00), range(0x11000, 0x12000))
+    return "".join(chr(place) for place in places if unicodedata.category(chr(place))[0] == "M") + _JOINERS
+
+
+_JOINERS = "\u200c\u200d"
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?")
+# For Python a vowel's sign or a tone's mark is no letter, which would part a word of Hindi or Thai within.
+_MARK = re.compile(f"[{_marks()}]")
+_MARKED_WORD = re.compile(rf"[^\W_](?:[^\W_]|{_MARK.pattern})*(?:['’][^\W\d_](?:[^\W\d_]|{_MARK.pattern})*)?")
 # Chinese, Japanese and Korean letters: what is one word among them, no sign says.
-_UNSPACED = re.compile(
+_SIGNS = (
     r"[\u3005-\u3007\u3041-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
-    r"\U00020000-\U000323af]+"
+    r"\U00020000-\U000323af]"
 )
+# Nor does it among those of Thai, Lao, Burmese and Khmer, with digits of their own.
+_LETTERS = r"[\u0e01-\u0e4e\u0e80-\u0ece\u0edc-\u0edf\u1000-\u103f\u1050-\u108f\u1780-\u17d3]"
+_UNSPACED = re.compile(rf"(?P<signs>{_SIGNS}+)|{_LETTERS}+")
+# What is written around one consonant: the vowel before it, its marks, one stacked below, the vowels behind it.
+_CLUSTER = re.compile(
+    rf"[\u0e40-\u0e44\u0ec0-\u0ec4]?.{_MARK.pattern}*(?:(?<=[\u1039\u17d2]).{_MARK.pattern}*)*"
+    r"[\u0e30\u0e32\u0e33\u0e45\u0eb0\u0eb2\u0eb3]?"
+)
+_WITHOUT_JOINERS = dict.fromkeys(map(ord, _JOINERS))
 _local = threading.local()
 
 
@@ -35,12 +57,19 @@ def words(text: str) -> list[str]:
     >>> words("Rotate the API-key: max_tokens=5")
     ['rotate', 'the', 'api', 'key', 'max', 'tokens', '5']
     """
-    return _WORD.findall(unicodedata.normalize("NFKC", text).lower())
+    plain = unicodedata.normalize("NFKC", text).lower()
+    return [word[0].translate(_WITHOUT_JOINERS) for word in found_words(plain)]
 
 
-def is_unspaced(text: str) -> bool:
-    """Return whether a text has writing that parts no words: Chinese, Japanese or Korean."""
-    return _UNSPACED.search(text) is not None
+def found_words(text: str) -> Iterator[re.Match[str]]:
+    """Yield the words of a text where they stand, as they are."""
+    marked = not text.isascii() and _MARK.search(text) is not None
+    return (_MARKED_WORD if marked else _WORD).finditer(text)
+
+
+def is_special_writing(text: str) -> bool:
+    """Return whether a text's letters have marks of their own, or part no words, as those of Hindi, Thai, Japanese."""
+    return _UNSPACED.search(text) is not None or _MARK.search(text) is not None
 
 
 def terms(text: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
@@ -51,13 +80,14 @@ def terms(text: str, language: str = DEFAULT_LANGUAGE) -> list[str]:
     >>> terms("Rotating keys", "none")
     ['rotating', 'keys']
 
-    Of writing that parts no words, each letter and each pair of neighbours is a term.
+    Of writing that parts no words, each sign and each pair of neighbours is a term; of Thai and its like, in which one
+    consonant with its vowels tells little, the pairs alone.
 
-    >>> terms("API数组的")
-    ['api', '数', '数组', '组', '组的', '的']
+    >>> terms("API数组的"), terms("ล้างหน้าจอ")
+    (['api', '数', '数组', '组', '组的', '的'], ['ล้าง', 'งห', 'หน้า', 'น้าจ', 'จอ'])
     """
     found = words(text)
-    if not is_unspaced(text):
+    if text.isascii() or _UNSPACED.search(text) is None:
         return [_stem(word, language) for word in found]
     return [term for word in found for term in _parts(word, language)]
 
@@ -68,13 +98,22 @@ def _parts(word: str, language: str) -> Iterator[str]:
     for run in _UNSPACED.finditer(word):
         if end < run.start():
             yield _stem(word[end : run.start()], language)
-        letters, end = run.group(), run.end()
-        for number, letter in enumerate(letters):
-            yield letter
-            if number + 1 < len(letters):
-                yield letters[number : number + 2]
+        end = run.end()
+        yield from _signs(run[0]) if run["signs"] else _clusters(run[0])
     if end < len(word):
         yield _stem(word[end:], language)
+
+
+def _signs(run: str) -> Iterator[str]:
+    for number, sign in enumerate(run):
+        yield sign
+        if number + 1 < len(run):
+            yield run[number : number + 2]
+
+
+def _clusters(run: str) -> Iterator[str]:
+    found = _CLUSTER.findall(run)
+    yield from map("".join, pairwise(found)) if len(found) > 1 else found
 
 
 def languages() -> list[str]:

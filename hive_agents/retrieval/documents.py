@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
 from hive_agents.files import AnyCase, FileFormat, Format, Name, formats, frontmatter, jsontext, read_bytes, unlinked
-from hive_agents.retrieval.analysis import UNSPACED, is_unspaced
+from hive_agents.retrieval.analysis import SPECIAL_WRITING, is_special_writing
 from hive_agents.retrieval.chunking import Chunking, first_heading
 from hive_agents.workspace import Workspace
 
@@ -157,8 +157,8 @@ def _refuse(error: OSError) -> None:
 
 def content_hash(data: bytes) -> str:
     """Return the hash of a document's bytes, and of how they are analyzed where that isn't as for most."""
-    apart = not data.isascii() and is_unspaced(data.decode("utf-8", "replace"))
-    return hashlib.sha256(data + UNSPACED.encode() if apart else data).hexdigest()
+    apart = not data.isascii() and is_special_writing(data.decode("utf-8", "replace"))
+    return hashlib.sha256(data + SPECIAL_WRITING.encode() if apart else data).hexdigest()
 
 
 def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document:

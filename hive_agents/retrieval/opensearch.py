@@ -10,9 +10,10 @@ its k1 and b: with others than the default ones the cluster gives the candidates
 from __future__ import annotations
 
 import hashlib
+import math
 import platform
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from hive_agents.retrieval.bm25 import BM25Params
@@ -144,6 +145,7 @@ class OpenSearch:
             for name, one in found.items():
                 told = one.get("mappings", {}).get("_meta", {})
                 if told.keys() >= _TOLD and told["collection"] == collection:
+                    _require_form(told)
                     created = int(one["settings"]["index"]["creation_date"])
                     copies[name] = told | {"created": created, "complete": _complete(name) in one.get("aliases", {})}
         return copies
@@ -230,12 +232,20 @@ class OpenSearch:
                 outcome = answer["create"]
                 if outcome["status"] not in (200, 201, 409):
                     word = "busy" if outcome["status"] == 429 else "failed"
-                    kind = str(outcome.get("error", {}).get("type", "unknown"))
+                    kind = str(outcome.get("error", {}).get("type", "unknown"))[:80]
                     told = f"{word}: status {outcome['status']}, {kind}"
                     raise self.connection.fault("indexing", told, "see the cluster's log, then run `hive index` again")
                 done += 1
                 if done % _BATCH == 0 or done == total:
                     progress(f"sending to {self.name}", done, total)
+
+
+def _require_form(told: Mapping[str, Any]) -> None:
+    """Raise TypeError or ValueError, which `asking` tells of, where an index tells something else than ours."""
+    if type(told["vectors"]) is not bool or type(told["shards"]) is not int or type(told["factor"]) not in (int, float):
+        raise TypeError
+    if not 0 < told["factor"] < math.inf:
+        raise ValueError
 
 
 def _writing(copy: str) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hive_agents.credentials import resolve
 from hive_agents.errors import EngineFault, HiveError
+from hive_agents.files import Exceeded
 from hive_agents.trust import require_trust
 from hive_agents.workspace import Workspace
 
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 OLDEST = (2, 17)
 """The first that takes a filter as a bitmap."""
 
+MOST_BYTES = 256_000_000
+"""Of an answer: a list of all chunks has about 40 bytes a chunk."""
+
+_PART = 1 << 20
 _CONNECTIONS = 16
 
 
@@ -49,6 +56,7 @@ class ClusterConnection:
         logging.getLogger("opensearch").addHandler(logging.NullHandler())
         encrypted = parts.scheme == "opensearchs"
         self._client = opensearchpy.OpenSearch(
+            connection_class=_bounded_connection(),
             hosts=[{"host": parts.hostname, "port": parts.port or 9200}],
             http_auth=tuple(login.reveal().partition(":")[::2]) if login else None,
             use_ssl=encrypted,
@@ -74,6 +82,9 @@ class ClusterConnection:
             told = f"timeout: no answer within {self.settings.timeout_seconds:g} s"
             raise self.fault(what, told, "see what keeps the cluster busy, or raise search.timeout_seconds") from error
         except opensearchpy.ConnectionError as error:
+            if isinstance(error.info, Exceeded):
+                told = f"failed: {error.info}"
+                raise self.fault(what, told, "see whether search.url leads to an OpenSearch") from error
             told = f"unreachable: {_reason(error)}"
             raise self.fault(what, told, "start the cluster, or correct search.url in hive.toml") from error
         except (opensearchpy.AuthenticationException, opensearchpy.AuthorizationException) as error:
@@ -85,7 +96,7 @@ class ClusterConnection:
             raise self.fault(what, f"{word}: status {error.status_code}, {kind}", "see the cluster's log") from error
         except opensearchpy.OpenSearchException as error:
             raise self.fault(what, f"failed: {type(error).__name__}", "see the cluster's log") from error
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
             told = "failed: its answer has another form than an OpenSearch's"
             raise self.fault(what, told, "see whether search.url leads to an OpenSearch, and to no proxy") from error
 
@@ -126,6 +137,46 @@ class ClusterConnection:
             for row in rows:
                 by_node.setdefault(row["name"], set()).add(row["component"])
         return frozenset(set.intersection(*by_node.values())) if by_node else frozenset()
+
+
+@cache
+def _bounded_connection() -> type[opensearchpy.Connection]:
+    """The driver's own connection, which reads no more than MOST_BYTES of an answer, and no longer than it may take."""
+    import opensearchpy
+    from urllib3.exceptions import ReadTimeoutError
+
+    @dataclass(frozen=True)
+    class Answer:
+        status: int
+        headers: Any
+        data: bytes
+
+    class BoundedConnection(opensearchpy.Urllib3HttpConnection):
+        def _create_urllib3_pool(self) -> None:
+            super()._create_urllib3_pool()
+            pool: Any = self.pool
+            ask = pool.urlopen
+
+            def answered(method: str, url: str, body: Any, *, timeout: float = self.timeout, **more: Any) -> Answer:
+                until = time.monotonic() + timeout
+                answer = ask(method, url, body, timeout=timeout, preload_content=False, **more)
+                try:
+                    data = bytearray()
+                    while part := answer.read1(_PART):
+                        data += part
+                        if len(data) > MOST_BYTES:
+                            raise Exceeded(f"its answer has more than {MOST_BYTES // 1_000_000} MB")
+                        if time.monotonic() > until:
+                            raise ReadTimeoutError(pool, url, "its answer has no end")
+                except BaseException:
+                    answer.close()
+                    raise
+                answer.release_conn()
+                return Answer(answer.status, answer.headers, bytes(data))
+
+            pool.urlopen = answered
+
+    return BoundedConnection
 
 
 def _reason(error: opensearchpy.ConnectionError) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +32,9 @@ _MOST_TERMS = 1000
 """Different ones of a query; a server takes 1024 by default."""
 
 _ANSWER = "hits.hits.sort,timed_out,error,status,_shards.failed"
+_KIND = 80
+"""Characters that are told of what kind a failure is."""
+
 _FIX = "use OpenSearch itself, without a proxy that changes requests"
 
 
@@ -42,6 +48,10 @@ class CopyReader:
         self._how = {"allow_partial_search_results": "false"}
         if shards > 1:
             self._how["search_type"] = "dfs_query_then_fetch"
+
+    def asking(self) -> AbstractContextManager[Any]:
+        """Within it, what an answer lacks is told as a failure of the cluster."""
+        return self._connection.asking("a search")
 
     def best(self, queries: Sequence[dict[str, Any]], depth: int, mask: Mask | None) -> list[Lane]:
         """Return the `depth` best chunks inside `mask` by each query, with the cluster's scores; ties by number."""
@@ -62,7 +72,8 @@ class CopyReader:
             lanes += [self._checked(found, mask) for found in self._answers(searches[start : start + _SEARCHES])]
         return lanes
 
-    def _answers(self, searches: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    def _answers(self, searches: Sequence[dict[str, Any]]) -> Iterator[list[Any]]:
+        """Yield the hits of each search."""
         how = self._how
         try:
             with self._connection.asking("a search") as client:
@@ -72,27 +83,60 @@ class CopyReader:
                     lines = [line for search in searches for line in ({"index": self._copy} | how, search)]
                     under = ",".join(f"responses.{part}" for part in _ANSWER.split(","))
                     answers = client.msearch(body=lines, params={"filter_path": under})["responses"]
+                if not isinstance(answers, list) or len(answers) != len(searches):
+                    raise TypeError  # `asking` tells of it
+                parts = [_Parts.of(answer) for answer in answers]
         except MissingCopy:
             if not self.generation.is_live():
                 raise StaleIndex from None
             raise
-        for answer in answers:
-            if "error" in answer:
-                kind = str(answer["error"].get("type", "unknown"))
-                if kind == "index_not_found_exception":
-                    raise self._connection.missing() if self.generation.is_live() else StaleIndex
-                raise self._connection.fault("a search", f"failed: {kind}", "see the cluster's log")
-            if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
+        for search, part in zip(searches, parts, strict=True):
+            if part.error == "index_not_found_exception":
+                raise self._connection.missing() if self.generation.is_live() else StaleIndex
+            if part.error:
+                raise self._connection.fault("a search", f"failed: {part.error}", "see the cluster's log")
+            if part.is_partial:
                 raise self._connection.fault("a search", "incomplete: some shards failed", "see the cluster's health")
-            yield answer
+            if len(part.hits) > search["size"]:
+                raise self._connection.fault("a search", "failed: it answered with more than was asked for", _FIX)
+            yield part.hits
 
-    def _checked(self, answer: dict[str, Any], mask: Mask | None) -> Lane:
-        with self._connection.asking("a search"):
-            lane = _lane([hit["sort"] for hit in answer.get("hits", {}).get("hits", [])])
+    def _checked(self, hits: list[Any], mask: Mask | None) -> Lane:
+        with self.asking():
+            lane = _lane([_pair(hit) for hit in hits])
         inside = (lane.chunks >= 0) & (lane.chunks < self.generation.n_chunks)
         if not inside.all() or (mask is not None and not mask[lane.chunks].all()):
             raise self._connection.fault("a search", "failed: it answered with chunks outside of the filter", _FIX)
+        if len(np.unique(lane.chunks)) < len(lane.chunks) or (np.diff(lane.scores) > 0).any():
+            raise self._connection.fault("a search", "failed: its list has chunks twice, or isn't in order", _FIX)
         return lane
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What an answer is made of; `error` is the kind of its failure, "" without one."""
+
+    hits: list[Any]
+    error: str
+    is_partial: bool
+
+    @classmethod
+    def of(cls, answer: Any) -> _Parts:
+        """Raises: AttributeError or TypeError for another form than a search's."""
+        error = str(answer["error"].get("type", "unknown"))[:_KIND] if "error" in answer else ""
+        is_partial = bool(answer.get("timed_out") or answer.get("_shards", {}).get("failed"))
+        hits = answer.get("hits", {}).get("hits", [])
+        if not isinstance(hits, list):
+            raise TypeError
+        return cls(hits, error, is_partial)
+
+
+def _pair(hit: Any) -> tuple[float, int]:
+    """Return score and chunk of a hit. Raises: LookupError, TypeError or ValueError for anything else."""
+    score, chunk = hit["sort"]
+    if type(score) not in (int, float) or type(chunk) is not int or not math.isfinite(score):
+        raise TypeError
+    return score, chunk
 
 
 class WordsThere:
@@ -141,7 +185,8 @@ class VectorsThere:
         mask[rows] = True
         chunks, scores = self.top(query, len(mask), mask=mask)
         found = dict(zip(chunks.tolist(), scores.tolist(), strict=True))
-        return np.array([found[row] for row in np.asarray(rows).tolist()], np.float32)
+        with self._copy.asking():
+            return np.array([found[row] for row in np.asarray(rows).tolist()], np.float32)
 
     @cached_property
     def _half(self) -> np.float32:
@@ -149,7 +194,11 @@ class VectorsThere:
         there = np.zeros(self._copy.generation.n_chunks, np.bool_)
         there[0] = True
         (lane,) = self._copy.best([_nearest(self._copy.generation.local_vectors.row(0))], 1, there)
-        return np.float32(lane.scores[0] / 2)
+        with self._copy.asking():
+            (score,) = lane.scores.tolist()
+            if score <= 0:
+                raise ValueError  # `asking` tells of it
+        return np.float32(score / 2)
 
 
 def _match(query: Sequence[str]) -> dict[str, Any]:

@@ -64,9 +64,14 @@ class PgVector:
         return None
 
     def vectors(self, generation: GenerationReader) -> VectorLane:
-        return PgLane(
-            self._database, lambda: find_copy(self._database, generation.collection.name, generation.index_hash)
-        )
+        def fitting() -> CopyOfState:
+            copy = find_copy(self._database, generation.collection.name, generation.index_hash)
+            if copy.chunks != generation.n_chunks:
+                why = f"its copy is told to have {copy.chunks} chunks, not {generation.n_chunks}"
+                raise self._database.unusable(why, "see who may write there, then run `hive index`")
+            return copy
+
+        return PgLane(self._database, fitting)
 
     def reasons(self, config: RetrievalConfig) -> dict[str, str]:
         if self._database.settings.search == "hnsw":
@@ -207,13 +212,21 @@ class PgLane:
         except NoCopy:
             self._copy = self._find()  # sent anew, into another table
             rows = self._database.rows(self._composed(query, where), values, local)
-        vectors = np.frombuffer(b"".join(row[2] for row in rows), np.uint8).reshape(len(rows), -1)
-        return _Found(
-            np.array([row[0] for row in rows], np.intp),
-            np.array([row[1] for row in rows], np.float64),
-            # Behind two numbers of 16 bits each.
-            np.ascontiguousarray(vectors[:, 4:]).view(">f4").astype(np.float32).reshape(len(rows), self.dimensions),
-        )
+        try:
+            vectors = np.frombuffer(b"".join(row[2] for row in rows), np.uint8).reshape(
+                len(rows), 4 + 4 * self.dimensions
+            )
+            found = _Found(
+                np.array([row[0] for row in rows], np.intp),
+                np.array([row[1] for row in rows], np.float64),
+                # Behind two numbers of 16 bits each.
+                np.ascontiguousarray(vectors[:, 4:]).view(">f4").astype(np.float32),
+            )
+        except (ArithmeticError, TypeError, ValueError):
+            raise self._database.unusable("it sent rows of another form", "see who may write there") from None
+        if len(np.unique(found.rows)) < len(rows) or not np.isfinite(found.vectors).all():
+            raise self._database.unusable("it sent chunks twice, or vectors that are none", "see who may write there")
+        return found
 
     def _composed(self, query: str, where: str) -> Composed:
         from psycopg.sql import SQL

@@ -44,4 +44,5 @@ from .store import (
     RunRow as RunRow,
     RunStore as RunStore,
     new_run_id as new_run_id,
+    run_turn as run_turn,
 )

@@ -114,6 +114,11 @@ _NEW: dict[str, Any] = {
 }
 
 
+def run_turn(run_id: str) -> str:
+    """Return whose turn it is where a run's row or its effects are written."""
+    return f"run {run_id}"
+
+
 def new_run_id() -> str:
     return f"r{uuid.uuid4().hex[:10]}"
 
@@ -161,7 +166,8 @@ class RunStore:
             "user": user,
             "key": key,
         }
-        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
+        turn = run_turn(run_id) if key is None else f"key {tenant}/{key}"
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection, turn):
             if key is not None:
                 found = connection.execute("SELECT * FROM runs WHERE tenant = ? AND key = ?", (tenant, key)).fetchone()
                 if found is not None:
@@ -260,7 +266,7 @@ class RunStore:
         if seen is not None:
             where += " AND status = ? AND control IS ?"
             wanted += [seen.status, seen.control]
-        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection, run_turn(run_id)):
             if lease is not None:
                 lease.require(connection)
             changed = connection.execute(
@@ -283,7 +289,7 @@ class RunStore:
         A change of status is told of in the event log, in the same transaction. A stop that was asked for is not
         taken back by a pause.
         """
-        with connected(self.workspace.records, rows=True) as connection, transaction(connection):
+        with connected(self.workspace.records, rows=True) as connection, transaction(connection, run_turn(run_id)):
             found = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
             if found is None or found["status"] != status:
                 return self.get(run_id), False
@@ -322,10 +328,9 @@ class RunStore:
         """Close the requests of a run that nobody needs to answer any more."""
         with suppress(HiveError):  # requests that can't be read must not hide how the run ended
             store = ApprovalStore(self.workspace)
-            for request in store.list("pending"):
-                if request.run_id == run_id:
-                    with suppress(HiveError):  # somebody answers it at this very moment
-                        store.supersede(request.id, why)
+            for request in store.list("pending", run_ids=[run_id]):
+                with suppress(HiveError):  # somebody answers it at this very moment
+                    store.supersede(request.id, why)
 
     def _same(self, row: RunRow, graph: str, agent: str | None, value: dict[str, Any], key: str) -> RunRow:
         if (row.graph, row.agent) != (graph, agent) or _asked(row.value) != _asked(value):

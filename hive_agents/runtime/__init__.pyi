@@ -52,6 +52,7 @@ from .moving import (
     RecordsMove as RecordsMove,
     move_records as move_records,
     record_counts as record_counts,
+    reopen_records as reopen_records,
     where as where,
 )
 from .optimize import (

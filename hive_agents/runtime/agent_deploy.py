@@ -254,8 +254,8 @@ def _requests(workspace: Workspace, bound: Mapping[str, Any]) -> list[ApprovalRe
     """Those for the same version that rest on the same. Raises: HIVE-409 where a person refused one."""
     found = [
         one
-        for one in ApprovalStore(workspace).list()
-        if one.kind == "deploy" and all(one.context.get(name) == value for name, value in bound.items())
+        for one in ApprovalStore(workspace).list(kind="deploy")
+        if all(one.context.get(name) == value for name, value in bound.items())
     ]
     refused = next((one for one in found if one.status == "rejected"), None)
     if refused is not None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache, partial
@@ -71,23 +71,20 @@ def _fenced() -> Callable[[Path, Lease | None], BaseCheckpointSaver[str]]:
     """Return the class, which is made when it is first needed: LangGraph takes long to import."""
     from langgraph.checkpoint.sqlite import SqliteSaver
 
-    class Fenced(_Awaited, SqliteSaver):
+    class Fenced(_Leased, SqliteSaver):
         """LangGraph's own opens a connection and a thread for each run, and hands that one three jobs a write."""
 
         def __init__(self, path: Path, lease: Lease | None) -> None:
             super().__init__(None, serde=_serializer())  # type: ignore[arg-type]
-            self._path, self._lease, self._turn = path, lease, asyncio.Lock()
+            self._path = path
+            self._begin_turns(lease)
 
-        async def _do(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
-            def at_once() -> Any:
-                if writes and self._lease is not None:
-                    self._lease.check()
-                with connected(self._path, opened=_opened) as self.conn:
-                    self.is_setup = True
-                    return work()
-
-            async with self._turn:
-                return await briefly(at_once)
+        def _done(self, work: Callable[[], Any], *, writes: bool) -> Any:
+            if writes and self._lease is not None:
+                self._lease.check()
+            with connected(self._path, opened=_opened) as self.conn:
+                self.is_setup = True
+                return work()
 
     return Fenced
 
@@ -97,58 +94,90 @@ def _fenced_on_server() -> Callable[[RemoteDatabase, Lease | None], BaseCheckpoi
     """As `_fenced`, for a server."""
     from langgraph.checkpoint.postgres import PostgresSaver
 
-    class Fenced(_Awaited, PostgresSaver):
+    class Fenced(_Leased, PostgresSaver):
         def __init__(self, place: RemoteDatabase, lease: Lease | None) -> None:
             super().__init__(None, serde=_serializer())  # type: ignore[arg-type]
-            self._place, self._lease, self._turn = place, lease, asyncio.Lock()
+            self._place = place
+            self._begin_turns(lease)
 
-        async def _do(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
-            def in_thread() -> Any:
-                with connected(self._place) as records:
-                    self.conn = raw = _prepared(records)
-                    if not writes:
-                        return work()
-                    # Checkpoints of different threads don't wait for each other: the lease's row is what is fenced.
-                    with raw.transaction():
-                        if self._lease is not None:
-                            self._lease.require(records, keeping=True)
-                        return work()
-
-            async with self._turn:
-                return await asyncio.to_thread(in_thread)
+        def _done(self, work: Callable[[], Any], *, writes: bool) -> Any:
+            with connected(self._place) as records:
+                self.conn = raw = _prepared(records)
+                if not writes:
+                    return work()
+                # Checkpoints of different threads don't wait for each other: the lease's row is what is fenced.
+                with raw.transaction():
+                    if self._lease is not None:
+                        self._lease.require(records, keeping=True)
+                    return work()
 
     return Fenced
 
 
-class _Awaited(ABC):
-    """A saver for code that awaits: each operation takes a thread's connection for as long as it lasts."""
+if TYPE_CHECKING:
+    _Saver = BaseCheckpointSaver[str]
+else:
+    _Saver = object
 
-    if TYPE_CHECKING:
-        get_tuple: Any
-        list: Any
-        put: Any
-        put_writes: Any
-        delete_thread: Any
+
+class _Leased(_Saver):
+    """A saver for a worker, whose graph awaits or has threads: each operation has a connection for as long as it lasts.
+
+    One at a time: LangGraph's savers have one attribute for their connection.
+    """
+
+    conn: Any
+
+    def _begin_turns(self, lease: Lease | None) -> None:
+        self._lease = lease
+        self._turn, self._guard = asyncio.Lock(), threading.Lock()
+
+    def get_tuple(self, config: Any) -> Any:
+        return self._work(partial(super().get_tuple, config))
+
+    def list(self, *what: Any, **named: Any) -> Iterator[Any]:
+        listed = super().list
+        return iter(self._work(lambda: [*listed(*what, **named)]))
+
+    def put(self, *what: Any, **named: Any) -> Any:
+        return self._work(partial(super().put, *what, **named), writes=True)
+
+    def put_writes(self, *what: Any, **named: Any) -> None:
+        self._work(partial(super().put_writes, *what, **named), writes=True)
+
+    def delete_thread(self, thread_id: str) -> None:
+        self._work(partial(super().delete_thread, thread_id), writes=True)
 
     async def aget_tuple(self, config: Any) -> Any:
-        return await self._do(partial(self.get_tuple, config))
+        return await self._awaited(partial(self.get_tuple, config))
 
     async def alist(self, *what: Any, **named: Any) -> AsyncIterator[Any]:
-        for found in await self._do(lambda: [*self.list(*what, **named)]):
+        for found in await self._awaited(partial(self.list, *what, **named)):
             yield found
 
     async def aput(self, *what: Any, **named: Any) -> Any:
-        return await self._do(partial(self.put, *what, **named), writes=True)
+        return await self._awaited(partial(self.put, *what, **named))
 
     async def aput_writes(self, *what: Any, **named: Any) -> None:
-        await self._do(partial(self.put_writes, *what, **named), writes=True)
+        await self._awaited(partial(self.put_writes, *what, **named))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        await self._do(partial(self.delete_thread, thread_id), writes=True)
+        await self._awaited(partial(self.delete_thread, thread_id))
 
-    @abstractmethod
-    async def _do(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
-        """Do it in order, on a connection; `writes` need the lease."""
+    async def _awaited(self, work: Callable[[], Any]) -> Any:
+        async with self._turn:
+            return await briefly(work)
+
+    def _work(self, work: Callable[[], Any], *, writes: bool = False) -> Any:
+        with self._guard:
+            try:
+                return self._done(work, writes=writes)
+            finally:
+                self.conn = None  # which is somebody else's from now on
+
+    def _done(self, work: Callable[[], Any], *, writes: bool) -> Any:
+        """Do it on a connection; `writes` need the lease."""
+        raise NotImplementedError
 
 
 def _prepared(records: RecordsConnection) -> Any:

@@ -53,8 +53,8 @@ def ask_for_thresholds(workspace: Workspace, found: CalibrationMetrics, by: str)
         risk="high",
     )
     filed = store.file(filing).id
-    for earlier in store.list("pending"):
-        if earlier.kind == "threshold" and _overtaken(workspace, earlier):
+    for earlier in store.list("pending", kind="threshold"):
+        if _overtaken(workspace, earlier):
             store.supersede(earlier.id, f"calibrated again: {filed}")
     return filed
 

@@ -21,9 +21,13 @@ from hive_agents.store import (
     clear_records,
     connected,
     exclusive,
+    moved,
+    moved_to,
     record_tables,
     require_references,
+    seal,
     transaction,
+    unseal,
 )
 from hive_agents.workspace import RemoteDatabase, Workspace
 
@@ -76,7 +80,7 @@ def record_counts(workspace: Workspace) -> dict[str, int]:
 def move_records(
     workspace: Workspace, target: Path | RemoteDatabase, *, replacing: bool = False, progress: Progress
 ) -> RecordsMove:
-    """Copy all records to another place and compare both; the settings go on naming the old one.
+    """Copy all records to another place, compare both, and seal the old one, which the settings go on naming.
 
     With `replacing`, other records that are there make room; an audit log never does.
 
@@ -98,6 +102,10 @@ def move_records(
             if found is None:
                 if marked != places.identity and not replacing and (marked or places.is_used()):
                     raise _occupied(workspace, target)
+                if (gone := moved_to(here)) is not None:
+                    raise moved(gone, where(workspace))  # newer ones would make room for older ones
+                with transaction(there):
+                    unseal(workspace, there)
                 _mark(there, places.identity)
                 places.copy(progress)
                 found = places.compared()
@@ -107,8 +115,16 @@ def move_records(
                 raise HiveError.of("HIVE-407", message, file=where(workspace, target), fix=fix)
             copied = _marked(there) is not None
             with transaction(there):
+                unseal(workspace, there)
                 there.execute(f"DROP TABLE IF EXISTS {MARK}")
+            seal(workspace, here, where(workspace, target))
     return RecordsMove(where(workspace), where(workspace, target), tuple(found), copied)
+
+
+def reopen_records(workspace: Workspace) -> None:
+    """Let the records that the settings name be written again, though they were moved to another place once."""
+    with exclusive(workspace, "reopening the records"), connected(workspace.records) as here, transaction(here):
+        unseal(workspace, here)
 
 
 def _require_rest(workspace: Workspace) -> None:

@@ -19,7 +19,7 @@ def file_once(workspace: Workspace, filing: Filing) -> str:
     """
     store = ApprovalStore(workspace)
     with exclusive(workspace, "asking for an override"):
-        earlier = [one for one in store.list("pending") if _same_config(one, filing)]
+        earlier = [one for one in store.list("pending", kind="deploy") if _same_config(one, filing)]
         for request in earlier:
             if _identity(request) == _identity(filing):
                 return request.id
@@ -32,7 +32,7 @@ def file_once(workspace: Workspace, filing: Filing) -> str:
 def _same_config(one: Filing, other: Filing) -> bool:
     names = "via", "file"
     same = all(one.context.get(name) == other.context.get(name) for name in names)
-    return one.kind == "deploy" and same and same_person(one.requester, other.requester)
+    return same and same_person(one.requester, other.requester)
 
 
 def _identity(filing: Filing) -> list[Any]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from hive_agents.access import ViewGate, permissions_of
 from hive_agents.errors import HiveError, NotFound, Stale, has_errors
-from hive_agents.evaluation import Split, changed, compare, evaluate, load_golden, record, save_label
+from hive_agents.evaluation import GoldenSet, Split, changed, compare, evaluate, load_golden, record, save_label
 from hive_agents.files import NAME_PATTERN
 from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
 from hive_agents.runtime import ask_for_override
 from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, CallContext
+from hive_agents.server.golden import answerable
 from hive_agents.server.shapes import ConfigRef, DiagnosticShape, PageQuery, paged
 from hive_agents.verification import (
     accept,
@@ -81,9 +82,15 @@ class MeasuredConfig(Value):
 
 
 class Compare(Body):
+    """`within` is what is measured: `everything`, as the gate does, or what the caller may view (`mine`): the queries
+    all of whose relevant documents they may view, and no other document is searched. The workspace's owner measures
+    everything.
+    """
+
     a: ConfigRef = "active"
     b: ConfigRef
     split: Split | None = None
+    within: Literal["everything", "mine"] = "everything"
 
 
 class Compared(Value):
@@ -258,7 +265,10 @@ def compare_configs(call: CallContext, body: Compare) -> Compared:
     queries, hidden, _ = visible_part(call.workspace, None, body.split, purpose="compare")
     for stored in (first, second):
         require_sound(call.workspace, stored, golden=queries)
-    found = compare(call.engine, first.config, second.config, queries)
+    reader = call.reaches() if body.within == "mine" else None
+    if reader is not None:
+        queries = _answerable(call, queries)
+    found = compare(call.engine, first.config, second.config, queries, reader=reader)
     value = found.to_json(hide=hidden)
     sides = {"a": found.a, "b": found.b}
     hits = {side: {one.query.id: [vars(hit) for hit in one.hits] for one in run.queries} for side, run in sides.items()}
@@ -383,6 +393,16 @@ def label(call: CallContext, body: LabelQuery) -> Labelled:
         accept(call.workspace, load_golden(call.workspace), call.by, "a label by HTTP")
     labels = {name: entry.get(name, []) for name in ("relevant", "distractors", "irrelevant")}
     return Labelled(query_id=entry["id"], **labels)
+
+
+def _answerable(call: CallContext, golden: GoldenSet) -> GoldenSet:
+    """Raises: HIVE-409 where the caller may view all relevant documents of no query."""
+    found = golden.only(query.id for query in answerable(call, golden))
+    if not found.queries:
+        why = "there is no question whose relevant documents you can all open"
+        fix = "label questions by documents that you can open, or let somebody measure who can open the others"
+        raise HiveError.of("HIVE-409", why, file=golden.file, path="queries", fix=fix)
+    return found
 
 
 def _is_trusted(call: CallContext) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field
@@ -9,10 +10,19 @@ from pydantic import Field
 from hive_agents.access import ViewGate, permissions_of
 from hive_agents.copilot import asked_questions, open_scope
 from hive_agents.errors import HiveError, NotFound
-from hive_agents.evaluation import GENERATED, GoldenSet, LabelYield, load_golden, open_questions, pool, question_key
+from hive_agents.evaluation import (
+    GENERATED,
+    GoldenQuery,
+    GoldenSet,
+    LabelYield,
+    load_golden,
+    open_questions,
+    pool,
+    question_key,
+)
 from hive_agents.retrieval import find_active, load_collection, words
 from hive_agents.server.api import Api, Query, Value
-from hive_agents.server.auth import OPERATOR, Call
+from hive_agents.server.auth import OPERATOR, Call, CallContext
 
 api = Api("configs")
 MOST_OPEN = 200
@@ -102,15 +112,31 @@ def open_to_label(call: Call) -> OpenQuestions:
 
 @api.get("/api/golden/worth", OPERATOR)
 def worth(call: Call) -> Worth:
-    """What the labelled questions can show; the holdout's are left out."""
+    """What the labelled questions can show whose answers the caller may view; the holdout's are left out."""
     call.request.app.state.freshness.refresh()
-    counted = LabelYield(call.engine, _collection(call))
-    for query in _golden(call) or ():
-        if query.split != "holdout" and GENERATED not in query.tags:
+    asked = [one for one in _golden(call) or () if one.split != "holdout" and GENERATED not in one.tags]
+    reader, collection = call.reaches(), _collection(call)
+    queries = asked if reader is None else answerable(call, asked)
+
+    def count(_: object) -> LabelYield:
+        within = None if reader is None else open_scope(call.workspace, call.engine, reader, collection)
+        counted = LabelYield(call.engine, collection, within=within)
+        for query in queries:
             counted.add(query)
+        return counted
+
+    counted = call.engine.with_index(collection, count)
     n = len(counted.differences)
     later = {more: gain for more in MORE if more > n and (gain := counted.smallest_gain(more)) is not None}
     return Worth(questions=n, smallest_gain=counted.smallest_gain(), later=later, enough=counted.enough())
+
+
+def answerable(call: CallContext, queries: Iterable[GoldenQuery]) -> list[GoldenQuery]:
+    """Return the queries all of whose relevant documents the caller may view."""
+    asked = list(queries)
+    gate = ViewGate(permissions_of(call.workspace), call.principal)
+    may = gate.allowed([doc_id for query in asked for doc_id in query.relevant])
+    return [query for query in asked if may.issuperset(query.relevant)]
 
 
 def _collection(call: Call) -> str:

@@ -23,7 +23,9 @@ from .database import (
     file_identity as file_identity,
     last_number as last_number,
     require_writable as require_writable,
+    take_turn as take_turn,
     transaction as transaction,
+    written_at_once as written_at_once,
 )
 from .ledger import (
     Ledger as Ledger,
@@ -40,6 +42,12 @@ from .postgres import (
 )
 from .reading import (
     documents_read as documents_read,
+)
+from .sealing import (
+    moved as moved,
+    moved_to as moved_to,
+    seal as seal,
+    unseal as unseal,
 )
 from .writes import (
     Writes as Writes,

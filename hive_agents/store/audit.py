@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 FILE = "audit/log.jsonl"
 HEAD = ".hive/audit.head"
+MOVED = "audit.moved"
+"""In `.hive`: where the log is, where it was moved away with the records."""
 Head = tuple[int, str]
 """(number of lines, digest of the last of them)."""
 
@@ -77,6 +79,8 @@ def extend(
 ) -> dict[str, Any] | None:
     """As `append`, with fields made from the entries so far; nobody else writes meanwhile. None adds nothing."""
     medium = _medium(place)
+    if isinstance(medium, _FileLines):
+        medium.require_here()
     with medium.writing() as write:
         log = _read(place)
         if log.damaged is not None:
@@ -201,6 +205,16 @@ def copy_beside(workspace: Workspace, records: DatabasePlace, lines: bytes) -> N
     medium.replace(lines)
 
 
+def seal_file(workspace: Workspace, target: str) -> None:
+    """Let the log in the file get no more lines; `target` says where it is now."""
+    atomic_write(workspace.state / MOVED, target.encode(), mode=0o600)
+
+
+def unseal_file(workspace: Workspace) -> None:
+    """Let the log in the file go on."""
+    (workspace.state / MOVED).unlink(missing_ok=True)
+
+
 @dataclass(frozen=True)
 class _Log:
     """The log as it was read once; `damaged` is the line that ends the reading, if one does."""
@@ -271,6 +285,14 @@ class _FileLines:
             _mend_last_line(self.path)
             yield lambda _, line: append_line(self.path, line)
 
+    def require_here(self) -> None:
+        """Raise HIVE-403 where the log was moved away with the records."""
+        from hive_agents.store.sealing import moved
+
+        if self.home is not None:
+            with suppress(FileNotFoundError):
+                raise moved(read_bytes(self.home.state / MOVED).decode(), self.told)
+
     def data(self) -> bytes:
         try:
             return read_bytes(self.path)
@@ -339,13 +361,16 @@ class _TableLines:
         return None if not found[0] else tuple(found)
 
     def replace(self, data: bytes) -> None:
-        from hive_agents.store.database import connected, transaction
+        from hive_agents.store.database import connected
 
         lines = data.decode().splitlines()
-        with connected(self.place) as connection, transaction(connection, "audit"):
+        with connected(self.place) as found:
+            connection = cast("PostgresConnection", found)
+            connection.begin("audit")
             connection.execute("DELETE FROM audit_lines")
             insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
             connection.executemany(insert, list(enumerate(lines, start=1)))
+            connection.commit()
 
 
 _Medium = _FileLines | _TableLines

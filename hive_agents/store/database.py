@@ -8,7 +8,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overloa
 
 from hive_agents.errors import Busy, HiveError, NewerRelease
 from hive_agents.files import locked, unlinked
-from hive_agents.store.schema import MIGRATIONS
+from hive_agents.store.schema import MIGRATIONS, SEALS
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ T = TypeVar("T")
 C = TypeVar("C", covariant=True)
 DatabasePlace = Path | RemoteDatabase
 """Where a database is: a file of SQLite's, or a server's."""
+ALL = "records"
+"""The turn of a transaction that is alone."""
 KEPT = 4
 """Connections that a thread keeps open in between, each to another file: those used last."""
 IDLE = 8
@@ -72,11 +74,16 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     with _rolled_back(connection):
         # Read again under the lock: another process may have migrated meanwhile.
         version = connection.execute("PRAGMA user_version").fetchone()[0]
+        seals = connection.execute(SEALS).fetchall()
+        for name, _ in seals:
+            connection.execute(f"DROP TRIGGER {name}")
         for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
             for statement in script.split(";"):
                 if statement.strip():
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {number}")
+        for _, sql in seals:
+            connection.execute(sql)
         connection.execute("COMMIT")
 
 
@@ -312,20 +319,22 @@ def file_identity(path: Path) -> tuple[int, int, int] | None:
 class transaction:
     """A `with` block that is committed as a whole or not at all; it waits for other writers, then raises HIVE-402.
 
-    `of` says whose turn it is to write on a server; SQLite has one turn for all. A server ends a transaction in which
-    nothing was said for half a minute, so that a frozen host keeps nobody waiting, unless it is `long`.
+    Without a `turn` nobody else writes meanwhile. Transactions of different turns go side by side on a server, and wait
+    for those of their own turn and for those without one; SQLite has one turn for all. A server ends a transaction in
+    which nothing was said for half a minute, so that a frozen host keeps nobody waiting, unless it is `long`.
     """
 
-    __slots__ = ("_connection", "_long", "_of")
+    __slots__ = ("_connection", "_long", "_turn")
 
-    def __init__(self, connection: RecordsConnection, of: str = "records", *, long: bool = False) -> None:
-        self._connection, self._of, self._long = connection, of, long
+    def __init__(self, connection: RecordsConnection, turn: str | None = None, *, long: bool = False) -> None:
+        self._connection, self._turn, self._long = connection, turn, long
 
     def __enter__(self) -> None:
         if isinstance(self._connection, sqlite3.Connection):
             self._connection.execute("BEGIN IMMEDIATE")
         else:
-            cast("PostgresConnection", self._connection).begin(self._of, long=self._long)
+            served, turn = cast("PostgresConnection", self._connection), self._turn
+            served.begin(turn or ALL, beside=ALL if turn else None, long=self._long)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -339,6 +348,26 @@ class transaction:
         elif self._connection.in_transaction:
             with suppress(Exception):  # where the connection is lost, the server rolls back
                 self._connection.execute("ROLLBACK")
+
+
+def take_turn(connection: RecordsConnection, turn: str) -> None:
+    """Inside a transaction on a server, wait for one more turn. Whoever has it waits for nothing else any more."""
+    if not isinstance(connection, sqlite3.Connection):
+        cast("PostgresConnection", connection).take(turn)
+
+
+def written_at_once(
+    connection: RecordsConnection, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, waking: bool = False
+) -> list[list[Any]]:
+    """Return the rows that each statement of a whole transaction gives.
+
+    On a server they are sent together, so that others wait for their turn no longer than the server works; with
+    `waking` those who listen there are woken.
+    """
+    if not isinstance(connection, sqlite3.Connection):
+        return cast("PostgresConnection", connection).at_once(turn, statements, beside=ALL, waking=waking)
+    with transaction(connection, turn):
+        return [connection.execute(*statement).fetchall() for statement in statements]
 
 
 def last_number(connection: RecordsConnection, table: str, column: str) -> int:
@@ -468,6 +497,10 @@ def _of_sqlite(error: sqlite3.Error, path: Path) -> HiveError:
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_IOERR")):
         fix = "make the workspace's .hive folder writable and check the disk"
         return HiveError.of("HIVE-403", f"cannot open or write the database: {error} ({name})", file=file, fix=fix)
+    if name == "SQLITE_CONSTRAINT_TRIGGER":
+        from hive_agents.store.sealing import moved
+
+        return moved(str(error), file)
     fix = "run `hive index`: it sets the damaged file aside and rebuilds the index from the documents"
     if path.name != "hive.db":  # which is the one that `hive index` looks after
         fix = f"move {file}, and {path.name}-wal and -shm where they are, out of .hive, then run the command again"

@@ -1,8 +1,11 @@
 """A PostgreSQL database that several hosts share, as SQLite's connections are used.
 
 The records of a workspace are read and written by one SQL, SQLite's. What PostgreSQL says in another way is translated
-here, so that whoever keeps records knows of one database only. Writers take turns, as they do in SQLite's file: a
-transaction holds one advisory lock until it is committed, so numbers of events become visible in their order.
+here, so that whoever keeps records knows of one database only.
+
+Writers take turns by advisory locks that a transaction holds until it is committed. One without a name is alone, as in
+SQLite's file. Those of different names, mostly of different runs, write side by side, and beside none that is alone.
+Whoever gives an event its number takes the turn of events, so numbers become visible in their order.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ IDLE_SECONDS = 30
 _PAUSE = 0.05
 _CONNECT_SECONDS = 5
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|.", re.DOTALL)
+MOVED = "HM001"
+"""The SQLSTATE by which a schema refuses that was moved away."""
 _FUNCTIONS = """
     CREATE FUNCTION instr(whole text, part text) RETURNS integer LANGUAGE sql IMMUTABLE AS
         $$ SELECT strpos(whole, part) $$;
@@ -70,6 +75,7 @@ class ServerState:
 
     release: str
     schema: int
+    workspace: str | None
     ahead: float
     connections: int
     most: int
@@ -91,6 +97,7 @@ class PostgresConnection:
         self.raw = _opened(place)
         try:
             self._migrate()
+            self._require_own()
         except BaseException:
             self.raw.close()
             raise
@@ -110,18 +117,19 @@ class PostgresConnection:
         with self.raw.cursor() as cursor:
             cursor.executemany(translated(sql), [[int(v) if isinstance(v, bool) else v for v in row] for row in values])
 
-    def begin(self, of: str, *, long: bool = False) -> None:
-        """Begin a transaction as soon as it is its turn to write; a `long` one may rest between two statements."""
-        lock = f"BEGIN; SELECT pg_advisory_xact_lock({lock_number(self._place, of)}); SELECT txid_current()"
+    def begin(self, turn: str, *, beside: str | None = None, long: bool = False) -> None:
+        """Begin a transaction as soon as it is its turn to write, and nobody has the turn that it goes on `beside`.
+
+        A `long` one may rest between two statements. Raises: what psycopg raises where it waits for too long.
+        """
         try:
-            cursor = self.raw.execute(lock.encode(), prepare=False)
+            cursor = self.raw.execute("; ".join(self._beginning(turn, beside)).encode(), prepare=False)
             while cursor.nextset():
                 pass
-            row = cursor.fetchone()
+            self._number = _number_in(cursor)
         except BaseException:
             self.raw.rollback()
             raise
-        self._number = int(row[0]) if row else None
         if long:
             self.raw.execute(b"SET LOCAL idle_in_transaction_session_timeout = 0")
 
@@ -162,6 +170,31 @@ class PostgresConnection:
                     raw.close()
             time.sleep(_PAUSE)
         return False
+
+    def take(self, turn: str) -> None:
+        """Take one more turn, until the transaction is over."""
+        self.raw.execute(self._locking(turn).encode(), prepare=False)
+
+    def at_once(
+        self, turn: str, statements: Sequence[tuple[str, Sequence[Any]]], *, beside: str, waking: bool
+    ) -> list[list[Any]]:
+        """Do a whole transaction with one way to the server and back before its COMMIT; return what statements gave."""
+        with self.raw.pipeline():
+            beginning = [self.raw.execute(one.encode(), prepare=False) for one in self._beginning(turn, beside)]
+            sent = [self.execute(*statement) for statement in statements]
+            if waking:
+                self.notify()
+        self._number = _number_in(beginning[-1])
+        self.commit()
+        return [cursor.fetchall() for cursor in sent]
+
+    def _beginning(self, turn: str, beside: str | None) -> list[str]:
+        # What many share comes first: whoever has a turn of its own waits for nobody who is alone.
+        shared = f"SELECT pg_advisory_xact_lock_shared({lock_number(self._place, beside)})" if beside else ""
+        return ["BEGIN", *filter(None, [shared]), self._locking(turn), "SELECT txid_current()"]
+
+    def _locking(self, turn: str) -> str:
+        return f"SELECT pg_advisory_xact_lock({lock_number(self._place, turn)})"
 
     @contextmanager
     def held(self, of: str) -> Iterator[None]:
@@ -208,7 +241,7 @@ class PostgresConnection:
         assert row is not None
         before = time.time()
         ahead = self.time() - (before + time.time()) / 2
-        return ServerState(str(row[0]).split()[0], self._version(), ahead, row[2], row[1])
+        return ServerState(str(row[0]).split()[0], self._version(), self._owner(), ahead, row[2], row[1])
 
     def notify(self) -> None:
         """Wake those who listen to this schema, when the transaction is committed."""
@@ -257,9 +290,28 @@ class PostgresConnection:
                 self.raw.execute(_FUNCTIONS.encode())
                 self.raw.execute(b"CREATE TABLE schema_version (version integer NOT NULL)")
                 self.raw.execute(b"INSERT INTO schema_version VALUES (0)")
+            self.raw.execute(b"SET LOCAL hive.migrating = 'on'")
             for statement in statements(version):
                 self.raw.execute(statement.encode())
             self.raw.execute(b"UPDATE schema_version SET version = %s", (newest,))
+
+    def _require_own(self) -> None:
+        """Raise HIVE-430 for a schema that belongs to another workspace; one that belongs to none is this one's now."""
+        own = Workspace(self._place.root).settings.storage.workspace
+        if self._owner() is None and own:
+            with self.held("schema"):
+                self.raw.execute(b"ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS workspace text")
+                self.raw.execute(b"UPDATE schema_version SET workspace = %s WHERE workspace IS NULL", (own,))
+        found = self._owner() or ""
+        if found != own:
+            message = f'{self._place.name} holds the records of the workspace "{found}", and hive.toml names '
+            fix = f'if this is a host of it, write workspace = "{found}" under [storage]; else another namespace'
+            raise HiveError.of("HIVE-430", message + (f'"{own}"' if own else "none"), file="hive.toml", fix=fix)
+
+    def _owner(self) -> str | None:
+        # A schema that an earlier release made has no such column.
+        row = self.raw.execute(b"SELECT to_json(v) ->> 'workspace' FROM schema_version AS v").fetchone()
+        return row[0] if row else None
 
     def _version(self) -> int:
         found = self.raw.execute(b"SELECT to_regclass('schema_version')").fetchone()
@@ -331,6 +383,11 @@ def _opened(place: RemoteDatabase) -> psycopg.Connection[Any]:
     )
     _adapt(raw)
     return raw
+
+
+def _number_in(cursor: psycopg.Cursor[Any]) -> int | None:
+    row = cursor.fetchone()
+    return int(row[0]) if row else None
 
 
 def lock_number(place: RemoteDatabase, of: str) -> int:
@@ -413,6 +470,10 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
     from psycopg import errors
 
     told = str(error).strip().partition("\n")[0]
+    if error.sqlstate == MOVED:
+        from hive_agents.store.sealing import moved
+
+        return moved(told, place.name)
     if isinstance(error, (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)):
         fix = "wait until the other process has finished, then run the command again"
         return HiveError.of("HIVE-402", "the database is locked by another process", file=place.name, fix=fix)

@@ -1,5 +1,7 @@
 """The schema of the workspace's database, as the scripts that lead to it."""
 
+SEALS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name GLOB 'moved_*'"
+"""The triggers of a file whose records were moved away."""
 INDEX_TABLES = frozenset(
     {
         "corpus_stats",
@@ -452,5 +454,9 @@ MIGRATIONS = (
     CREATE INDEX approvals_by_due ON approvals (
         status, coalesce(due_at, '9999'), (CASE risk WHEN 'high' THEN 0 WHEN 'medium' THEN 1 ELSE 2 END), created_at
     );
+    """,
+    """
+    CREATE INDEX approvals_by_run ON approvals (run_id, created_at);
+    CREATE INDEX approvals_by_requester ON approvals (requester, created_at);
     """,
 )

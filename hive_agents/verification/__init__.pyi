@@ -2,8 +2,10 @@ from .acceptance import (
     require_acceptable as require_acceptable,
 )
 from .anybody import (
+    BUDGETED as BUDGETED,
     CheapLabels as CheapLabels,
     RankingsFinding as RankingsFinding,
+    decide_again as decide_again,
     gate_rankings as gate_rankings,
     home_of as home_of,
     ledger_beside as ledger_beside,
@@ -74,6 +76,8 @@ from .interleaving import (
     team_draft as team_draft,
 )
 from .ledger import (
+    MAX_USES as MAX_USES,
+    HoldoutUse as HoldoutUse,
     distinct as distinct,
 )
 from .tags import (

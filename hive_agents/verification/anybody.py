@@ -14,11 +14,14 @@ from hive_agents.settings import Gate
 from hive_agents.store import audit
 from hive_agents.text import sha256
 from hive_agents.verification.decision import GateFinding, decide, watch_warning
-from hive_agents.verification.ledger import MAX_USES, distinct, spend, was_held_out
+from hive_agents.verification.ledger import MAX_USES, HoldoutUse, distinct, spend, was_held_out
 from hive_agents.workspace import Workspace
 
 UNEVEN = 0.05
 """Shares of unjudged documents that differ by more than this may decide a comparison."""
+
+BUDGETED = ("nudcg", "ndcg", "recall", "precision", "mrr")
+"""The metrics whose mean may have a budget."""
 
 Side = tuple[str, Sequence[FoundList]]
 """(name, what was found for each query of the labels, in their order)."""
@@ -41,8 +44,13 @@ class CheapLabels:
 
 @dataclass(frozen=True, kw_only=True)
 class RankingsFinding(GateFinding):
-    """What the gate found about two rankings; `ledger` names where the looks are counted, None where nothing is."""
+    """What the gate found about two rankings, by the thresholds of `gate` and `budgets`.
 
+    `ledger` names where the looks are counted, None where nothing is.
+    """
+
+    gate: Gate
+    budgets: Mapping[str, float]
     ledger: str | None
     warnings: tuple[Diagnostic, ...]
 
@@ -92,36 +100,119 @@ def gate_rankings(
     """
     for name, found in (before, after):
         _require_answers(name, found, labels)
-    measured, warnings = distinct(labels)
-    kept = {query.id for query in measured}
-    old, new = (
-        [one for query, one in zip(labels, found, strict=True) if query.id in kept] for _, found in (before, after)
-    )
-    shifts = _cheap_shifts(cheap, measured, {*known, *(query.id for query in labels)}) if cheap else None
+    compared = _Compared.of(before, after, labels, cheap, known)
+    measured = compared.measured
     held_out = held_out or was_held_out(ledger, measured)
-    alike = all(a.documents[: labels.k] == b.documents[: labels.k] for a, b in zip(old, new, strict=True))
     use = None
-    if held_out and not alike:
-        use = spend(ledger, measured, "gate", _identity(old, new, measured, cheap), alpha=gate.alpha)
-    candidate, active = evaluate_found(after[0], measured, new), evaluate_found(before[0], measured, old)
-    powered: PoweredDifference | None = None
-    if shifts is not None:
-        differences = [b - a for a, b in zip(active.scores(), candidate.scores(), strict=True)]
-        powered = powered_difference(differences, *shifts)
-    finding = decide(
-        candidate,
-        active,
+    if held_out and not compared.are_alike:
+        use = spend(ledger, measured, "gate", compared.identity, alpha=gate.alpha)
+    finding = compared.decided(
         gate,
         split="holdout" if held_out else None,
         use=use,
         fault=_fault(ledger) if held_out else "",
         accept_tags=accept_tags,
         budgets=budgets,
-        powered=powered,
     )
-    warnings += [watch_warning(change, measured) for change in finding.watch]
+    warnings = [*compared.warnings, *(watch_warning(change, measured) for change in finding.watch)]
     warnings += [*_silences(before, after, labels), *_holes(finding, gate, measured)]
-    return RankingsFinding(**vars(finding), ledger=_name(ledger) if held_out else None, warnings=tuple(warnings))
+    return RankingsFinding(
+        **vars(finding),
+        gate=gate,
+        budgets=budgets or {},
+        ledger=_name(ledger) if held_out else None,
+        warnings=tuple(warnings),
+    )
+
+
+def decide_again(
+    before: Side,
+    after: Side,
+    labels: GoldenSet,
+    gate: Gate,
+    *,
+    split: str | None,
+    use: HoldoutUse | None,
+    fault: str,
+    accept_tags: Collection[str],
+    budgets: Mapping[str, float],
+    cheap: CheapLabels | None = None,
+    known: Collection[str] = (),
+) -> GateFinding:
+    """Return what `gate_rankings` decided as that look at a holdout; nothing is recorded. Raises: as it does."""
+    compared = _Compared.of(before, after, labels, cheap, known)
+    return compared.decided(gate, split=split, use=use, fault=fault, accept_tags=accept_tags, budgets=budgets)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Compared:
+    """Two sides' lists of the queries that count, each once; `shifts` are those of the cheap labels."""
+
+    names: tuple[str, str]
+    old: Sequence[FoundList]
+    new: Sequence[FoundList]
+    measured: GoldenSet
+    cheap: CheapLabels | None
+    shifts: tuple[list[float], list[float]] | None
+    warnings: Sequence[Diagnostic]
+
+    @classmethod
+    def of(
+        cls, before: Side, after: Side, labels: GoldenSet, cheap: CheapLabels | None, known: Collection[str]
+    ) -> _Compared:
+        measured, warnings = distinct(labels)
+        kept = {query.id for query in measured}
+        old, new = (
+            [one for query, one in zip(labels, found, strict=True) if query.id in kept] for _, found in (before, after)
+        )
+        shifts = _cheap_shifts(cheap, measured, {*known, *(query.id for query in labels)}) if cheap else None
+        names = (before[0], after[0])
+        return cls(names=names, old=old, new=new, measured=measured, cheap=cheap, shifts=shifts, warnings=warnings)
+
+    @property
+    def are_alike(self) -> bool:
+        depth = self.measured.k
+        return all(a.documents[:depth] == b.documents[:depth] for a, b in zip(self.old, self.new, strict=True))
+
+    @property
+    def identity(self) -> str:
+        """What makes a comparison the same one: its rankings, its labels, cheap ones too, and their depth."""
+        ids = [query.id for query in self.measured]
+        cheap = self.cheap
+        sides = (self.old, self.new) if cheap is None else (self.old, self.new, cheap.before, cheap.after)
+        lists = [[list(one.documents[: self.measured.k]) for one in found] for found in sides]
+        hashes = [cheap.labels.hash] if cheap else []
+        return "gate-" + sha256(json.dumps([self.measured.hash, self.measured.k, ids, lists, *hashes]))[:24]
+
+    def decided(
+        self,
+        gate: Gate,
+        *,
+        split: str | None,
+        use: HoldoutUse | None,
+        fault: str,
+        accept_tags: Collection[str],
+        budgets: Mapping[str, float] | None,
+    ) -> GateFinding:
+        active, candidate = (
+            evaluate_found(name, self.measured, found)
+            for name, found in zip(self.names, (self.old, self.new), strict=True)
+        )
+        powered: PoweredDifference | None = None
+        if self.shifts is not None:
+            differences = [b - a for a, b in zip(active.scores(), candidate.scores(), strict=True)]
+            powered = powered_difference(differences, *self.shifts)
+        return decide(
+            candidate,
+            active,
+            gate,
+            split=split,
+            use=use,
+            fault=fault,
+            accept_tags=accept_tags,
+            budgets=budgets,
+            powered=powered,
+        )
 
 
 def ledger_beside(path: Path) -> audit.LogFile:
@@ -179,17 +270,6 @@ def _cheap_shifts(cheap: CheapLabels, measured: GoldenSet, known: Collection[str
         message = "two queries with people's labels, and two that have cheap labels alone, are needed at least"
         raise HiveError.of("HIVE-105", message, file=cheap.labels.file, path="$", fix="label more", exit_code=2)
     return [found[query.id] for query in measured], others
-
-
-def _identity(
-    old: Sequence[FoundList], new: Sequence[FoundList], measured: GoldenSet, cheap: CheapLabels | None
-) -> str:
-    """What makes a comparison the same one: its rankings, its labels, cheap ones too, and their depth."""
-    ids = [query.id for query in measured]
-    sides = (old, new) if cheap is None else (old, new, cheap.before, cheap.after)
-    lists = [[list(one.documents[: measured.k]) for one in found] for found in sides]
-    text = json.dumps([measured.hash, measured.k, ids, lists, *([cheap.labels.hash] if cheap else [])])
-    return "gate-" + sha256(text)[:24]
 
 
 def _holes(finding: GateFinding, gate: Gate, measured: GoldenSet) -> list[Diagnostic]:

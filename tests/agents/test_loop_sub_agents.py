@@ -112,12 +112,16 @@ def test_a_sub_agent_sees_a_snapshot_and_changes_nothing_of_its_parents(place: W
 
 def test_several_work_at_once_and_never_more_than_four(place: Workspace) -> None:
     now: list[int] = [0, 0]
-    registry = ToolRegistry()
+    registry, four = ToolRegistry(), asyncio.Event()
 
     async def slow() -> str:
-        """Takes its time."""
+        """Takes until four are at work, and a little longer."""
         now[0] += 1
         now[1] = max(now)
+        if now[0] == 4:
+            four.set()
+        async with asyncio.timeout(60):
+            await four.wait()
         await asyncio.sleep(0.02)
         now[0] -= 1
         return "done"

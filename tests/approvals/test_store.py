@@ -232,6 +232,25 @@ def test_a_token_decides_for_its_own_tenant_and_for_the_workspace(place: Workspa
     assert [one.id for one in approvals.list(tenant="acme")] == [acme.id]
 
 
+def test_requests_are_listed_by_run_kind_requester_and_how_they_stand(place: Workspace) -> None:
+    approvals = ApprovalStore(place)
+    call = approvals.file(filing(run_id="r1", kind="question"))
+    other = approvals.file(filing(run_id="r2", kind="question", requester="user:kim"))
+    ticket = approvals.file(filing(requester="service:queen"))
+    approvals.decide(call.id, "approve", by="dana")
+
+    def listed(*args: Any, **asked: Any) -> set[str]:
+        return {one.id for one in approvals.list(*args, **asked)}
+
+    assert listed(run_ids=["r1", "r2"]) == {call.id, other.id}
+    assert listed("pending", run_ids=["r1", "r2"]) == {other.id}
+    assert listed(run_ids=[]) == listed(run_ids=["r3"]) == set()
+    assert listed("approved") == {call.id}
+    assert listed("approved", run_ids=["r2"]) == set()
+    assert listed(kind="ticket") == listed(requester="service:queen") == {ticket.id}
+    assert listed(kind="question", requester="user:kim") == {other.id}
+
+
 def test_a_request_is_decided_by_the_verbs_that_it_lists(place: Workspace) -> None:
     approvals = ApprovalStore(place)
     request = approvals.file(filing(allowed_decisions=["reject", "respond"]))

@@ -27,6 +27,7 @@ from hive_agents.files import (
     require_bounded,
 )
 from hive_agents.importing import ImportFailure, convert
+from hive_agents.importing.from_markdown import from_markdown, from_mdx
 from hive_agents.memory import DataFiles, Spillover, ToolResult
 from tests.conftest import write_document
 from tests.sample import hive
@@ -190,6 +191,33 @@ def test_a_reader_answers_with_plain_values_alone() -> None:
             sandbox.call("pathlib", "Path", "x")
     finally:
         sandbox.close()
+
+
+SMALL_AND_SLOW: dict[str, tuple[str, str]] = {
+    "comments that never end": ("md", "<!-- " * 30_000),
+    "calls that never end": ("md", "{{< {{% {% {/* " * 10_000),
+    "calls of another kind": ("md", "{{< " * 30_000 + "%}}"),
+    "code spans that never end": ("md", " ".join("`" * run for run in range(1, 600))),
+    "code spans of one length": ("md", "`` a ` " * 20_000),
+    "a tag that never ends": ("mdx", "<A" + " " * 20_000 + "a" * 20_000),
+    "a tag of braces": ("mdx", "<A " + "{" * 20_000),
+    "a tag of quotes": ("mdx", "<A " + "a='b' " * 20_000),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_AND_SLOW)
+def test_marks_of_markdown_cost_no_more_than_their_length(name: str) -> None:
+    """Whoever breaks this waits: 200 kB of comments that never end took more than three minutes."""
+    suffix, text = SMALL_AND_SLOW[name]
+    assert {"md": from_markdown, "mdx": from_mdx}[suffix](f"# Words\n\n{text}\n".encode()).markdown
+
+
+def test_front_matter_of_other_kinds_that_nests_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("+++\na = " + "[" * 50_000 + "\n+++\ntext\n")
+    with pytest.raises(ImportFailure, match="nested too deeply"):
+        convert(tmp_path / "a.md")
+    (tmp_path / "a.md").write_text('{ "a": ' + "[" * 100_000)
+    assert "[[[" in convert(tmp_path / "a.md").markdown, "a text that begins with a brace"
 
 
 def test_a_module_beside_the_user_is_never_imported_by_a_reader(tmp_path: Path) -> None:

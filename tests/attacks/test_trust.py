@@ -235,6 +235,32 @@ def test_all_that_can_act_is_named_and_every_change_of_it_is_seen(text_workspace
     assert {part.status for part in parts(text_workspace)} == {"gone"}
 
 
+SERVERS = {
+    "storage": ["url", "password_ref", "namespace"],
+    "vectors": ["url", "password_ref", "namespace"],
+    "search": ["url", "login_ref"],
+}
+
+
+@pytest.mark.parametrize(("section", "key"), [(section, key) for section, keys in SERVERS.items() for key in keys])
+def test_a_change_of_where_records_and_lists_come_from_is_seen(
+    text_workspace: Workspace, section: str, key: str
+) -> None:
+    """Another secret for a server that was trusted, or the records of another workspace there."""
+    before = {"url": "postgresql://127.0.0.1:1/kb", "password_ref": "env:MINE", "namespace": "mine"}
+    if section == "search":
+        before = {"url": "opensearch://127.0.0.1:1/kb", "login_ref": "env:MINE"}
+    assert sorted(before) == sorted(SERVERS[section])
+    for value in (before[key], before[key].replace("MINE", "AWS_SECRET").replace("kb", "it").replace("mine", "its")):
+        lines = [f'{name} = "{text}"' for name, text in (before | {key: value}).items()]
+        settings(text_workspace, "\n".join([f"[{section}]", *lines, ""]))
+        assert not is_trusted(text_workspace)
+        assert f"hive.toml: {section}.{key}" in {
+            part.name for part in parts(text_workspace) if part.status != "trusted"
+        }
+        trust(text_workspace)
+
+
 def test_trust_is_of_one_place_and_one_machine(
     text_workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

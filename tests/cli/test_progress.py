@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
 
 from hive_agents.cli.progress import told_now_and_then
 from hive_agents.files import locked
@@ -38,6 +41,49 @@ def test_piped_output_has_no_wrapped_line_and_no_blanks_at_its_end() -> None:
     assert max(map(len, lines)) > 120
     assert [line for line in lines if line != line.rstrip()] == []
     assert len(lines) == 1 + 3 * 10 + 1  # a head, three lines for each of ten hits, and why the list ends
+
+
+READING = """
+agents list
+agents show curator
+agents graph curator
+approvals list
+canary status
+compare v1-naive v1-naive
+credentials list
+doctor
+doctor --documents
+evaluate
+explain HIVE-203
+feedback list --as root
+fields
+history
+judge stats
+models list
+query "rotate an API key"
+query "rotate an API key" --explain tutorials/rotate-api-tokens.md
+runs list
+schema config
+storage
+tools list
+trigger list
+validate v1-naive"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", READING.split("\n")[1:])
+def test_what_a_command_prints_into_a_pipe_is_wrapped_at_no_width(
+    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(copied_sample(tmp_path / "workspace").root)
+    lines = set()  # and not what they hold: measured times and free space differ
+    for columns in ("40", "300"):
+        monkeypatch.setenv("COLUMNS", columns)
+        run = hive(*shlex.split(command))
+        assert run.code in (0, 1), run.err
+        lines.add(len(run.out.splitlines()))
+        assert [line for line in run.out.splitlines() if line != line.rstrip()] == []
+    assert len(lines) == 1
 
 
 def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:

@@ -136,6 +136,41 @@ def test_a_sentence_that_tells_what_was_asked_comes_first(query: str, text: str,
     assert found is None if answer is None else found is not None and found.startswith(answer)
 
 
+@pytest.mark.parametrize(
+    ("query", "text", "answered"),
+    [
+        ("how many columns can a table have at most?", "This makes a table with two columns.", False),
+        ("how many columns can a table have at most?", "A table can have up to 900 columns.", True),
+        ("what is the longest name of a table?", "The name of a table is short.", False),
+        ("how do I build an index without locking?", "You can build an index, locking it.", False),
+        ("how do I build an index without locking?", "You can build an index without locking it.", True),
+        ("wie viele Spalten hat eine Tabelle höchstens?", "Die Tabelle hat zwei Spalten.", False),
+        ("when was release 17 made?", "Release 15.17 was made in 2020.", False),
+        ("when was release 17 made?", "Release 17 was made in 2020.", True),
+    ],
+)
+def test_bounds_denials_and_numbers_of_a_question_are_those_of_its_answer(
+    query: str, text: str, answered: bool
+) -> None:
+    assert (said(query, passages(text)) is not None) is answered
+
+
+MEMORY = "**`work_mem` (`integer`)**\n\nThe default of `work_mem` is 4 MB.\n"
+FACTOR = "**`mem_factor` (`float`)**\n\nThe default is 2.0, of the work_mem.\n"
+
+
+def test_what_is_said_of_another_parameter_is_no_answer_though_it_mentions_the_one_asked_about() -> None:
+    assert said("what is the default of work_mem?", passages(FACTOR)) is None
+    assert said("what is the default of work_mem?", passages(MEMORY)) == "The default of work_mem is 4 MB. [1]"
+
+
+def test_a_term_alone_is_no_answer_and_what_follows_it_tells_of_it() -> None:
+    contents = passages("**E.4.1. Migration to Version 15**\n\n**E.4.2. Changes**\n")
+    assert said("migration to version 15", contents) is None
+    defined = passages("**Grace period**\n\nIt lasts 14 days.\n\n**Trial**\n\nIt lasts 30 days.\n")
+    assert said("how long is the trial?", defined) in (None, "It lasts 30 days. [1]")
+
+
 def test_a_form_that_shares_little_but_the_stem_is_half_a_match() -> None:
     lists = "Clean meter with a valid label. A brush, a lamp and a sink. A cloth of cotton. A pair of gloves."
     assert said("cleaning validation procedure of the autumn audit", passages(lists)) is None

@@ -133,6 +133,19 @@ The lid is heavy.
 """
 
 
+def test_a_paragraph_in_bold_alone_is_a_term_of_what_follows() -> None:
+    found = read("# Keys\n\n**Trial**\n\n30 days.\n\n- a day\n\n**Never share it.**\n\n## Costs\n\nNone.\n")
+    assert [(each.text, each.above, each.kind) for each in found] == [
+        ("Keys", "", "heading"),
+        ("Trial", "Keys", "heading"),
+        ("30 days.", "Keys Trial", "prose"),
+        ("a day", "Keys Trial", "list"),
+        ("Never share it.", "Keys Trial", "prose"),
+        ("Costs", "", "heading"),
+        ("None.", "Costs", "prose"),
+    ]
+
+
 def test_lines_of_code_and_headings_inside_are_part_of_a_passage() -> None:
     assert marked_excerpt(LISTING, "print lids only", length=18) == "-l <mark>lids</mark> <mark>only</mark>"
     assert marked_excerpt(LISTING, "heavy limits", length=24) == "<mark>Limits</mark> The lid is <mark>heavy</mark>."

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace, evaluate
+from hive_agents.access import known_principal
 from hive_agents.errors import HiveError
-from hive_agents.evaluation import GoldenSet, load_golden
+from hive_agents.evaluation import GoldenSet, compare, load_golden
 from hive_agents.evaluation.evaluate import evaluate_interleaved, scope_of
 from hive_agents.retrieval import build_index
 from tests.conftest import config_json, make_workspace, write_config
@@ -75,16 +76,39 @@ def test_several_configs_are_measured_in_the_same_scopes(shared: Workspace) -> N
     assert [len(query.hits) for query in drafts.queries] == [0, 1, 0]
 
 
+def test_whoever_compares_within_what_they_may_view_gets_the_figures_of_those_documents_alone(
+    shared: Workspace, tmp_path: Path
+) -> None:
+    write_config(shared, "drafts", "keyword", filters={"status": "draft"})
+    engine, queries = shared.engine(), golden(shared, None, "dana")
+    configs = [engine.resolve("words"), engine.resolve("drafts")]
+    guest = known_principal(shared, "guest")
+    alone = make_workspace(tmp_path / "alone", embedding=False, documents={"a.md": DOCUMENTS["a.md"]})
+    build_index(alone)
+    found = compare(engine, *configs, queries, reader=guest)
+    for query in found.a.queries:
+        assert [hit.chunk_id for hit in query.hits] == [
+            hit.chunk_id for hit in alone.engine().search(QUERY, "words").hits
+        ]
+    assert [query.nudcg for query in found.a.queries] == [1.0, 1.0]
+    assert [query.hits for query in found.b.queries] == [(), ()]
+    everything = compare(engine, *configs, queries)
+    assert everything.a.queries[0].nudcg < 1.0
+
+
 def test_the_scope_is_that_of_the_access_files_now(shared: Workspace) -> None:
     index = shared.engine().index("kb")
-    assert {user: scope_of(shared, index, user).doc_ids() for user in VISIBLE} == VISIBLE
+    people = {user: known_principal(shared, user) for user in VISIBLE}
+    assert {user: scope_of(shared, index, one).doc_ids() for user, one in people.items()} == VISIBLE
+    assert scope_of(shared, index, people["dana"], people["guest"]).doc_ids() == ["a.md"]
     (shared.root / "access" / "grants.json").write_text(
         json.dumps({"grants": [{"tenant": "acme", "match": "b*", "view": ["user:guest"]}]}), encoding="utf-8"
     )
-    assert scope_of(shared, index, "guest").doc_ids() == ["a.md", "b.md"]
+    assert scope_of(shared, index, people["guest"]).doc_ids() == ["a.md", "b.md"]
     (shared.root / "access" / "grants.json").write_text("{", encoding="utf-8")
+    assert scope_of(shared, index, people["guest"]).doc_ids() == []
     with pytest.raises(HiveError, match=r"grants\.json"):
-        scope_of(shared, index, "guest")
+        evaluate(shared, "words", golden=golden(shared, "guest"))
 
 
 def test_a_principal_whom_the_access_files_do_not_name_is_reported(shared: Workspace) -> None:

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import time
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -18,7 +19,9 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
+from hive_agents.evaluation import load_golden
 from hive_agents.events import EventLog
+from hive_agents.optimizer.selection import SHORT
 from hive_agents.retrieval.deployed import active_config, versions
 from hive_agents.runs import RunStore, pause, stop
 from hive_agents.runtime.context import load_graph
@@ -82,6 +85,18 @@ def test_a_run_ends_with_a_certificate_and_a_decision(finished: tuple[Workspace,
         assert versions(workspace)[0].via == "optimize"
     else:
         assert result["approval_id"]
+
+
+def test_no_accepted_idea_is_far_above_what_is_chosen(finished: tuple[Workspace, dict[str, Any]]) -> None:
+    workspace, result = finished
+    splits = Counter(query.split for query in load_golden(workspace))
+
+    def mean(row: dict[str, Any]) -> float:
+        train, validation = splits["train"], splits["validation"]
+        return float((row["train"] * train + row["validation"] * validation) / (train + validation))
+
+    accepted = [mean(row) for row in result["iterations"] if row["verdict"] == "accept"]
+    assert mean(result["best"]) >= max(accepted) - SHORT - 1e-9
 
 
 def test_accepted_ideas_are_files_with_a_reason_and_a_parent(finished: tuple[Workspace, dict[str, Any]]) -> None:

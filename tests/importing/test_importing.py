@@ -90,6 +90,14 @@ def test_without_a_title_the_file_name_is_the_title(place: Workspace, folder: Pa
     assert "title: Leave Policy\n" in documents(place)["leave-policy.md"]
 
 
+def test_a_name_keeps_the_marks_of_its_letters(place: Workspace, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("हिन्दी गाइड", "คู่มือ", "Cafe\u0301", "❤\ufe0f hive"):
+        (source / f"{name}.txt").write_text("Text of it.")
+    assert sorted(run(place, source).imported) == ["café.md", "hive.md", "हिन्दी-गाइड.md", "คู่มือ.md"]
+
+
 def test_names_that_collide_keep_both(place: Workspace, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
@@ -373,6 +381,28 @@ def test_what_could_not_be_read_is_told_again_after_an_import_that_was_interrupt
     assert report.still_skipped == 0
     assert "not a PDF file, whatever its name says" in messages(report).values()
     assert import_documents(place, [folder]).skipped == []
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_what_both_changed_is_told_again_after_an_import_that_was_interrupted(
+    place: Workspace, folder: Path, deleted: bool
+) -> None:
+    (folder / "aa.md").write_text("# Alpha\n")
+    run(place, folder)
+    (folder / "aa.md").write_text("# Alpha, changed there\n")
+    if deleted:
+        (place.documents / "aa.md").unlink()
+    else:
+        (place.documents / "aa.md").write_text("# My alpha\n")
+
+    def interrupted(what: str, done: int, total: int) -> None:
+        if done == total - 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_documents(place, [folder], progress=interrupted)
+    assert [one["doc_id"] for one in import_documents(place, [folder]).conflicts] == ["aa.md"]
+    assert import_documents(place, [folder]).conflicts == []
 
 
 def test_a_file_that_became_unreadable_leaves_its_document_alone(place: Workspace, folder: Path) -> None:

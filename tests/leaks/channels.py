@@ -6,9 +6,7 @@ import asyncio
 import base64
 import io
 import json
-import sqlite3
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +15,14 @@ from hive_agents.copilot import VERDICTS, FeedbackQueue, past_turns, vocabulary_
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
 from hive_agents.runtime.context import HiveContext, load_graph
+from hive_agents.store import connected
 from tests.leaks.corpus import NEVER, TEXT, VALUES, Doc, canaries, files
 from tests.leaks.visits import Visit, collecting, own_words, told
 
 Collect = Callable[[Visit], Awaitable[str]]
 INDEX_TABLES = frozenset(
-    "corpus_stats documents chunks terms postings term_stats field_values embeddings sqlite_sequence".split()
-)
+    "corpus_stats documents file_stamps chunks terms postings term_stats field_values embeddings".split()
+) | {"sqlite_sequence"}
 ID, VALUE, TEXTS = "p", "p" + VALUES, "p" + VALUES + TEXT
 
 
@@ -239,7 +238,7 @@ async def _(visit: Visit) -> str:
 
 
 def rows(visit: Visit, table: str, column: str, keys: Collection[str | None]) -> str:
-    with closing(sqlite3.connect(visit.workspace.database)) as connection:
+    with connected(visit.workspace.records) as connection:
         marks = ", ".join("?" * len(keys))
         return repr(connection.execute(f"SELECT * FROM {table} WHERE {column} IN ({marks})", list(keys)).fetchall())
 

@@ -17,6 +17,8 @@ from hive_agents.access.keys import local_key
 from hive_agents.copilot import DocumentFilter, Request
 from hive_agents.errors import HiveError
 from hive_agents.runtime.chat import Chat
+from hive_agents.trust import trust
+from tests.engines import postgres
 from tests.leaks.corpus import FOLDERS, STATUSES, TENANTS, WORDS, Doc, Rules, canary, make, readers
 from tests.leaks.visits import told
 
@@ -73,11 +75,18 @@ def document(n: int, tenants: tuple[str, ...], folder: str) -> Doc:
     return Doc(n, path, tenants, (), STATUSES[n % 3], words, canary("v", n), canary("o", n))
 
 
-def both(tmp_path: Path, shown: int, hidden: int, *, settings: str = "", embedding: bool = False) -> list[Workspace]:
+def both(
+    tmp_path: Path, shown: int, hidden: int, *, settings: str = "", embedding: bool = False, server: str = ""
+) -> list[Workspace]:
     """A workspace without and one with forbidden documents; cursors are signed with one key."""
     found = []
     for name, documents in {"without": visible(shown), "with": [*visible(shown), *forbidden(hidden)]}.items():
         place = make(tmp_path / name, documents, settings=settings, embedding=embedding)
+        if server:
+            with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
+                file.write(f'[storage]\nurl = "{server}"\nnamespace = "is_{name}"\n')
+            place = Workspace(place.root)
+            trust(place)
         RULES.write(place, [READER, BOSS])
         found.append(place)
     local_key(found[0])
@@ -162,6 +171,17 @@ async def test_five_hundred_forbidden_documents_change_no_byte_of_meaning(tmp_pa
     """With vectors: cosines, ranks and relevance too."""
     without, with_them = both(tmp_path, 24, 500, embedding=True)
     assert await conversation(without) == await conversation(with_them)
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite_file  # it names a server itself
+async def test_five_hundred_forbidden_documents_change_no_byte_where_the_records_are_on_a_server(
+    tmp_path: Path,
+) -> None:
+    with postgres() as server:
+        without, with_them = both(tmp_path, 24, 500, server=server.url)
+        assert await conversation(without) == await conversation(with_them)
+        assert int(server.run("SELECT count(*) FROM is_with.turns")) >= len(QUESTIONS)
 
 
 async def test_a_hidden_value_is_an_unknown_value(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.retrieval import SearchEngine
 from hive_agents.trust import trust
-from tests.engines import opensearch
+from tests.engines import opensearch, postgres
 from tests.leaks.channels import CHANNELS, collected, leaks
 from tests.leaks.corpus import Doc, make, random_documents, random_rules, readers
 from tests.leaks.visits import Visit
@@ -87,3 +87,12 @@ async def test_no_document_leaks_in_any_channel_over_opensearch(tmp_path: Path) 
         await run(tmp_path, 0, EVERYDAY, f'\n[search]\nurl = "{server.url("leaks")}"\ntimeout_seconds = 60.0\n')
         found = server.call("GET", "/_nodes/stats/indices/search")["nodes"].popitem()[1]
         assert found["indices"]["search"]["query_total"] >= EVERYDAY // 2, "the cluster was asked"
+
+
+@pytest.mark.slow
+@pytest.mark.sqlite_file  # it names a server itself
+async def test_no_document_leaks_in_any_channel_where_the_records_are_on_a_server(tmp_path: Path) -> None:
+    with postgres() as server:
+        await run(tmp_path, 0, EVERYDAY, f'\n[storage]\nurl = "{server.url}"\n')
+        for table in ("runs", "threads", "turns"):
+            assert int(server.run(f"SELECT count(*) FROM hive.{table}")) >= EVERYDAY // 4, table

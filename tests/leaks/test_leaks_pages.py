@@ -24,11 +24,7 @@ from tests.server.test_leaks_http import QUESTIONS, TARGETS, WORDS, prepared, se
 ROLES = dict(zip(("reader", "approver", "operator"), readers(), strict=False))
 TIMES = re.compile(r"<code>[0-9a-f]{16}</code>|\d{4}-\d\d-\d\d \d\d:\d\d UTC|\b\d+(\.\d+)? ms\b|\b\d+\.\d+(?= s\b)")
 CONFIG = "v9"
-MEASURED = re.compile(
-    r"<ol>.*?</ol>|<p class=\"soft\">Nothing found\.</p>|<span class=\"(good|bad|soft)\">(?=[+-])|[+-]?\d+\.\d{3}", re.S
-)
-"""What rests on every document: the figures of two configs, and what of their hits its reader may view."""
-TRACED = re.compile(r"(?<=<td class=\"number\">)\d+\.\d\d|(?<=, log )[0-9a-f]{64}")
+TRACED = re.compile(r"(?<=<td class=\"number\">)\d+\.\d\d|(?<=, log <code title=\")[0-9a-f]{64}\">[0-9a-f]{12}")
 """What is never the same twice: how long a step took, and where the audit log stood, which holds times."""
 
 
@@ -73,7 +69,7 @@ def furnished(place: Workspace, *relevant: str) -> None:
     queries = [
         {"id": f"q{n}", "query": f"where is the {word} kept?", "relevant": list(relevant), "distractors": [],
          "irrelevant": None, "tags": ["kept"], "split": ("train", "validation", "holdout")[n % 3]}
-        for n, word in enumerate(("rotor", "pump", "lamp", "valve", "beaker", "buffer"))
+        for n, word in enumerate(("rotor", "pump", "lamp", "valve", "beaker", "buffer", "filter", "flask", "heater"))
     ]  # fmt: skip
     (place.root / "evals").mkdir(exist_ok=True)
     golden = {"collection": "kb", "k": 10, "queries": queries}
@@ -134,8 +130,6 @@ async def every_page(place: Workspace, who: Principal) -> dict[str, str]:
 
 
 def comparable(name: str, text: str) -> str:
-    if name.startswith("/optimize/compare/"):
-        text = MEASURED.sub("", text)
     if name.startswith("/chat/runs/{run_id}/trace"):
         text = TRACED.sub("ONCE", text)
     text = TIMES.sub("TIME", settled(text))

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hive_agents.optimizer.selection import Candidate, ConfigChange, ablated, by_mean_rank, fewest_distractors
+from hive_agents.optimizer.selection import (
+    SHORT,
+    Candidate,
+    ConfigChange,
+    ablated,
+    best_mean,
+    by_mean_rank,
+    close_to,
+    fewest_distractors,
+)
 
 
 def changes(*paths: str) -> list[ConfigChange]:
@@ -48,6 +57,18 @@ def test_many_configs_that_search_alike_push_no_other_down() -> None:
     alike = [Candidate(changes(f"alike{n}"), LUCKY) for n in range(50)]
     found = by_mean_rank([*alike, *OTHERS, Candidate(changes("steady"), STEADY)])
     assert paths(found[0].changes) == ["steady"]
+
+
+def test_nothing_far_below_the_best_mean_is_close_to_it() -> None:
+    best, far = Candidate(changes("best"), STEADY), Candidate(changes("far"), STEADY - 2 * SHORT)
+    edge = Candidate(changes("edge"), STEADY - SHORT)
+    assert close_to(best, [far, edge, best]) == [edge, best]
+
+
+def test_the_best_mean_is_that_of_a_config_that_may_be_chosen() -> None:
+    refused, best, equal = (Candidate(changes(name), STEADY + more) for name, more in (("r", 0.1), ("b", 0), ("e", 0)))
+    assert best_mean([refused, best, equal], lambda candidate: candidate is not refused) is best
+    assert best_mean([refused], lambda candidate: candidate is not refused) is None
 
 
 def test_of_what_the_queries_cannot_tell_from_the_best_the_fewest_distractors_come_first() -> None:

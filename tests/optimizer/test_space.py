@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from hive_agents import RetrievalConfig, Workspace
-from hive_agents.optimizer.space import apply, changes_from, identity, parsed, sweep
+from hive_agents.optimizer.space import apply, changes_from, identity, parsed, random_edit, sweep
 from hive_agents.retrieval import build_index, load_collection
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.verification import check_config
@@ -61,6 +62,14 @@ def test_every_step_of_the_sweep_is_a_sound_config() -> None:
         for edit in edits:
             stored = stored_from(parsed(apply(base, edit.values)), "configs/candidate.json")
             assert check_config(workspace, stored, refresh=False) == [], edit
+
+
+def test_a_random_edit_without_an_embedding_model_needs_none(text_workspace: Workspace) -> None:
+    build_index(text_workspace)
+    index, rng = SqliteIndex(text_workspace, load_collection(text_workspace)), Random(1)
+    for values in (dict(random_edit(rng, index).values) for _ in range(50)):
+        assert values.get("retrieval.method", "keyword") == "keyword"
+        assert values.get("abstain.min_cosine") is None
 
 
 def test_a_sweep_without_an_embedding_model_needs_none(text_workspace: Workspace) -> None:

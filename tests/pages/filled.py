@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ EVERYTHING = ("reader", "approver", "operator")
 QUESTIONS = ("smallest volume the P50 can do", "effective SOPs about cleaning validation", "all retired documents",
              "show me stuff", "hello", "xyzzy quux")  # fmt: skip
 """One for each kind of reply."""
+TOLD_OF = ("where does the tip box go?", "who approves a change request?")
+"""Questions of which somebody says what they think of the first result."""
 CERTIFICATE = {
     "decision": "passed", "n": 45, "before": 0.412, "after": 0.561, "difference": 0.149, "ci95": [0.061, 0.238],
     "p_value": 0.0012, "alpha": 0.0167, "mde": 0.118, "distractors_before": 1.42, "distractors_after": 0.61,
@@ -57,11 +60,11 @@ class Filled:
     agent: str
 
 
-async def filled(place: Workspace, client: httpx.AsyncClient) -> Filled:
+async def filled(place: Workspace, client: httpx.AsyncClient, questions: Sequence[str] = QUESTIONS) -> Filled:
     """Ask, search, file and decide as people would. `client` reaches a server that works on runs."""
     root = bearer(place, "root", *EVERYTHING)
-    thread = await _conversation(client, root)
-    await _opinions(place, client)
+    thread = await _conversation(client, root, questions)
+    await _opinions(place, client, TOLD_OF if questions is QUESTIONS else questions)
     approvals = requests(place)
     body = {"verb": "respond", "message": "Write to the customer, and close the ticket."}
     await _sent(client, f"/api/approvals/{approvals['question']}/decide", body, bearer(place))
@@ -69,7 +72,7 @@ async def filled(place: Workspace, client: httpx.AsyncClient) -> Filled:
     found = search(place)
     failed = RunStore(place).insert("optimizer", {"golden": None, "deploy": False, "settings": {}},
                                     owner=known_principal(place, "root"), status="running")[0].run_id  # fmt: skip
-    error = {"code": "HIVE-408", "message": "the model's budget of $2.00 is spent"}
+    error = {"code": "HIVE-423", "message": "the model's budget of $2.00 is spent"}
     RunStore(place).update(failed, "failed", error=error, stopped_by="budget")
     tickets(place, agent)
     write_json(place, "triggers/nightly.json", {
@@ -85,21 +88,19 @@ async def _sent(client: httpx.AsyncClient, path: str, body: Any, headers: dict[s
     return answer.json()
 
 
-async def _conversation(client: httpx.AsyncClient, headers: dict[str, str]) -> str:
+async def _conversation(client: httpx.AsyncClient, headers: dict[str, str], questions: Sequence[str]) -> str:
     thread: dict[str, str] = {}
-    for question in QUESTIONS:
+    for question in questions:
         run = await _sent(client, "/api/runs", {"input": {"text": question}, **thread}, headers)
         await followed(client, run["events"], headers)
         thread = {"thread_id": run["thread_id"]}
     return thread["thread_id"]
 
 
-async def _opinions(place: Workspace, client: httpx.AsyncClient) -> None:
+async def _opinions(place: Workspace, client: httpx.AsyncClient, questions: Sequence[str]) -> None:
     dana = bearer(place)
-    for question, verdict, why in (
-        ("where does the tip box go?", "relevant", "it shows the deck"),
-        ("who approves a change request?", "outdated", "that was before the merger"),
-    ):
+    said = (("relevant", "it shows the deck"), ("outdated", "that was before the merger"))
+    for question, (verdict, why) in zip(questions, said, strict=False):
         run = await _sent(client, "/api/runs", {"input": {"text": question}}, dana)
         await followed(client, run["events"], dana)
         opinion = {"run_id": run["run_id"], "verdict": verdict, "result": 1, "comment": why}
@@ -224,7 +225,7 @@ def tickets(place: Workspace, run: str) -> None:
         EventLog.record(connection, [ticket.told(EventType.ESCALATION_OPENED, row.thread_id)])
 
 
-def addresses(made: Filled) -> dict[str, str]:
+def addresses(made: Filled, question: str = "how do I rotate an API token") -> dict[str, str]:
     """Every page, by the name of its picture."""
     asked = made.approvals
     return {
@@ -232,7 +233,7 @@ def addresses(made: Filled) -> dict[str, str]:
         "chat-new": "/chat",
         "chat": f"/chat/{made.thread}",
         "golden": "/golden",
-        "golden-label": "/golden/label?query=how do I rotate an API token",
+        "golden-label": f"/golden/label?query={question}",
         "golden-label-new": "/golden/label",
         "golden-feedback": "/golden/feedback",
         "approvals": "/approvals",

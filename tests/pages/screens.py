@@ -1,17 +1,20 @@
 """Pictures of every page, for people to look at: empty, filled, loading and with errors, three widths, light and dark.
 
-    python -m tests.pages.screens FOLDER [NAME …]
+    python -m tests.pages.screens FOLDER [NAME …] [--language de] [--workspace DIR --ask QUESTION …]
     python -m tests.pages.screens docs/pictures best
 
 With names only those pages are made; `best` are those of the documentation, one of each page. It needs Debian's package
-chromium, playwright and a checkout, and serves the sample workspace.
+chromium, playwright and a checkout, and serves the sample workspace, or a copy of another one, whose `access/` names
+dana, alice and root as the sample's does; there the questions are asked.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import sys
+import shutil
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -19,11 +22,31 @@ from typing import Any
 import httpx
 from playwright.async_api import Browser, Page, Route
 
+from hive_agents import Workspace
 from tests.pages.browser import chromium, picture, signed_in
 from tests.pages.filled import EVERYTHING, QUESTIONS, addresses, filled
 from tests.server.serving import bearer, sample, served
 
 WIDTHS = {"wide": 1280, "middle": 768, "narrow": 400}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted: which pages, in which language, of which workspace; None is the sample."""
+
+    only: tuple[str, ...]
+    language: str
+    workspace: Path | None
+    questions: tuple[str, ...]
+
+    def copied(self) -> Workspace:
+        folder = Path(mkdtemp()) / "workspace"
+        if self.workspace is None:
+            return sample(folder)
+        shutil.copytree(self.workspace, folder, symlinks=True)
+        return Workspace(folder)
+
+
 Then = Callable[[Page], Awaitable[Any]]
 
 
@@ -34,14 +57,14 @@ async def passage(page: Page) -> None:
 
 async def opened(page: Page) -> None:
     """A result with its reason, and the trace of the turn."""
-    for summary in ("Why this?", "Say what you think of it", "How this was made"):
-        await page.get_by_text(summary).first.click()
+    for summary in (".result details:nth-of-type(1)", ".result details:nth-of-type(2)", "details.trace"):
+        await page.locator(summary).first.locator("summary").click()
     await page.locator(".result .facts-here dl").first.wait_for()
     await page.locator(".trace .facts-here dl").first.wait_for()
 
 
 async def queries(page: Page) -> None:
-    await page.get_by_role("button", name="Measure both").click()
+    await page.locator("#queries button").click()
     await page.locator("#queries details").first.wait_for()
     for one in (await page.locator("#queries summary").all())[:2]:
         await one.click()
@@ -53,7 +76,7 @@ async def marked(page: Page) -> None:
 
 
 async def measured(page: Page) -> None:
-    await page.get_by_text("can show a gain of").wait_for()
+    await page.locator("section.card p:not(.soft)").first.wait_for()
 
 
 async def widened(page: Page) -> None:
@@ -99,27 +122,31 @@ def wanted(name: str, only: tuple[str, ...]) -> bool:
     return not only or name in only
 
 
-async def in_each(browser: Browser, url: str, place: Any, folder: Path, shots: dict[str, tuple[str, Then]]) -> None:
+async def in_each(
+    browser: Browser, url: str, place: Any, folder: Path, shots: dict[str, tuple[str, Then]], language: str
+) -> None:
     for width, pixels in WIDTHS.items():
         for scheme in ("light", "dark"):
             how: dict[str, Any] = {"viewport": {"width": pixels, "height": 900}, "color_scheme": scheme}
+            how |= {"locale": language}
             expected = ("404", "400")  # a page that says so
             async with signed_in(browser, url, place, "root", *EVERYTHING, expected=expected, **how) as page:
                 for name, (path, then) in shots.items():
                     await shot(page, folder, f"{name}-{width}-{scheme}", path, then)
 
 
-async def with_everything(browser: Browser, folder: Path, only: tuple[str, ...]) -> None:
-    place = sample(Path(mkdtemp()) / "workspace")
+async def with_everything(browser: Browser, folder: Path, asked: Asked) -> None:
+    place = asked.copied()
+    only = asked.only
     async with served(place) as client:
-        found = addresses(await filled(place, client))
+        found = addresses(await filled(place, client, asked.questions), asked.questions[0])
         if only == ("best",):
             root = bearer(place, "root", *EVERYTHING)
             await best(browser, str(client.base_url), place, folder, found | {"search": await searched(client, root)})
         shots = {name: (path, AFTER.get(name, nothing)) for name, path in found.items()}
         shots |= {name: (found[of], then) for name, (of, then) in MORE.items()}
         shots = {name: one for name, one in shots.items() if wanted(name, only)}
-        await in_each(browser, str(client.base_url), place, folder, shots)
+        await in_each(browser, str(client.base_url), place, folder, shots, asked.language)
 
 
 async def searched(client: httpx.AsyncClient, headers: dict[str, str]) -> str:
@@ -141,15 +168,16 @@ async def best(browser: Browser, url: str, place: Any, folder: Path, found: dict
             await page.screenshot(path=folder / f"{name}.png")
 
 
-async def with_nothing(browser: Browser, folder: Path, only: tuple[str, ...]) -> None:
+async def with_nothing(browser: Browser, folder: Path, asked: Asked) -> None:
     """Empty, with errors, and loading: nobody works on what is asked here."""
+    only = asked.only
     place = sample(Path(mkdtemp()) / "workspace")
     (place.root / "evals" / "golden.json").unlink()
     async with served(place, roles=("http",)) as client:
         url = str(client.base_url)
         names = {path: "empty-" + path.partition("?")[0].replace("/", "-") for path in WITHOUT}
         shots = {name: (f"/{path}", nothing) for path, name in names.items() if wanted(name, only)}
-        await in_each(browser, url, place, folder, shots)
+        await in_each(browser, url, place, folder, shots, asked.language)
         if wanted("refused", only):
             await refused(browser, url, place, folder)
     if wanted("loading", only):
@@ -197,12 +225,20 @@ async def loading(browser: Browser, url: str, place: Any, folder: Path) -> None:
         await picture(page, folder, "loading-trials")
 
 
-async def main(folder: Path, *only: str) -> None:
+async def main(folder: Path, asked: Asked) -> None:
     async with chromium() as browser:
-        await with_everything(browser, folder, only)
-        await with_nothing(browser, folder, only)
+        await with_everything(browser, folder, asked)
+        if asked.workspace is None:
+            await with_nothing(browser, folder, asked)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:] or ["screens"]
-    asyncio.run(main(Path(given[0]), *given[1:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--language", default="en")
+    parser.add_argument("--workspace", type=Path)
+    parser.add_argument("--ask", action="append")
+    given = parser.parse_args()
+    questions = tuple(given.ask or QUESTIONS)
+    asyncio.run(main(given.folder, Asked(tuple(given.names), given.language, given.workspace, questions)))

@@ -265,3 +265,47 @@ async def test_a_question_is_labelled_by_keys_and_feedback_is_reviewed(tmp_path:
         assert kept["relevant"] == [first]
         assert "irrelevant" not in kept, "not every document was judged"
         assert by_text["where does the tip box go?"]["split"] == "train"
+
+
+async def test_going_back_closes_the_document_and_keeps_the_conversation(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place, viewport=NARROW) as page:
+            await page.goto("/chat")
+            await ask(page, QUESTION)
+            await page.locator(".answer .cite").first.click()
+            await page.locator("#beside #passage").wait_for()
+            here = page.url
+            await page.evaluate("history.back()")  # as the browser's button does; goto's waiting is not for this
+            await page.locator("#beside > *").wait_for(state="detached")
+            assert page.url == here
+            assert await page.locator(".answer").count() == 1
+            await page.locator(".result h3 a").first.click()
+            await page.locator("#beside .document").wait_for()
+            await page.locator("#beside [data-close]").click()
+            await page.locator("#beside > *").wait_for(state="detached")
+            await page.reload()
+            await page.locator(".answer").wait_for()
+
+
+async def test_what_is_asked_in_one_tab_comes_to_the_other_once(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place) as page:
+            await page.goto("/chat")
+            await ask(page, QUESTION)
+            await page.locator(".answer").wait_for()
+            other = await page.context.new_page()
+            await other.goto(page.url)
+            await other.locator(".answer").wait_for()
+            await page.bring_to_front()
+            await ask(page, "show me stuff")
+            await page.locator("article.turn").nth(1).locator(".options").wait_for()
+            await other.bring_to_front()
+            await other.locator("article.turn").nth(1).locator(".options").wait_for()
+            await ask(other, "all retired documents")
+            await other.locator("article.turn").nth(2).locator(".results").wait_for()
+            await page.bring_to_front()
+            await page.locator("article.turn").nth(2).locator(".results").wait_for()
+            for one in (page, other):
+                assert await one.locator("article.turn").count() == 3

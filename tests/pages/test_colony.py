@@ -74,7 +74,7 @@ async def test_an_agent_is_started_with_its_inputs(tmp_path: Path) -> None:
             await require_accessible(page)
             await page.get_by_role("button", name="Start writer").click()
             await page.wait_for_url("**/colony/runs/r*")
-            await page.get_by_text("approval.requested").wait_for()
+            await page.get_by_text("a person was asked").wait_for()
             run = page.url.rpartition("/")[2]
         assert RunStore(place).get(run).value["input"] == {"topic": "tea <b>", "names": ["kim", "lee"]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import string
 from pathlib import Path
 from typing import get_args
@@ -10,13 +11,14 @@ from typing import get_args
 import pytest
 
 from hive_agents.approvals import Status
-from hive_agents.events import TicketCause, TicketSeverity
+from hive_agents.events import EventType, TicketCause, TicketSeverity
 from hive_agents.judging import JudgmentAction
 from hive_agents.server.pages import language
 from hive_agents.verification import GateDecision
 from tests.pages.filled import EVERYTHING, filled
 from tests.server.serving import bearer, sample, served
 
+ROOT = Path(__file__).parents[2]
 RUNS = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
 SEARCHES = ("no_improvement", "certifying", "deployed", "escalated", "unavailable", "interrupted", "approved")
 ENDS = ("iterations", "patience", "seconds", "evaluations", "max_usd", "no_deploy", "too_few_queries", "interrupted",
@@ -52,6 +54,29 @@ def test_german_is_complete_and_takes_the_same_values() -> None:
     assert [name for name in english if values(english[name]) != values(german[name])] == []
     same = {name for name in english if english[name] == german[name] and not name.startswith(("word.", "app.name"))}
     assert len(same) < 20, "what is alike in both languages are names"
+
+
+@pytest.mark.parametrize("name", ["en", "de"])
+def test_every_event_and_every_code_of_a_diagnostic_has_words(name: str) -> None:
+    documented = re.findall(r"^## (HIVE-\d+) ", (ROOT / "docs" / "diagnostics.md").read_text(encoding="utf-8"), re.M)
+    assert {f"event.{one}" for one in EventType} - set(written(name)) == set()
+    assert {one for one in written(name) if one.startswith("code.")} == {f"code.{one}" for one in documented}
+
+
+@pytest.mark.slow
+async def test_a_diagnostic_is_told_in_german_by_its_code_and_in_english_by_the_server(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        german = bearer(place, "root", *EVERYTHING) | {"Accept-Language": "de"}
+        page = (await client.get("/optimize/configs/none", headers=german)).text
+        assert 'Nichts heißt so: <span lang="en">no config is named' in page
+        assert "sind auf Englisch" in page
+        assert (await client.get("/codes/de")).json()["HIVE-414"] == "Schon entschieden"
+        assert (await client.get("/codes/en")).json() == {}
+        assert (await client.get("/codes/xx")).status_code == 404
+        english = (await client.get("/optimize/configs/none", headers=german | {"Accept-Language": "en"})).text
+        assert '<strong><span lang="en">no config is named' in english
+        assert "in English" not in english
 
 
 def test_who_stopped_something_is_named_without_a_prefix_and_an_unknown_end_in_words() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal
-from hive_agents.approvals import ApprovalStore
+from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.runs import Scope
 from hive_agents.store import connected, disconnect
+from hive_agents.supervision.queen import Colony
 from tests.pages.browser import NARROW, chromium, needs_chromium, require_accessible, signed_in
 from tests.pages.crowd import many_requests, many_runs, many_threads
 from tests.pages.filled import EVERYTHING
@@ -83,6 +84,35 @@ def test_a_page_of_requests_costs_the_same_among_ten_thousand(tmp_path: Path) ->
     queue = {"status": "pending", "by_due": True}
     assert cost_of_requests(many, **queue) <= cost_of_requests(few, **queue) * 2
     assert ApprovalStore(many).damaged() == {}
+
+
+def cost_of(place: Workspace, work: Callable[[], object]) -> int:
+    ApprovalStore(place).page(1)  # the log is read
+    with counted(place) as steps:
+        work()
+    return len(steps)
+
+
+@pytest.mark.slow
+def test_what_the_queen_and_a_run_ask_for_is_found_among_ten_thousand_requests_without_reading_them(
+    tmp_path: Path,
+) -> None:
+    place = sample(tmp_path / "many")
+    many_requests(place, 10_000)
+    store, colony = ApprovalStore(place), Colony(place, None)
+    asked = store.file(Filing(kind="tool_call", title="mine", requester="agent:writer", run_id="r1", risk="low"))
+    every = cost_of(place, lambda: store.list("pending"))
+    for work in (
+        lambda: store.list("pending", run_ids=["r1", "r2"]),
+        lambda: store.list(requester="service:queen"),
+        lambda: store.asks("r1"),
+    ):
+        assert cost_of(place, work) * 100 < every
+    counting = cost_of(place, store.count_pending)
+    page = cost_of(place, lambda: store.page(20, status="pending"))
+    assert cost_of(place, lambda: colony.waiting(20)) <= counting + page * 2
+    newest, n = colony.waiting(20)
+    assert (len(newest), newest[0].id, n) == (20, asked.id, 10_001)
 
 
 @pytest.mark.slow

@@ -90,6 +90,7 @@ async def test_a_tags_loss_is_answered_for_by_persons_with_a_reason(tmp_path: Pa
         assert both.status_code == 400
 
 
+@pytest.mark.slow
 async def test_both_configs_hits_stand_beside_each_other_as_far_as_the_caller_may_view_them(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     worse = json.loads((place.configs / "v1.json").read_text()) | {"name": "v9"}
@@ -99,8 +100,13 @@ async def test_both_configs_hits_stand_beside_each_other_as_far_as_the_caller_ma
         root = bearer(place, "root", *OPERATES)
         found = (await client.post("/api/compare", json={"b": "v9"}, headers=root)).json()
         assert max(len(one["hits"]["b"]) for one in found["queries"]) <= 2
+        golden = (await client.get("/api/golden", headers=root)).json()["queries"]
+        labels = {one["id"]: one["relevant"] for one in golden}
+        mine = (await client.post("/api/compare", json={"b": "v9", "within": "mine"}, headers=root)).json()
+        answerable = {one["id"] for one in found["queries"] if one["relevant"] == labels[one["id"]]}
+        assert {one["id"] for one in mine["queries"]} == answerable < set(labels)
         page = (await client.get("/optimize/compare/v1-naive/v9", headers=root | {"HX-Request": "true"})).text
-        assert page.count("<details>") == len(found["queries"])
+        assert page.count("<details>") == len(mine["queries"])
         changes = (await client.get("/api/configs/v9/changes", headers=root)).json()["changes"]
         assert [one["path"] for one in changes] == ["retrieval.top_k"]
         assert "retrieval.top_k" in (await client.get("/optimize/configs/v9", headers=root)).text

@@ -209,12 +209,12 @@ async def test_a_run_and_the_colony_are_followed_though_streams_break(
         colony = await page.context.new_page()
         await page.goto(f"/colony/runs/{run}")
         await colony.goto("/colony")
-        await page.get_by_text("approval.requested").first.wait_for()
+        await page.get_by_text("a person was asked").first.wait_for()
         await page.get_by_label("Tell the agent").fill("half a sentence")
         sent = await client.post(f"/api/approvals/{request}/decide", json={"verb": "approve"}, headers=bearer(place))
         assert sent.status_code == 200, sent.text
         await page.locator("#live .badge.good").wait_for()
-        await page.get_by_text("run.completed").wait_for()
+        await page.get_by_text("run done").wait_for()
         assert await page.get_by_role("button", name="Stop").count() == 0
         assert await page.get_by_label("Tell the agent").input_value() == "half a sentence"
         await colony.bring_to_front()

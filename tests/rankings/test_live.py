@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,8 @@ from hive_agents.settings import Gate
 from tests.conftest import make_workspace
 from tests.rankings.test_recorded import nowhere
 from tests.topics import indexed_engine, make_topics, write_golden
+
+ROOT = Path(__file__).parents[2]
 
 
 class Search(BaseHTTPRequestHandler):
@@ -41,8 +46,14 @@ class Search(BaseHTTPRequestHandler):
         value = {"hits": {"hits": [{"_id": word, "_score": 1} for word in query.split()]}}
         data = b"<html>" if "html" in query else json.dumps(value).encode()
         self.send_response(status)
+        if query == "packed":
+            self.send_header("Content-Encoding", "gzip")
+            data = gzip.compress(b" " * 30_000_000)
         self.end_headers()
-        self.wfile.write(data)
+        with suppress(OSError):  # whoever asks has enough
+            self.wfile.write(b"[" * 200_000 if query == "deep" else data)
+            while query == "endless":
+                self.wfile.write(b" ")
 
     def log_message(self, *_: object) -> None:
         pass
@@ -124,6 +135,17 @@ def test_endpoint_that_fails_says_for_which_query(endpoint: str) -> None:
     assert "ConnectError" in failure("http://127.0.0.1:1/s?q={query}")
     with pytest.raises(HiveError, match=r"no \{query\}"):
         open_source(f"{endpoint}/s", nowhere)
+
+
+def test_an_answer_of_any_size_depth_and_length_is_a_diagnostic(
+    endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{endpoint}/s?q={{query}}"
+    assert "RecursionError" in failure(url, "deep")
+    monkeypatch.setattr("hive_agents.rankings.endpoint.MOST_BYTES", 2_000_000)
+    assert "more than 2 MB" in failure(url, "packed")
+    (tmp_path / "e.json").write_text(json.dumps({"url": url, "timeout_seconds": 0.3}))
+    assert "no end within 0.3 s" in failure(f"{tmp_path}/e.json", "endless")
 
 
 RETRIEVERS = """
@@ -215,3 +237,26 @@ def test_times_of_a_file_and_of_a_live_source_are_not_compared(tmp_path: Path) -
     recorded.live = False  # type: ignore[misc]
     old, new = ask_both(recorded, Timed("b", 0.9), golden, Gate())
     assert {one.seconds for one in (*old, *new)} == {None}
+
+
+def test_a_strangers_folder_gives_the_module_that_was_named_and_no_other(tmp_path: Path) -> None:
+    """Somebody stands in it, and names a retriever of their own."""
+    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+    for folder in (theirs, mine):
+        folder.mkdir()
+        (folder / "both.py").write_text(f"import beside\ndef find(query): return ['{folder.name}']\n")
+        (folder / "beside.py").write_text("")
+    (mine / "installed.py").write_text("def find(query): return ['installed']\n")
+    for name in ("installed_later", "colorsys"):
+        (theirs / f"{name}.py").write_text("open('owned', 'w')\n")
+    (mine / "installed_later.py").write_text("")
+    program = (
+        f"import sys; sys.path[:] = [{str(ROOT)!r}, {str(mine)!r}, *(one for one in sys.path if one)]\n"
+        "from hive_agents.evaluation import GoldenQuery\nfrom hive_agents.rankings import open_source\n"
+        "for name in ('installed:find', 'both:find'):\n"
+        "    print(*open_source(name, None).rank(GoldenQuery(id='q', query='x'), 3).documents)\n"
+        "import colorsys, installed_later\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=theirs, check=True)
+    assert done.stdout.split() == ["installed", "theirs"]
+    assert not (theirs / "owned").exists()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.access import known_principal
+from hive_agents.access import known_principal, mint
 from hive_agents.approvals import ApprovalStore, Filing
 from hive_agents.errors import HiveError
 from hive_agents.receipts import (
@@ -25,6 +25,7 @@ from hive_agents.runtime import Chat
 from hive_agents.store import audit
 from hive_agents.verification import deploy, rollback
 from tests.copilot.chats import ask, copied_knowledge_base
+from tests.sample import hive
 from tests.topics import holdout_queries, make_topics, stored, write_golden
 
 
@@ -135,6 +136,32 @@ def test_a_decision_is_derived_again(served: Workspace) -> None:
     assert [one["by"] for one in receipt.facts["decisions"]] == ["user:ana"]
     assert "look" not in receipt.text
     assert unlike(outcomes(served, receipt)) == {}
+
+
+def test_anothers_decision_has_no_receipt_and_is_not_verified(
+    base: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To whoever may not read a request, it isn't there: no hash, status or name that they guess is told apart."""
+    store, token = ApprovalStore(base), mint(base, known_principal(base, "dana"), 600).token
+    told = []
+    for tenant in ("acme", "globex"):
+        request = store.file(Filing(kind="question", title="May I?", requester="agent:x", tenant=tenant))
+        store.decide(request.id, "approve", by="ana", tenant=tenant)
+        (tmp_path / "r.json").write_text(decision_receipt(base, request.id).text)
+        monkeypatch.setenv("HIVE_TOKEN", token)
+        asked = (("receipt", "decision", request.id), ("verify", tmp_path / "r.json"))
+        told.append([hive(*words, "-w", base.root) for words in asked])
+        altered = (tmp_path / "r.json").read_text().replace(request.id, "a0000000000")
+        (tmp_path / "r.json").write_text(altered)
+        asked = (("receipt", "decision", "a0000000000"), ("verify", tmp_path / "r.json"))
+        for ran, words in zip(told[-1], asked, strict=True):
+            unknown = hive(*words, "-w", base.root)
+            known = (ran.code, ran.out, ran.err.replace(request.id, "a0000000000"))
+            if tenant == "globex":
+                assert known == (unknown.code, unknown.out, unknown.err)
+                assert "HIVE-409" in ran.err
+        monkeypatch.delenv("HIVE_TOKEN")
+    assert [ran.code for ran in told[0]] == [0, 0]
 
 
 def test_an_undecided_request_has_no_receipt(served: Workspace) -> None:

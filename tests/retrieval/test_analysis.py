@@ -20,6 +20,25 @@ def test_words_inside_writing_without_spaces_are_words() -> None:
     assert terms("v-model修饰符 2个keys") == ["v", "model", "修", "修饰", "饰", "饰符", "符", "2", "个", "key"]
 
 
+def test_the_marks_of_a_letter_part_no_word() -> None:
+    assert words("हिन्दी में फ़ाइल") == ["हिन्दी", "में", "फ़ाइल".replace("\u095e", "फ\u093c")]
+    assert words("கோப்பு, শব্দ; שָׁלוֹם") == ["கோப்பு", "শব্দ", "שָׁלוֹם"]
+    assert words("x\u0308y 1\ufe0f\u20e3 \u0301") == ["x\u0308y".replace("x\u0308", "ẍ"), "1"]
+
+
+def test_joiners_inside_a_word_are_not_seen() -> None:
+    assert words("می\u200cشود") == words("میشود")
+
+
+def test_thai_and_its_like_are_pairs_of_consonants_with_their_vowels() -> None:
+    assert terms("ล้างหน้าจอ") == ["ล้าง", "งห", "หน้า", "น้าจ", "จอ"]
+    assert set(terms("หน้าจอ")) <= set(terms("ล้างหน้าจอ"))
+    assert terms("ភាសាខ្មែរ") == ["ភាសា", "សាខ្មែ", "ខ្មែរ"]
+    assert terms("မြန်မာ") == ["မြန်", "န်မာ"]
+    assert terms("ລາວ node") == ["ລາວ", "node"]
+    assert terms("ไป") == ["ไป"]
+
+
 def test_composed_and_decomposed_letters_are_one_word() -> None:
     assert words("cafe\u0301") == words("café")
 

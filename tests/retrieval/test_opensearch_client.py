@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -17,10 +18,15 @@ from hive_agents.trust import trust
 
 
 class Server:
-    """Answers every request with `status` and `body`; keeps the headers of the last."""
+    """Answers every request with `status` and `body`, bytes as they are, or with `endless` again and again.
+
+    It keeps the headers of the last.
+    """
 
     def __init__(self) -> None:
-        self.status, self.body = 200, dict[str, Any]()
+        self.status: int = 200
+        self.body: Any = {}
+        self.endless: bytes | None = None
         self.headers: dict[str, str] = {}
         played = self
 
@@ -28,7 +34,15 @@ class Server:
             def answer(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 played.headers = {name.lower(): value for name, value in self.headers.items()}
-                text = json.dumps(played.body).encode()
+                if played.endless is not None:
+                    self.send_response(200)
+                    self.send_header("Content-Type", "application/json")
+                    self.end_headers()
+                    with suppress(OSError):  # the client has enough
+                        while True:
+                            self.wfile.write(played.endless)
+                    return
+                text = played.body if isinstance(played.body, bytes) else json.dumps(played.body).encode()
                 self.send_response(played.status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))
@@ -43,13 +57,16 @@ class Server:
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
 
+    def close(self) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     found = Server()
     yield found
-    found.http.shutdown()
-    found.http.server_close()
+    found.close()
 
 
 def connected(place: Workspace, server: Server, *more: str) -> ClusterConnection:
@@ -101,7 +118,7 @@ def test_what_happened_is_told_by_a_word(text_workspace: Workspace, server: Serv
 
 
 def test_a_body_that_is_no_object_is_a_failure(text_workspace: Workspace, server: Server) -> None:
-    server.body = ["surprise"]  # type: ignore[assignment]
+    server.body = ["surprise"]
     assert "another form" in failure(connected(text_workspace, server).require_able)
 
 
@@ -122,3 +139,17 @@ def test_nothing_is_asked_in_a_workspace_that_is_not_trusted(text_workspace: Wor
     (text_workspace.root / "hive.toml").write_text('[search]\nurl = "opensearch://127.0.0.1:9/x"\n')
     with pytest.raises(HiveError, match="HIVE-431"):
         ClusterConnection(Workspace(text_workspace.root))
+
+
+def test_an_answer_without_an_end_is_cut(
+    text_workspace: Workspace, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hive_agents.retrieval.opensearch_client.MOST_BYTES", 3_000_000)
+    server.endless = b" " * 65_536
+    assert "more than 3 MB" in failure(connected(text_workspace, server).require_able)
+
+
+def test_an_answer_that_never_comes_to_its_end_is_a_timeout(text_workspace: Workspace, server: Server) -> None:
+    """Each of its bytes comes in time."""
+    server.endless = b" "
+    assert "; timeout" in failure(connected(text_workspace, server, "timeout_seconds = 0.3").require_able)

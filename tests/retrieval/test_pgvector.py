@@ -393,6 +393,16 @@ def test_what_the_server_refuses_is_told_with_what_to_do(place: Workspace, serve
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("lie", ["chunks = 7", "chunks = 1000000000", "chunks = -1"])
+def test_a_copy_that_is_told_of_wrongly_is_a_diagnostic(place: Workspace, server: Postgres, lie: str) -> None:
+    found = with_vectors(place, server.url, namespace="told_wrongly")
+    found.index()
+    server.run(f"UPDATE told_wrongly.copy SET {lie}")
+    assert "is told to have" in fault(found)
+    server.run("DROP SCHEMA told_wrongly CASCADE")
+
+
+@pytest.mark.slow
 def test_a_password_comes_from_its_reference_and_stands_in_no_message(
     place: Workspace, own_server: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -260,6 +260,28 @@ def test_chunks_that_nobody_asked_for_are_no_result(server: Postgres) -> None:
     held.close()
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "UPDATE lies2.{table} SET embedding = '[1,2]' WHERE chunk = 3",
+        "ALTER TABLE lies2.{table} DROP CONSTRAINT {table}_pkey; INSERT INTO lies2.{table} SELECT * FROM lies2.{table}",
+        "ALTER TABLE lies2.{table} ALTER COLUMN chunk TYPE text",
+        "ALTER TABLE lies2.{table} ALTER COLUMN embedding TYPE text",
+    ],
+)
+def test_whoever_writes_there_gets_a_diagnostic_and_no_more(server: Postgres, lie: str) -> None:
+    held = database(server, "lies2")
+    server.run("DROP SCHEMA IF EXISTS lies2 CASCADE")
+    sent(held, "one", units(40))
+    (table,) = tables(server, "lies2")
+    server.run(f"ALTER TABLE lies2.{table} ALTER COLUMN embedding TYPE vector")
+    server.run(lie.format(table=table))
+    query, rows = units(1, 4)[0], np.arange(40)
+    with pytest.raises(EngineFault, match="HIVE-434"):
+        lane(held, "one").scores(query, rows)
+    held.close()
+
+
 def test_two_hosts_that_send_the_same_state_at_once_make_one_copy(server: Postgres) -> None:
     helds, vectors = [database(server, "hosts") for _ in range(2)], units(3 * PART)
     told: list[Any] = []

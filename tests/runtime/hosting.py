@@ -23,6 +23,7 @@ from typing import Any
 from hive_agents import Workspace
 from hive_agents.agents import ToolRegistry
 from hive_agents.agents.tool import ToolContext
+from hive_agents.errors import Busy
 from hive_agents.llm import Chain, ChatResult, Message, Tool
 from hive_agents.runs import RunStore
 from hive_agents.runtime.agent_run import AgentRun
@@ -205,10 +206,14 @@ async def serve(root: Path, port: int, tell: bool = True) -> None:
 
     place = Workspace(root)
     listener = Listener(place, port=port)
-    hosted = host(place, roles=ROLES, serve=listener.serve)
     if tell:
         print(json.dumps({"port": listener.port}), flush=True)
-    await hosted.run()
+    while True:
+        try:
+            await host(place, roles=ROLES, serve=listener.serve).run()
+            break
+        except Busy:  # the database is away at that moment: begin again, as whoever supervises a host does
+            await asyncio.sleep(0.5)
     listener.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shutil
@@ -23,14 +24,17 @@ from hive_agents import Workspace
 from hive_agents.agents import follow_history, record, served_text
 from hive_agents.approvals import ApprovalStore
 from hive_agents.errors import HiveError
-from hive_agents.events import Consumer, Event, EventLog
+from hive_agents.events import Consumer, Event, EventLog, EventType
+from hive_agents.retrieval import DEPLOYMENTS, Version, active_config
+from hive_agents.retrieval.config import read_config
 from hive_agents.runs import DueRun, RunQueue, RunStore
 from hive_agents.runtime import dispatcher, following
 from hive_agents.runtime.checkpoints import checkpointer
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.following import follow_deployments
-from hive_agents.store import connected, exclusive
+from hive_agents.store import audit, connected, disconnect, exclusive
 from hive_agents.trust import trust
+from tests.conftest import COLLECTION, write_config
 from tests.engines import Postgres, postgres
 from tests.runtime.hosting import TURNS, Nursery, effects, host, prepared, queued, until
 from tests.runtime.test_host_kills import approve_all, free_ports
@@ -168,6 +172,47 @@ async def test_an_agent_deployed_on_one_host_serves_on_another_and_its_file_foll
         await asyncio.gather(follows, return_exceptions=True)
 
 
+def deploy_config(place: Workspace, name: str) -> None:
+    """As `hive deploy` does once the gate has passed it; host by host, files aside."""
+    stored = read_config(place, place.configs / f"{name}.json")
+    values = (stored.name, stored.file, stored.text, stored.hash, audit.now(), "dana", "local", "passed", "deploy")
+    event = Event(EventType.CONFIG_DEPLOYED, payload={"config": name})
+    with exclusive(place, "deploying"):
+        DEPLOYMENTS.append(
+            place,
+            lambda number: Version(number, *values, None, None, None),
+            lambda connection, _: EventLog.record(connection, [event]),
+        )
+
+
+async def test_active_json_follows_a_config_that_another_host_deploys(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A changed text, a file that isn't there yet, and a rollback to one that is."""
+    monkeypatch.setattr(following, "POLL_SECONDS", 3_600.0)
+    (place.root / "collections" / "kb.json").write_text(json.dumps(COLLECTION))
+    write_config(place, "words", "keyword")
+    other = another(place, "b")
+    follows = asyncio.create_task(follow_deployments(other))
+
+    async def serves(name: str, text: str) -> None:
+        async with asyncio.timeout(60):
+            link, file = other.configs / "active.json", other.configs / f"{name}.json"
+            while not (link.exists() and link.resolve() == file.resolve() and file.read_text() == text):
+                await asyncio.sleep(0.05)
+        assert active_config(other).stored.text == text
+        assert active_config(other).warnings == ()
+
+    try:
+        for name, top_k in (("words", 10), ("words", 7), ("newer", 5), ("words", 7)):
+            write_config(place, name, "keyword", retrieval={"top_k": top_k})
+            await asyncio.to_thread(deploy_config, place, name)
+            await serves(name, (place.configs / f"{name}.json").read_text())
+    finally:
+        follows.cancel()
+        await asyncio.gather(follows, return_exceptions=True)
+
+
 def test_a_file_that_people_edited_here_stays_when_another_host_deploys(place: Workspace) -> None:
     other = another(place, "b")
     before = served_text(place, "toiler")
@@ -202,6 +247,33 @@ async def test_a_schema_and_files_that_were_restored_go_on_with_their_runs(place
     assert [event.seq for event in EventLog(restored).replay()][: len(before)] == [event.seq for event in before]
 
 
+async def test_an_archive_that_is_restored_on_another_server_under_another_name_goes_on(
+    place: Workspace, server: Postgres
+) -> None:
+    done, asked = queued(place), queued(place, "careful")
+    async with host(place):
+        await until(place, "done", done)
+        await until(place, "waiting", asked)
+    schema, before = place.settings.storage.namespace, EventLog(place).replay()
+    files = another(place, "moved")
+    with postgres() as other:
+        other.restore(server.archive(schema))
+        other.run(f"ALTER SCHEMA {schema} RENAME TO elsewhere;")
+        settings = (files.root / "hive.toml").read_text()
+        (files.root / "hive.toml").write_text(settings.replace(server.url, other.url).replace(schema, "elsewhere"))
+        moved = Workspace(files.root)
+        trust(moved)
+        assert EventLog(moved).replay() == before
+        assert audit.verify(moved).ok
+        await answer(moved)
+        async with host(moved):
+            await until(moved, "done", asked)
+        assert effects(moved, asked) == [(f"step {n}", 1) for n in range(TURNS)]
+        assert [event.seq for event in EventLog(moved).replay()][: len(before)] == [event.seq for event in before]
+        disconnect(moved.records)
+    assert EventLog(place).replay() == before, "the one that the archive was made of is as it was"
+
+
 class Watcher:
     """A subscriber that acknowledges what it was told; where the server is away it goes on later."""
 
@@ -220,18 +292,19 @@ class Watcher:
 
 
 async def disturb(place: Workspace, server: Postgres, hosts: list[Nursery], chance: random.Random) -> Counter[str]:
-    """Kill a host each second; in between restart the server, cut its connections, freeze a host beyond its lease."""
+    """Kill a host each second, and cut all connections every other; in between restart the server, freeze a host."""
     done: Counter[str] = Counter()
     began = time.monotonic()
-    others = ["cut", "restart", "cut", "freeze", "cut"]
+    others = ["restart", "freeze", "restart"]
     while time.monotonic() < began + SECONDS or others:
         await asyncio.sleep(1.0)
         await answer(place)
-        if others and time.monotonic() > began + SECONDS * (6 - len(others)) / 7:
+        if done["killed"] % 2:
+            done["connections cut"] += int(await asyncio.to_thread(server.run, CUT))
+            done["cut"] += 1
+        if others and time.monotonic() > began + SECONDS * (4 - len(others)) / 5:
             what = others.pop(0)
-            if what == "cut":
-                done["connections cut"] += int(await asyncio.to_thread(server.run, CUT))
-            elif what == "restart":
+            if what == "restart":
                 await asyncio.to_thread(server.stop)
                 await asyncio.sleep(1.0)
                 await asyncio.to_thread(server.start)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import tomllib
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import Leases, RunStore
 from hive_agents.runtime import AgentRun, move_records
-from hive_agents.store import audit, connected
+from hive_agents.store import audit, connected, database, disconnect
 from hive_agents.trust import trust
 from hive_agents.workspace import RemoteDatabase
 from tests.engines import Postgres, postgres
@@ -156,11 +158,57 @@ def on_other(place: Workspace) -> Workspace:
 def test_a_prefix_that_is_no_longer_true_is_copied_anew(place: Workspace, server: Postgres) -> None:
     target = at(place, server)
     moved(place, target)
+    assert hive("storage", "reopen", "-w", place.root).code == 0
     execute(place, "UPDATE runs SET steps = steps + 1")
     assert code_of(place, target) == "HIVE-409"
     assert moved(place, target, replacing=True).copied
     before = all_records(place)
     assert all_records(on(place, target)) == before
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_whoever_still_uses_the_old_place_is_told_where_they_are(
+    place: Workspace, server: Postgres, back: bool
+) -> None:
+    """A process that has had it open since before, and one that comes later; nothing is written there."""
+    target: RemoteDatabase | Path = at(place, server)
+    moved(place, target)
+    if back:
+        place, target = on(place, target), place.database
+        EventLog(place).append([Event(EventType.RUN_FAILED)])
+        assert moved(place, target, replacing=True).copied
+    before, lines = all_records(place), log_lines(place)
+    for write in (
+        lambda: EventLog(place).append([Event(EventType.RUN_FAILED)]),
+        lambda: audit.append(place, "note", text="late"),
+        lambda: queued(place),
+    ):
+        with pytest.raises(HiveError, match="moved to") as raised:
+            write()
+        (told,) = raised.value.diagnostics
+        assert (told.code, "hive.toml" in str(told.fix)) == ("HIVE-403", True)
+    assert (all_records(place), log_lines(place)) == (before, lines)
+    (check,) = [one for one in hive("doctor", "-w", place.root, "--json").json["checks"] if one["name"] == "records"]
+    assert (check["status"], "HIVE-403" in check["message"]) == ("fail", True)
+    there = on(place, target)
+    EventLog(there).append([Event(EventType.RUN_FAILED)])
+    there = on(place, place.records)
+    assert code_of(place, target, replacing=True) == "HIVE-403", "newer records would make room for older ones"
+    assert hive("storage", "reopen", "-w", there.root).code == 0
+    queued(there)
+
+
+def test_a_newer_release_brings_a_sealed_file_forward(place: Workspace, server: Postgres) -> None:
+    moved(place, at(place, server))
+    disconnect(place.records)
+    with closing(sqlite3.connect(place.database, isolation_level=None)) as file:
+        seals = file.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'").fetchone()
+        file.execute("PRAGMA user_version = 0")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "MIGRATIONS", ["UPDATE runs SET steps = 7"])
+        with connected(place.records) as connection:
+            assert connection.execute("SELECT min(steps) FROM runs").fetchone() == (7,)
+            assert connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'trigger'").fetchone() == seals
 
 
 def test_what_somebody_works_on_stays(place: Workspace, server: Postgres) -> None:

@@ -172,10 +172,13 @@ def test_a_line_of_the_shared_log_is_there_before_anybody_expects_it(place: Work
     assert audit.verify(place).entries == 100
 
 
-def failure(place: Workspace) -> tuple[str, str]:
-    """The code and the message of what reading the runs comes to."""
+def failure(place: Workspace, *, fails: bool = True) -> tuple[str, str]:
+    """The code and the message of what reading the runs comes to; both "" where nothing is wrong."""
     forget(place)
     ran = hive("runs", "list", "-w", place.root, "--json")
+    if not fails:
+        assert ran.code == 0, ran.out
+        return "", ""
     (found,) = ran.json["diagnostics"]
     assert found["fix"]
     return found["code"], found["message"]
@@ -235,6 +238,49 @@ def test_a_server_without_room_for_a_connection_is_told(server: Postgres, tmp_pa
     server.run("CREATE ROLE crowded LOGIN SUPERUSER CONNECTION LIMIT 0; ALTER ROLE crowded NOSUPERUSER")
     code, message = failure(on(prepared(tmp_path / "other"), server.url.replace("hive@", "crowded@")))
     assert (code, "too many connections" in message) == ("HIVE-402", True)
+
+
+def named(place: Workspace, name: str, root: Path) -> Workspace:
+    """A folder of its own on the same schema, whose settings give that name."""
+    found = prepared(root)
+    file = found.root / "hive.toml"
+    line = f'workspace = "{name}"\n' if name else ""
+    storage = place.settings.storage
+    file.write_text(f'{file.read_text()}[storage]\nurl = "{storage.url}"\nnamespace = "{storage.namespace}"\n{line}')
+    trust(Workspace(found.root))
+    return Workspace(found.root)
+
+
+def test_two_workspaces_in_one_schema_are_told_apart_by_their_names(place: Workspace, tmp_path: Path) -> None:
+    assert failure(place, fails=False) == ("", ""), "a schema that belongs to nobody is everybody's, as before"
+    first, host = named(place, "handbook", tmp_path / "first"), named(place, "handbook", tmp_path / "host")
+    assert failure(first, fails=False) == failure(host, fails=False) == ("", "")
+    for number, name in enumerate(("novels", "")):
+        code, message = failure(named(place, name, tmp_path / str(number)))
+        assert (code, "handbook" in message, name in message) == ("HIVE-430", True, True)
+    assert failure(first, fails=False) == ("", "")
+    checks = {check["name"]: check for check in hive("doctor", "-w", first.root, "--json").json["checks"]}
+    assert "of handbook" in checks["records"]["message"]
+
+
+def test_workspaces_that_come_at_once_get_one_owner(place: Workspace, tmp_path: Path) -> None:
+    places = [named(place, name, tmp_path / name) for name in ("a", "b", "c", "d")]
+    begin, found = threading.Barrier(4), []
+
+    def starts(one: Workspace) -> None:
+        begin.wait()
+        try:
+            version(one)
+            found.append("own")
+        except HiveError as error:
+            found.append(error.diagnostics[0].code)
+
+    threads = [threading.Thread(target=starts, args=(one,)) for one in places]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == ["HIVE-430", "HIVE-430", "HIVE-430", "own"]
 
 
 def test_a_character_that_no_text_there_can_hold_is_told(place: Workspace) -> None:

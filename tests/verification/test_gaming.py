@@ -30,6 +30,9 @@ from tests.conftest import config_json, write_config, write_document
 from tests.sample import Ran, copied_sample, hive
 from tests.topics import NO_FAQS, NOTHING, TOPICS, holdout_queries, make_topics, query, write_golden
 
+# Their workspaces are copies of one with a history, which is in its `.hive` and its audit/log.jsonl.
+pytestmark = pytest.mark.sqlite_file
+
 Attempt = Callable[[Workspace], None]
 FAILS: list[Attempt] = []
 BOUNDARIES: dict[str, Attempt] = {}

@@ -42,6 +42,9 @@ from tests.topics import (
     write_golden,
 )
 
+# Their workspaces are copies of one with a history, which is in its `.hive` and its audit/log.jsonl.
+pytestmark = pytest.mark.sqlite_file
+
 EDIT = {"category": {"not": ["notes"]}}
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.deployed import versions
-from hive_agents.store import audit
+from hive_agents.store import audit, connected
 from hive_agents.verification.ledger import uses
 from tests.conftest import write_config
 from tests.sample import Ran, hive
@@ -141,7 +139,7 @@ def settled(workspace: Workspace) -> str:
     assert audit.verify(workspace).ok
     logged = [(entry["version"], entry["config"], entry["text"]) for entry in audit.entries(workspace, "deployment")]
     assert [(version.id, version.name, version.text) for version in reversed(versions(workspace))] == logged
-    with closing(sqlite3.connect(workspace.database)) as connection:
+    with connected(workspace.records) as connection:
         assert connection.execute("SELECT id, name, text FROM config_versions ORDER BY id").fetchall() == logged
     assert not logged or logged[-1][1] == serving
     return serving

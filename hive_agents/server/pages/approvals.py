@@ -37,7 +37,7 @@ def queue(call: Call) -> dict[str, Any]:
     found, cursor = approvals.read_page(call, checked(approvals.RequestsPage, asked))
     rows = [one.to_json() for one in found]
     return {
-        "rows": [row | {"call": _call(row), "whole": _is_whole(row)} for row in rows],
+        "rows": [row | {"call": _call(row), "whole": _is_whole(row), "why": _why(row)} for row in rows],
         "next_cursor": cursor,
         "status": status,
         "waiting": approvals.count_waiting(call),
@@ -61,6 +61,12 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
         "may_decide": bool(APPROVER & call.principal.roles),
         "withheld": found["title"] == WITHHELD,
     }
+
+
+def _why(found: Mapping[str, Any]) -> Any:
+    """What says most about why a person is asked; None where nothing does."""
+    given = (found["context"].get(name) for name in ("question", "reasoning", "reason"))
+    return next((one for one in given if one), None)
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:

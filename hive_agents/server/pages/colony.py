@@ -63,19 +63,17 @@ def run(call: Call, run_id: str) -> dict[str, Any]:
 def _told(event: Mapping[str, Any]) -> dict[str, Any]:
     """An event as a line: when, what, where, and the words of it that tell a person something."""
     payload = event["payload"]
-    words = [str(payload[name]) for name in _WORDS if payload.get(name) not in (None, "", [], {})]
+    words = [(name, str(payload[name])) for name in _WORDS if payload.get(name) not in (None, "", [], {})]
     if isinstance(error := payload.get("error"), dict):
-        words.append(str(error.get("message", "")))
+        words.append((str(error.get("code")), str(error.get("message", ""))))
     elif error:
-        words.append(str(error))
-    used = [
-        f"{payload[name]} {name.replace('_', ' ')}" for name in ("iterations", "tokens", "usd") if payload.get(name)
-    ]
+        words.append(("", str(error)))
+    used = [(name, payload[name]) for name in ("iterations", "tokens", "usd") if payload.get(name)]
     return {
         "time": event["time"],
         "type": event["type"],
         "node": event.get("node_id"),
-        "words": " · ".join(words),
-        "used": ", ".join(used),
+        "words": words,
+        "used": used,
         "approval": payload.get("approval_id"),
     }

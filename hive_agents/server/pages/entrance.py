@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from hive_agents.errors import HiveError
 from hive_agents.server import account
 from hive_agents.server.auth import ANYBODY, Call
+from hive_agents.server.pages.language import codes as codes_in, languages
 from hive_agents.server.pages.view import HEADERS, Pages, rendered
 from hive_agents.server.problems import of_http
 
@@ -56,8 +57,20 @@ async def lost(request: Request, error: Exception) -> Response:
     return await run_in_threadpool(rendered, request, "fault.html", {"diagnostics": ()}, call, 404)
 
 
+async def codes(request: Request) -> Response:
+    """What the codes of diagnostics are about, for a script that shows one; as other files of pages it is anybody's."""
+    language = request.path_params["language"]
+    if language not in languages():
+        raise HTTPException(404)
+    return JSONResponse(codes_in(language), headers=HEADERS | {"Cache-Control": "no-cache"})
+
+
 async def favicon(_: Request) -> Response:
     return RedirectResponse("/static/hive.svg", 303, headers=HEADERS)
 
 
-routes: list[BaseRoute] = [Route("/login", sign_in, methods=["GET"]), Route("/favicon.ico", favicon)]
+routes: list[BaseRoute] = [
+    Route("/login", sign_in, methods=["GET"]),
+    Route("/codes/{language}", codes, methods=["GET"]),
+    Route("/favicon.ico", favicon),
+]

@@ -44,6 +44,30 @@ def worded(language: str, name: str | None) -> str:
     return texts(language).get(f"word.{name}") or name.removeprefix("user:").replace("_", " ")
 
 
+def coded(language: str, code: str | None) -> str | None:
+    """Return what a diagnostic is about; None in English, in which it says so itself, and for an unknown code.
+
+    >>> coded("de", "HIVE-414"), coded("en", "HIVE-414"), coded("de", None)
+    ('Schon entschieden', None, None)
+    """
+    return None if language == ENGLISH else texts(language).get(f"code.{code}")
+
+
+def happened(language: str, event: str) -> str:
+    """Return the words for a type of event; of one that has none, its name.
+
+    >>> happened("en", "approval.requested"), happened("de", "run.done.twice")
+    ('a person was asked', 'run.done.twice')
+    """
+    return texts(language).get(f"event.{event}", event)
+
+
+def codes(language: str) -> Mapping[str, str]:
+    """Return what each code of a diagnostic is about; nothing in English."""
+    found = {} if language == ENGLISH else texts(language)
+    return {name.removeprefix("code."): text for name, text in found.items() if name.startswith("code.")}
+
+
 def preferred(accepted: str, known: Collection[str]) -> str:
     """Return the language that an Accept-Language header wants most among those that are known, else English.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +27,7 @@ def overview(call: Call) -> dict[str, Any]:
     return {
         "configs": configs.list_configs(call),
         "budgets": BUDGETS,
+        "labelled": _is_labelled(call),
         "found": runs.list_runs(call, runs.RunsPage(graph="optimizer", limit=20, cursor=asked.get("cursor"))),
         "history": configs.history(call, PageQuery(limit=20, cursor=asked.get("before"))),
     }
@@ -60,9 +62,15 @@ def trials(call: Call, run_id: str) -> dict[str, Any]:
 
 @pages.get("/optimize/compare/{before}/{after}", OPERATOR, "optimization_queries.html")
 def queries(call: Call, before: str, after: str) -> dict[str, Any]:
-    """What two configs find for each open query, side by side, with its labels."""
-    found = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after}))
-    return {"rows": sorted(found.queries, key=lambda row: -abs(row["delta"])), "found": found}
+    """What two configs find for each open query, side by side, with its labels; of what the reader may view."""
+    found = configs.compare_configs(call, checked(configs.Compare, {"a": before, "b": after, "within": "mine"}))
+    rows = [row | {"hits": {side: _documents(hits) for side, hits in row["hits"].items()}} for row in found.queries]
+    return {
+        "rows": sorted(rows, key=lambda row: -abs(row["delta"])),
+        "better": sum(row["delta"] > 0 for row in rows),
+        "worse": sum(row["delta"] < 0 for row in rows),
+        "found": found,
+    }
 
 
 @pages.get("/optimize/configs/{name}", OPERATOR, "config.html")
@@ -78,6 +86,20 @@ def config(call: Call, name: str) -> dict[str, Any]:
     except HiveError as error:
         return context | {"diagnostics": error.diagnostics}
     return context | {"diagnostics": checked.diagnostics}
+
+
+def _is_labelled(call: Call) -> bool:
+    try:
+        found = configs.golden(call)
+    except NotFound:
+        return False
+    return bool(found.queries or found.holdout)
+
+
+def _documents(hits: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each document that was found once, where it stands first, with how many of its passages were found."""
+    passages = Counter(hit["doc_id"] for hit in hits)
+    return [hit | {"passages": passages[hit["doc_id"]]} for hit in hits if hit["label"] != "repeat"]
 
 
 def _seen(call: Call, name: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from hive_agents.errors import HiveError
 from hive_agents.server.auth import Call
 from hive_agents.server.pages.assets import address
-from hive_agents.server.pages.language import languages, preferred, told, worded
+from hive_agents.server.pages.language import coded, happened, languages, preferred, told, worded
 from hive_agents.server.problems import status_of
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ def rendered(
     values = {
         "t": partial(told, language),
         "word": partial(worded, language),
+        "coded": partial(coded, language),
+        "happened": partial(happened, language),
         "language": language,
         "call": call,
         "me": call.principal if call is not None else None,

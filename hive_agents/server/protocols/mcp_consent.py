@@ -59,7 +59,8 @@ def by_request(
     """
     store = ApprovalStore(call.workspace)
     with call.workspace.exclusive("asking for approval"):
-        request = next((one for one in store.list() if _is_open(one, call.by, tool, args)), None)
+        mine = store.list(kind="tool_call", requester=call.by)
+        request = next((one for one in mine if _is_open(one, tool, args)), None)
         if request is None:
             context = {"tool": tool, "via": "mcp", "args": args}
             request = store.file(Filing(kind="tool_call", title=title, requester=call.by, context=context, risk="high"))
@@ -72,9 +73,8 @@ def by_request(
     return request.id, act() if request.status == "approved" else None
 
 
-def _is_open(request: ApprovalRequest, by: str, tool: str, args: dict[str, Any]) -> bool:
+def _is_open(request: ApprovalRequest, tool: str, args: dict[str, Any]) -> bool:
     """Whether it is about this call, and neither used up nor overtaken."""
     asked = {name: request.context.get(name) for name in ("tool", "via", "args")}
-    mine = request.kind == "tool_call" and request.requester == by
     stands = request.status in ("pending", "approved", "rejected") and request.outcome is None
-    return mine and stands and asked == {"tool": tool, "via": "mcp", "args": args}
+    return stands and asked == {"tool": tool, "via": "mcp", "args": args}

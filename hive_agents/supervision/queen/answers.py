@@ -86,9 +86,8 @@ class Answers:
         for ticket in self.colony.tickets():
             if ticket.run_id == row.run_id:
                 self.reply.say(f"Ticket, {ticket_line(ticket)}; suggested: {one_line(ticket.suggested_action)}")
-        for request in self.colony.waiting():
-            if row.run_id in (request.run_id, request.context.get("run_id")):
-                self.reply.say(f"It waits for a person: {request_line(request)}")
+        for request in self.colony.waiting_for(row.run_id):
+            self.reply.say(f"It waits for a person: {request_line(request)}")
         events = self.colony.log(row.run_id, 5)
         if events:
             self.reply.say("Last events, as the run tells them:", *(f"  {event_line(one)}" for one in events))
@@ -100,9 +99,9 @@ class Answers:
         self.reply.runs += [one.run_id for one in found[:SHOWN] if one.run_id not in self.reply.runs]
 
     def _waiting(self, intent: Intent) -> None:
-        found = self.colony.waiting()
-        self.reply.say(f"{count(len(found), 'request')} {'waits' if len(found) == 1 else 'wait'} for a person.")
-        self.reply.say(*(f"  {request_line(one)}" for one in found[:SHOWN]))
+        found, n = self.colony.waiting(SHOWN)
+        self.reply.say(f"{count(n, 'request')} {'waits' if n == 1 else 'wait'} for a person.")
+        self.reply.say(*(f"  {request_line(one)}" for one in found))
         rows = self.colony.runs(("waiting", "paused"))
         if rows:
             self._runs(rows, f"{count(len(rows), 'run')} waiting or paused", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -102,13 +102,19 @@ class Colony:
                 return one
         raise _unknown(f"there is no ticket {ticket_id} that you may see", "ask for the tickets")
 
-    def waiting(self) -> list[ApprovalRequest]:
-        """Return the requests that wait for a person; a reader's are those of their own runs."""
-        found = ApprovalStore(self.workspace).list("pending", tenant=self.scope.tenant)
+    def waiting(self, limit: int) -> tuple[list[ApprovalRequest], int]:
+        """Return the newest requests that wait for a person, and how many do; a reader's are of their own runs."""
         if not self.scope.approves:
-            mine = {row.run_id for row in self.runs()}
-            found = [one for one in found if one.run_id in mine or one.context.get("run_id") in mine]
-        return [one.model_copy(update={"title": self.quote(one.title)}) for one in found]
+            found = self._asked_by({row.run_id for row in self.runs()})
+            return [*map(self._quoted, found[:limit])], len(found)
+        store, tenant = ApprovalStore(self.workspace), self.scope.tenant
+        tenants = None if tenant is None else {tenant}
+        newest, _ = store.page(limit, status="pending", tenants=tenants)
+        return [*map(self._quoted, newest)], store.count_pending(tenants)
+
+    def waiting_for(self, run_id: str) -> list[ApprovalRequest]:
+        """Return the requests that wait for a person, and that are asked by a run, or about it."""
+        return [*map(self._quoted, self._asked_by({self.run(run_id).run_id}))]
 
     def actions(self, limit: int = 10) -> list[ActionEntry]:
         """Return what she did of her own accord, newest first."""
@@ -195,6 +201,17 @@ class Colony:
         if still:
             events += log.replay(min(still), types=[EventType.HEALTH_TICKED], tenant=tenant)
         return tickets_of(sorted(events, key=lambda event: event.seq or 0))
+
+    def _asked_by(self, run_ids: Collection[str]) -> list[ApprovalRequest]:
+        """Return what waits of these runs, newest first; she asks about a run in a request that is of no run."""
+        store, tenant = ApprovalStore(self.workspace), self.scope.tenant
+        about = store.list("pending", tenant=tenant, kind="ticket", requester=QUEEN)
+        found = {one.id: one for one in about if one.context.get("run_id") in run_ids}
+        found |= {one.id: one for one in store.list("pending", tenant=tenant, run_ids=run_ids)}
+        return sorted(found.values(), key=lambda one: one.created_at, reverse=True)
+
+    def _quoted(self, request: ApprovalRequest) -> ApprovalRequest:
+        return request.model_copy(update={"title": self.quote(request.title)})
 
     def _clean(self, row: RunRow) -> RunRow:
         error = row.summary["error"]

@@ -28,7 +28,7 @@ class Rulings:
 
     def missed(self) -> list[str]:
         """Return the requests of hers that were decided while nobody listened."""
-        found = ApprovalStore(self.colony.workspace).list()
+        found = ApprovalStore(self.colony.workspace).list(kind="ticket", requester=QUEEN)
         return [one.id for one in found if _is_hers(one) and one.status in _ACTIONS and one.outcome is None]
 
     def decide(self, approval_id: str) -> list[str]:

@@ -167,7 +167,7 @@ class Hands:
         return [one.model_dump(mode="json") for one in self.colony.tickets()[:20]]
 
     def _list_waiting(self, asked: ListWaiting) -> Any:
-        return [one.summary() for one in self.colony.waiting()[:20]]
+        return [one.summary() for one in self.colony.waiting(20)[0]]
 
     def _find_agents(self, asked: FindAgents) -> Any:
         workers = self.colony.workers()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from hive_agents.events import EventBus, EventLog
 from hive_agents.runtime.health import HealthJudge
 from tests.conftest import make_workspace
@@ -118,6 +120,7 @@ async def test_exactly_the_unwell_runs_get_a_ticket_each(colony: Colony) -> None
     assert len(colony.told("health")) == 30
 
 
+@pytest.mark.sqlite_file  # two workspaces, in one schema
 async def test_a_restarted_judge_tells_the_same(colony: Colony, tmp_path: Path) -> None:
     other = Colony(make_workspace(tmp_path / "other", embedding=False))
     await hour(colony, ticks=14)

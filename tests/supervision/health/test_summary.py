@@ -97,6 +97,7 @@ def test_spending_is_measured_against_the_limits_that_there_are(colony: Colony) 
     assert found.spent["tokens"] == 5_000.0
 
 
+@pytest.mark.sqlite_file  # counts statements by SQLite's own trace
 def test_it_reads_three_queries_and_the_last_events_only(colony: Colony) -> None:
     for n in range(30):
         colony.run(f"r{n}")

@@ -17,11 +17,25 @@
   }
 
   class Refused extends Error {
-    constructor(status, problem) {
-      super(problem.detail || problem.title);
+    constructor(status, problem, about) {
+      const said = problem.detail || problem.title;
+      super(about ? `${about}: ${said}` : said);
       this.status = status;
       this.problem = problem;
     }
+  }
+
+  // The server speaks English; what a code is about is told in the page's language before it.
+  let codes = null;
+
+  async function aboutOf(code) {
+    if (!code || !body().dataset.codes) return undefined;
+    try {
+      codes ??= await (await fetch(body().dataset.codes)).json();
+    } catch {
+      return undefined; // it is told in English alone
+    }
+    return codes[code];
   }
 
   const named = (who) => `${encodeURIComponent(who.tenant)}/${encodeURIComponent(who.user)}`;
@@ -57,7 +71,7 @@
     if (answer.status === 403 && method !== "GET" && body().dataset.me && (await renewed())) {
       return api(method, path, value, headers);
     }
-    if (!answer.ok) throw new Refused(answer.status, found);
+    if (!answer.ok) throw new Refused(answer.status, found, await aboutOf(found.code));
     return found;
   }
 
@@ -227,5 +241,5 @@
   });
   document.addEventListener("htmx:after:swap", () => prepare(document));
 
-  window.hive = { api, explain, localTimes, tell };
+  window.hive = { aboutOf, api, explain, localTimes, tell };
 })();

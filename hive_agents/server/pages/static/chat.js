@@ -78,11 +78,8 @@
         location.assign(`/chat/${encodeURIComponent(run.thread_id)}`);
         return;
       }
-      await htmx.ajax("GET", turnOf(run), { target: "#turns", swap: "beforeend" });
-      document.querySelector(".talk > .empty")?.remove();
+      await add(run);
       document.getElementById(`turn-${run.run_id}`)?.scrollIntoView({ block: "start" });
-      const skip = document.getElementById("skip-turn");
-      skip?.setAttribute("href", `#turn-${run.run_id}`);
     } catch (error) {
       hive.explain(error);
     } finally {
@@ -91,6 +88,29 @@
   }
 
   const turnOf = (run) => `/chat/${encodeURIComponent(run.thread_id)}/turns/${encodeURIComponent(run.run_id)}`;
+
+  const added = new Map();
+
+  // A question stands in the conversation once, whoever hears of it first.
+  function add(run) {
+    const id = `turn-${run.run_id}`;
+    if (document.getElementById(id)) return Promise.resolve();
+    if (!added.has(id)) {
+      const come = htmx.ajax("GET", turnOf(run), { target: "#turns", swap: "beforeend" }).then(() => {
+        document.querySelector(".talk > .empty")?.remove();
+        document.getElementById("skip-turn")?.setAttribute("href", `#${id}`);
+      });
+      added.set(id, come.finally(() => added.delete(id)));
+    }
+    return added.get(id);
+  }
+
+  // What was asked in this conversation elsewhere, in another tab or by another program, comes here too.
+  document.addEventListener("hive:changed", async (event) => {
+    if (!thread() || !event.detail.some((change) => change.kind === "run" || change.kind === "all")) return;
+    const found = await hive.api("GET", `/api/threads/${encodeURIComponent(thread())}/runs`).catch(() => null);
+    for (const one of found?.runs || []) await add(one.run);
+  });
 
   const show = (article) => htmx.ajax("GET", article.dataset.turn, { target: article, swap: "outerHTML" });
 
@@ -203,9 +223,31 @@
       history.back();
       return;
     }
-    beside.replaceChildren();
+    const mine = history.state?.beside;
+    shut();
+    if (mine) history.back();
+  }
+
+  function shut() {
+    document.getElementById("beside").replaceChildren();
     opener?.focus();
   }
+
+  // Going back closes the document first: on a small screen it lies over the conversation.
+  let before = null;
+
+  function cover() {
+    if (history.state?.beside) return;
+    // Without a fragment, to which going back would take the focus.
+    history.replaceState(history.state, "", location.pathname + location.search);
+    before = location.href;
+    history.pushState({ beside: true }, "");
+  }
+
+  window.addEventListener("popstate", (event) => {
+    const open = document.querySelector("#beside > *");
+    if (open && !event.state?.beside && location.href === before) shut();
+  });
 
   async function pin() {
     const [field, op, value] = ["field", "op", "value"].map((id) => document.getElementById(id).value);
@@ -261,6 +303,7 @@
     const heading = document.querySelector("#beside h2");
     if (!heading || heading.dataset.shown !== undefined) return;
     heading.dataset.shown = "";
+    cover();
     const passage = document.querySelector("#beside #passage");
     heading.focus({ preventScroll: Boolean(passage) });
     if (passage) {

@@ -51,7 +51,10 @@
     const lines = found.deployed
       ? [line(filled(words.deployed, { name: found.deployed }), "good")]
       : [line(filled(words.kept, { name: found.previous }), "bad")];
-    lines.push(...found.reasons.map((reason) => line(`${reason.code}: ${reason.message}`, "")));
+    for (const reason of found.reasons) {
+      const about = await hive.aboutOf(reason.code);
+      lines.push(line(`${reason.code}: ${about ? `${about}: ` : ""}${reason.message}`, ""));
+    }
     if (found.approval_id) {
       const link = document.createElement("a");
       link.href = `/approvals/${encodeURIComponent(found.approval_id)}`;

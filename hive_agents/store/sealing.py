@@ -1,0 +1,75 @@
+"""Records that were moved away: whoever still writes to the old place is told where they are now.
+
+The database itself refuses, so that a process which has had it open since before is told, too.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import TYPE_CHECKING
+
+from hive_agents.errors import HiveError
+from hive_agents.store import audit
+from hive_agents.store.copying import record_tables
+from hive_agents.store.database import RecordsConnection
+from hive_agents.store.postgres import MOVED
+from hive_agents.store.schema import SEALS
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+_ACTS = ("INSERT", "UPDATE", "DELETE")
+_FUNCTION = """
+    CREATE OR REPLACE FUNCTION records_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF coalesce(current_setting('hive.migrating', true), '') <> 'on' THEN
+            RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = '{target}';
+        END IF;
+        RETURN coalesce(NEW, OLD);
+    END $$
+"""
+
+
+def moved(target: str, file: str) -> HiveError:
+    """Return what whoever writes to the old place is told."""
+    fix = "let [storage] in hive.toml name that place, then `hive trust`; or go on here with `hive storage reopen`"
+    return HiveError.of("HIVE-403", f"the records were moved to {target}", file=file, fix=fix)
+
+
+def seal(workspace: Workspace, connection: RecordsConnection, target: str) -> None:
+    """Let nobody write records here any more; `target` says where they are now, in words."""
+    unseal(workspace, connection)
+    quoted, tables = target.replace("'", "''"), [table.name for table in record_tables()]
+    if isinstance(connection, sqlite3.Connection):
+        for table in tables:
+            for act in _ACTS:
+                trigger = f"CREATE TRIGGER moved_{table}_{act} BEFORE {act} ON {table}"
+                connection.execute(f"{trigger} BEGIN SELECT RAISE(ABORT, '{quoted}'); END")
+        audit.seal_file(workspace, target)
+        return
+    connection.execute(_FUNCTION.format(code=MOVED, target=quoted))
+    for table in (*tables, "audit_lines"):
+        trigger = f"CREATE TRIGGER moved BEFORE {' OR '.join(_ACTS)} ON {table}"
+        connection.execute(f"{trigger} FOR EACH ROW EXECUTE FUNCTION records_moved()")
+
+
+def unseal(workspace: Workspace, connection: RecordsConnection) -> None:
+    """Let records be written here."""
+    if not isinstance(connection, sqlite3.Connection):
+        connection.execute("DROP FUNCTION IF EXISTS records_moved() CASCADE")
+        return
+    audit.unseal_file(workspace)
+    for name, _ in connection.execute(SEALS).fetchall():
+        connection.execute(f"DROP TRIGGER {name}")
+
+
+def moved_to(connection: RecordsConnection) -> str | None:
+    """Return where the records are that were here, None where they are here still."""
+    if isinstance(connection, sqlite3.Connection):
+        found = re.search(r"RAISE\(ABORT, '(.*)'\)", next((sql for _, sql in connection.execute(SEALS)), ""))
+    else:
+        query = "SELECT prosrc FROM pg_proc WHERE oid = to_regproc('records_moved')"
+        row = connection.execute(query).fetchone()
+        found = re.search(r"MESSAGE = '(.*)';", row[0] if row else "")
+    return found[1].replace("''", "'") if found else None
