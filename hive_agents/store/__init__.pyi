@@ -27,6 +27,9 @@ from .database import (
     transaction as transaction,
     written_at_once as written_at_once,
 )
+from .elsewhere import (
+    moved as moved,
+)
 from .ledger import (
     Ledger as Ledger,
     LedgerHistory as LedgerHistory,
@@ -44,7 +47,6 @@ from .reading import (
     documents_read as documents_read,
 )
 from .sealing import (
-    moved as moved,
     moved_to as moved_to,
     seal as seal,
     unseal as unseal,

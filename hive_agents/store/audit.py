@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hive_agents.errors import AuditFault, HiveError
 from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
+from hive_agents.store.elsewhere import moved
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
@@ -287,8 +288,6 @@ class _FileLines:
 
     def require_here(self) -> None:
         """Raise HIVE-403 where the log was moved away with the records."""
-        from hive_agents.store.sealing import moved
-
         if self.home is not None:
             with suppress(FileNotFoundError):
                 raise moved(read_bytes(self.home.state / MOVED).decode(), self.told)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overloa
 
 from hive_agents.errors import Busy, HiveError, NewerRelease
 from hive_agents.files import locked, unlinked
+from hive_agents.store.elsewhere import moved
 from hive_agents.store.schema import MIGRATIONS, SEALS
 from hive_agents.workspace import RemoteDatabase, Workspace
 
@@ -498,8 +499,6 @@ def _of_sqlite(error: sqlite3.Error, path: Path) -> HiveError:
         fix = "make the workspace's .hive folder writable and check the disk"
         return HiveError.of("HIVE-403", f"cannot open or write the database: {error} ({name})", file=file, fix=fix)
     if name == "SQLITE_CONSTRAINT_TRIGGER":
-        from hive_agents.store.sealing import moved
-
         return moved(str(error), file)
     fix = "run `hive index`: it sets the damaged file aside and rebuilds the index from the documents"
     if path.name != "hive.db":  # which is the one that `hive index` looks after

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.credentials import resolve
 from hive_agents.errors import HiveError
+from hive_agents.store.elsewhere import moved
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
 from hive_agents.trust import require_trusted_setting
 from hive_agents.workspace import RemoteDatabase, Workspace
@@ -471,8 +472,6 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
 
     told = str(error).strip().partition("\n")[0]
     if error.sqlstate == MOVED:
-        from hive_agents.store.sealing import moved
-
         return moved(told, place.name)
     if isinstance(error, (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)):
         fix = "wait until the other process has finished, then run the command again"

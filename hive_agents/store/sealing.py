@@ -9,7 +9,6 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING
 
-from hive_agents.errors import HiveError
 from hive_agents.store import audit
 from hive_agents.store.copying import record_tables
 from hive_agents.store.database import RecordsConnection
@@ -29,12 +28,6 @@ _FUNCTION = """
         RETURN coalesce(NEW, OLD);
     END $$
 """
-
-
-def moved(target: str, file: str) -> HiveError:
-    """Return what whoever writes to the old place is told."""
-    fix = "let [storage] in hive.toml name that place, then `hive trust`; or go on here with `hive storage reopen`"
-    return HiveError.of("HIVE-403", f"the records were moved to {target}", file=file, fix=fix)
 
 
 def seal(workspace: Workspace, connection: RecordsConnection, target: str) -> None:
