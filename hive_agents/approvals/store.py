@@ -100,7 +100,7 @@ class ApprovalStore:
 
         Without those that are `damaged`; while the audit log is broken, as the database has them.
         """
-        self.sweep()
+        self._act_on_due()
         given: dict[str, Any] = {"tenant": tenant, "kind": kind, "requester": requester, "run_ids": run_ids}
         with connected(self.workspace.records) as connection:
             read = rows.select_those(connection, **given, **self._standing(status))
@@ -124,7 +124,7 @@ class ApprovalStore:
         Newest first; `by_due` what is due first, and of that the greatest risk. Without those that are `damaged`.
         Raises: HIVE-409 for an id of no request that these tenants have.
         """
-        self.sweep()
+        self._act_on_due()
         order = rows.DUE if by_due else rows.NEWEST
         found: list[ApprovalRequest] = []
         with connected(self.workspace.records) as connection:
@@ -166,13 +166,13 @@ class ApprovalStore:
 
     def damaged(self) -> dict[str, Diagnostic]:
         """What is wrong with requests that were altered outside the store, by their ids: HIVE-413 each."""
-        self.sweep()
+        self._act_on_due()
         with connected(self.workspace.records) as connection:
             return inbox(self.workspace, rows.select(connection)).damaged
 
     def get(self, request_id: str) -> ApprovalRequest:
         """Raises: HIVE-409 for an unknown id, HIVE-413 for one that was altered outside the store or a broken log."""
-        self.sweep()
+        self._act_on_due()
         with connected(self.workspace.records) as connection:
             return self._find(connection, request_id)
 
@@ -217,6 +217,7 @@ class ApprovalStore:
         require_known(seen, *who, require_token=self.settings.require_token)
         require_viewable(self.workspace, seen, holder)
         if repeats(seen, verb, by, message, patch):
+            self._catch_up(request_id)  # the answer before this one may have been cut off half written
             return seen
         if for_run:
             require_grantable(seen, verb)
@@ -299,20 +300,28 @@ class ApprovalStore:
     def sweep(self) -> None:
         """Remind, escalate and expire whatever is due, and finish the answers that a crash left half written.
 
-        Time rejects or asks louder; it never approves.
+        Time rejects or asks louder; it never approves. Whoever reads requests does what is due, too; unfinished
+        answers are looked for here alone, for that needs the whole log.
         """
-        now = self.now()
         if not self.workspace.records.exists():
             return
         with connected(self.workspace.records) as connection:
-            due, pending = rows.overdue(connection, now), rows.pending(connection)
+            pending = rows.pending(connection)
         if pending:
             for request_id in log.answered(self.workspace, pending):
                 with suppress(AuditFault):
                     self._catch_up(request_id)
+        self._act_on_due()
+
+    def _act_on_due(self) -> None:
+        now = self.now()
+        if not self.workspace.records.exists():
+            return
+        with connected(self.workspace.records) as connection:
+            due = rows.overdue(connection, now)
         for request_id in due:
             with suppress(AuditFault):  # what is damaged waits, and nothing else waits for it
-                self._sweep(request_id, now)
+                self._act_on(request_id, now)
 
     def _catch_up(self, request_id: str) -> None:
         """Let a row follow the log: the answer counts, and only now it wakes its run and is told of."""
@@ -322,7 +331,7 @@ class ApprovalStore:
             if standing.step != request.step:
                 self._update(connection, request, standing)
 
-    def _sweep(self, request_id: str, now: str) -> None:
+    def _act_on(self, request_id: str, now: str) -> None:
         with connected(self.workspace.records) as connection, transaction(connection):
             request = self._find(connection, request_id)
             occasion, changes = overdue(request, now, self.settings.due_hours, self.settings.remind_hours)
