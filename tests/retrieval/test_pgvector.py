@@ -329,7 +329,7 @@ def test_a_server_that_answers_nothing_any_more_is_waited_for_no_longer_than_the
         os.kill(int(process), signal.SIGSTOP)
     try:
         # By the connection that stands, or by a new one where that was given up.
-        with pytest.raises(EngineFault, match="no answer within 4 s|connection timeout expired"):
+        with pytest.raises(EngineFault, match=r"no answer within 4 s|connection timeout expired"):
             engine.search("How do I rotate an API key?")
     finally:
         for process in [str(server.process), *backends]:
