@@ -16,7 +16,7 @@ from hive_agents.agents.sub_agents import NodeLoop, delegated, report
 from hive_agents.agents.tool import SideEffect, Tool, ToolContext
 from hive_agents.agents.verify import FILE_TOOLS
 from hive_agents.approvals import WITHHELD, Filing
-from hive_agents.errors import HiveError
+from hive_agents.errors import Busy, HiveError
 from hive_agents.events import EventType
 from hive_agents.expressions import ExpressionError
 from hive_agents.goals import Constraint, Goal
@@ -109,6 +109,8 @@ async def _local(work: NodeWork, key: str, name: str, arguments: dict[str, Any])
                 result = await _edited(work, key, arguments, again)
             else:
                 result = await asyncio.to_thread(synthetic.file_tool, work, name, arguments)
+        except Busy:
+            raise  # the records are away for a while: nothing that a model could mend, so the run rests
         except HiveError as error:
             found = error.diagnostics[0]
             result = ToolResult(f"{found.code}: {found.message}" + (f" ({found.fix})" if found.fix else ""), True)
