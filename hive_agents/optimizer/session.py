@@ -275,9 +275,10 @@ class OptimizerSession:
         best = best_mean(ranked, allowed)
         if best is None:
             return None
-        leader = self._without_idle(next(filter(allowed, close_to(best, ranked))))
+        # A reranker may go away while this is asked: what was allowed a moment ago is chosen then.
+        leader = self._without_idle(next(filter(allowed, close_to(best, ranked)), best))
         near = fewest_distractors(leader, close_to(best, [*ranked, *self._beside(leader)]))
-        return self.restored(self._without_idle(next(filter(allowed, near))).changes)
+        return self.restored(self._without_idle(next(filter(allowed, near), leader)).changes)
 
     def _candidate(self, changes: Sequence[ConfigChange], found: Measured) -> Candidate:
         return Candidate(changes, found.nudcg - self.baseline_measured.nudcg, found.distractors)
