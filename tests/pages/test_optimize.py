@@ -154,12 +154,12 @@ async def test_a_search_is_started_watched_and_what_it_found_deployed(tmp_path: 
             await page.get_by_role("button", name="Deploy", exact=True).click()
             await page.locator("[data-outcome] .good").wait_for()
             await page.goto("/optimize")
-            assert await page.get_by_text("better, and fewer distractors").is_visible()
+            assert await page.get_by_text("better, and fewer distractors").filter(visible=True).is_visible()
             await require_accessible(page)
             page.on("dialog", lambda dialog: dialog.accept())
             await page.locator("#rollback-reason").fill("a second thought")
             await page.get_by_role("button", name="Roll back").click()
-            await page.get_by_text("a second thought").wait_for()
+            await page.get_by_text("a second thought").filter(visible=True).wait_for()
             serves = (await client.get("/api/configs", headers=bearer(place, "root", *OPERATES))).json()["active"]
             assert serves == "v1-naive"
 
