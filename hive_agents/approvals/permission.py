@@ -8,7 +8,6 @@ from hive_agents.access import require_proof, same_person
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest, Verb
 from hive_agents.errors import HiveError
 
-
 Hindrance = Literal["asked", "no_person", "delegated", "agreed"]
 
 
