@@ -45,7 +45,7 @@ class _TrustedSource(SourceFileLoader):
         self._source = source
 
     def get_code(self, fullname: str) -> CodeType:
-        return self.source_to_code(self._source, self.path)  # type: ignore[no-any-return]
+        return self.source_to_code(self._source, self.path)
 
 
 class _RecordFinder(MetaPathFinder):
