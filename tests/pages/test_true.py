@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -25,6 +24,7 @@ from tests.pages.browser import chromium, needs_chromium, require_accessible, si
 from tests.pages.people import noting_agent
 from tests.pages.test_approvals import filed, started
 from tests.pages.test_optimize import OPERATES
+from tests.ports import lasting_port
 from tests.server.serving import SETTINGS, bearer, sample, served, token
 
 pytestmark = [pytest.mark.slow, needs_chromium]
@@ -224,10 +224,7 @@ async def test_a_run_and_the_colony_are_followed_though_streams_break(
 
 
 async def test_pages_go_on_after_the_server_was_restarted(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    place = sample(tmp_path / "ws", SETTINGS.replace("port = 0", f"port = {port}"))
+    place = sample(tmp_path / "ws", SETTINGS.replace("port = 0", f"port = {lasting_port()}"))
     (id,) = filed(place, 1)
     owner = known_principal(place, "root")
     run = RunStore(place).insert("optimizer", {}, owner=owner, agent=None, status="waiting")[0]
