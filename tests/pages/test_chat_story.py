@@ -286,6 +286,7 @@ async def test_a_question_is_labelled_by_keys_and_feedback_is_reviewed(tmp_path:
             assert await page.locator('[data-mark="relevant"][data-doc]').get_attribute("data-doc") == first
             await page.keyboard.press("n")
             await page.wait_for_url("**/golden*")
+            await page.get_by_text("The labels are saved.").wait_for()
         golden = json.loads((place.root / "evals" / "golden.json").read_text(encoding="utf-8"))
         by_text = {one["query"]: one for one in golden["queries"]}
         kept = by_text["which key do I press to stop the robot"]

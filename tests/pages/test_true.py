@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jwt
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, Route
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal, revoke
@@ -95,6 +95,31 @@ async def test_what_a_colleague_decided_is_told_in_the_queue_and_what_is_new_com
             await page.get_by_text("All of them are decided.").wait_for()
         statuses = {id: ApprovalStore(place).get(id).status for id in (first, second, third)}
         assert statuses == {first: "rejected", second: "approved", third: "pending"}
+
+
+async def test_what_a_colleague_decided_is_told_once_though_the_server_is_slow(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (id,) = filed(place, 1)
+    looks: list[Route] = []
+    changed = "document.dispatchEvent(new CustomEvent('hive:changed', { detail: [{ kind: 'all', id: null }] }))"
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place) as page:
+            await page.route(f"**/api/approvals/{id}", lambda one: looks.append(one))
+            await page.goto("/approvals")
+            by = bearer(place, "alice", "approver")
+            sent = await client.post(f"/api/approvals/{id}/decide", json={"verb": "reject"}, headers=by)
+            assert sent.status_code == 200, sent.text
+            while len(looks) < 2:  # two looks at once
+                await page.evaluate(changed)
+                await page.wait_for_timeout(50)
+            for one in list(looks):
+                async with page.expect_response(one.request.url):
+                    await one.continue_()
+            told = page.get_by_text("alice rejected this")
+            await told.first.wait_for()
+            await page.evaluate("hive.api('GET', '/api/session')")
+            assert await told.count() == 1
+            await page.unroute_all(behavior="ignoreErrors")
 
 
 async def test_arguments_that_a_colleague_changed_meanwhile_are_shown_beside_what_was_typed(tmp_path: Path) -> None:
