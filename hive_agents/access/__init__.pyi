@@ -56,6 +56,7 @@ from .tokens import (
     verify as verify,
 )
 from .who import (
+    OPERATORS as OPERATORS,
     TOKEN as TOKEN,
     Asker as Asker,
     Caller as Caller,

@@ -37,12 +37,13 @@ def _parts(found: CanaryStatus) -> list[Any]:
     told = safe_line(f"{found.config} against {found.previous}: {states.get(found.state, found.state)}")
     beside = f"{tally.alike} alike under both, {tally.one_sided} found by one alone"
     readers = f"by {count(tally.readers, 'reader')}"
+    worse, better = f"E worse {figure(tally.e_worse, 2)}", f"E better {figure(tally.e_better, 2)}"
     parts = [
         told,
         f"  {count(tally.drafted, 'list')} drafted of {found.share:.0%} of searches; {beside}",
         f"  {settled} settled: {tally.won} won, {tally.lost} lost, {tally.tied} tied, {tally.silent} without a word",
         safe_line(f"  credit: {found.config} {tally.credit_new}, {found.previous} {tally.credit_previous}; {readers}"),
-        f"  E worse {figure(tally.e_worse, 2)}, E better {figure(tally.e_better, 2)}; 20 decides",
+        f"  {worse}, {better}, without any one reader; 20 decides",
     ]
     if found.state == "running":
         lost, won = (found.to_json()[name] for name in ("losses_missing", "wins_missing"))

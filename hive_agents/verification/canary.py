@@ -3,6 +3,9 @@
 An impression is a drafted list. Its reader's opens and opinions credit the side that placed the document, until the
 impression settles; then it was won, lost or tied, once and for all. Kept are ranks, letters and keyed hashes: no
 document, no question and no person.
+
+A reader who asks twice can tell which side placed what. So nobody decides alone but those who may roll back anyway: of
+anybody else `PER_READER` decided searches count, and what is decided must hold without any one of them.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ import datetime as dt
 import hashlib
 import hmac
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from hive_agents.access import Principal, local_key
+from hive_agents.access import OPERATORS, Principal, local_key
 from hive_agents.errors import HiveError, Stale
 from hive_agents.retrieval import StoredConfig, Version, versions
 from hive_agents.store import audit, connected
@@ -30,8 +34,11 @@ CanaryState = Literal["off", "none", "running", "confirmed", "rolled_back"]
 
 # What somebody says of a document outweighs that they opened it: a page is opened before it is found to be outdated.
 CREDIT: dict[CanarySignal, int] = {"open": 1, "relevant": 2, "distractor": -2, "outdated": -2, "wrong_document": -2}
+PER_READER = 5
+"""So many decided searches of one reader count: enough for three readers who agree, and for no two."""
 BY = "canary"
 CONFIRMED = "canary.confirmed"
+_UNBOUND = "operator "
 _log = logging.getLogger("hive_agents.verification")
 
 
@@ -62,7 +69,11 @@ class Impression:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts of one canary's impressions. `silent` ones settled without a word of their reader."""
+    """Counts of one canary's impressions. `silent` ones settled without a word of their reader.
+
+    `worse` and `better` are the (lost, won) that count for either decision: those that are left without the one reader
+    whose absence weakens it most.
+    """
 
     drafted: int = 0
     alike: int = 0
@@ -75,14 +86,17 @@ class Tally:
     readers: int = 0
     credit_new: int = 0
     credit_previous: int = 0
+    worse: tuple[int, int] = (0, 0)
+    better: tuple[int, int] = (0, 0)
 
     @property
     def e_worse(self) -> float:
-        return e_value(self.lost, self.won)
+        return e_value(*self.worse)
 
     @property
     def e_better(self) -> float:
-        return e_value(self.won, self.lost)
+        lost, won = self.better
+        return e_value(won, lost)
 
 
 @dataclass(frozen=True)
@@ -104,8 +118,8 @@ class CanaryStatus:
             "e_worse": tally.e_worse,
             "e_better": tally.e_better,
             "alarm": ALARM,
-            "losses_missing": still_missing(tally.lost, tally.won) if running else None,
-            "wins_missing": still_missing(tally.won, tally.lost) if running else None,
+            "losses_missing": still_missing(*tally.worse) if running else None,
+            "wins_missing": still_missing(*reversed(tally.better)) if running else None,
         }
 
 
@@ -148,13 +162,18 @@ def canary_for(workspace: Workspace, run_id: str, reader: Principal, question: s
     canary = running_canary(workspace) if share else None
     if canary is None or not canary.takes(run_id, share):
         return None
-    who, asked = _hashed(workspace, reader), _hashed(workspace, reader, " ".join(question.casefold().split()))
+    who, asked = _voice(workspace, reader), _hashed(workspace, reader, " ".join(question.casefold().split()))
     with connected(workspace.records) as connection:
         known = connection.execute(
             "SELECT 1 FROM canary_impressions WHERE version = ? AND asked = ? AND run_id <> ?",
             (canary.version.id, asked, run_id),
         ).fetchone()
     return None if known is not None else (canary, who, asked)
+
+
+def _voice(workspace: Workspace, reader: Principal) -> str:
+    """A reader's keyed hash, marked where they may roll back by themselves."""
+    return (_UNBOUND if reader.roles & set(OPERATORS) else "") + _hashed(workspace, reader)
 
 
 def _hashed(workspace: Workspace, reader: Principal, question: str = "") -> str:
@@ -183,7 +202,7 @@ def open_impressions(workspace: Workspace, reader: Principal, *, now: str | None
         rows = connection.execute(
             "SELECT run_id FROM canary_impressions WHERE version = ? AND reader = ? AND kind = 'drafted'"
             " AND settles_at > ? ORDER BY at DESC, rowid DESC",
-            (canary.version.id, _hashed(workspace, reader), now or audit.now()),
+            (canary.version.id, _voice(workspace, reader), now or audit.now()),
         ).fetchall()
     return [run_id for (run_id,) in rows]
 
@@ -275,7 +294,9 @@ def canary_status(workspace: Workspace, *, now: str | None = None) -> CanaryStat
 def _tally(workspace: Workspace, version: int, now: str) -> Tally:
     with connected(workspace.records) as connection:
         shown = connection.execute(
-            "SELECT run_id, kind, teams, reader, settles_at FROM canary_impressions WHERE version = ?", (version,)
+            "SELECT run_id, kind, teams, reader, settles_at FROM canary_impressions WHERE version = ?"
+            " ORDER BY settles_at, rowid",
+            (version,),
         ).fetchall()
         credits: dict[str, list[tuple[int, int]]] = {}
         for run_id, rank, value in connection.execute(
@@ -284,8 +305,9 @@ def _tally(workspace: Workspace, version: int, now: str) -> Tally:
             (version,),
         ):
             credits.setdefault(run_id, []).append((rank, value))
-    counts = dict.fromkeys(Tally.__dataclass_fields__, 0)
+    counts: Counter[str] = Counter()
     readers = set()
+    decided: dict[str, Counter[str]] = {}
     for run_id, kind, teams, reader, settles_at in shown:
         counts[kind] += 1
         if kind != "drafted":
@@ -298,8 +320,22 @@ def _tally(workspace: Workspace, version: int, now: str) -> Tally:
         counts["credit_previous"] += by_team[PREVIOUS]
         if run_id in credits:
             readers.add(reader)
-        counts[_settled(by_team[NEW] - by_team[PREVIOUS], run_id in credits, settles_at <= now)] += 1
-    return Tally(**counts | {"readers": len(readers)})
+        outcome = _settled(by_team[NEW] - by_team[PREVIOUS], run_id in credits, settles_at <= now)
+        counts[outcome] += 1
+        voice = decided.setdefault(reader, Counter())
+        if outcome in ("won", "lost") and (reader.startswith(_UNBOUND) or voice.total() < PER_READER):
+            voice[outcome] += 1
+    left = _without_each(decided)
+    worse = min(left, key=lambda one: e_value(*one))
+    better = min(left, key=lambda one: e_value(*reversed(one)))
+    return Tally(**counts, readers=len(readers), worse=worse, better=better)
+
+
+def _without_each(decided: Mapping[str, Counter[str]]) -> list[tuple[int, int]]:
+    """(lost, won) of all voices but one, for each that is left out: those of operators never are."""
+    lost, won = (sum(voice[outcome] for voice in decided.values()) for outcome in ("lost", "won"))
+    bound = [voice for reader, voice in decided.items() if not reader.startswith(_UNBOUND)]
+    return [(lost - voice["lost"], won - voice["won"]) for voice in bound] or [(lost, won)]
 
 
 def _settled(difference: int, heard: bool, settled: bool) -> str:

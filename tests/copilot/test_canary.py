@@ -23,10 +23,12 @@ from hive_agents.runtime.housekeeping import keep_house
 from hive_agents.store import audit, connected
 from hive_agents.verification import (
     CanaryStatus,
+    Impression,
     canary_status,
     credit,
     decide_canary,
     deploy,
+    record_impression,
     rollback,
     running_canary,
 )
@@ -75,13 +77,27 @@ def opened(place: Workspace, user: str, reply: dict[str, Any], doc_id: str) -> N
     Chat(place, known_principal(place, user), reply["thread_id"]).document(doc_id)
 
 
-def opens(place: Workspace, doc_id: str, times: int, *, user: str = "dana") -> None:
-    """Ask that often, each time in other words, and open the document."""
+def opens(place: Workspace, doc_id: str, times: int, *, user: str = "root") -> None:
+    """Ask that often, each time in other words, and open the document; root may roll back anyway."""
     first = len(impressions(place))
     for n in range(first, first + times):
         reply = ask(place, user, f"how do I rotate a lost key near the lamp {n}?")
         assert {"faqs/rotate.md", "faqs/lost.md"} <= set(shown(reply))
         opened(place, user, reply, doc_id)
+
+
+def voices(place: Workspace, reader: str, *signals: str) -> None:
+    """As many settled impressions of a reader, each with a signal about what the config that serves placed."""
+    canary = running_canary(place)
+    assert canary is not None
+    first = len(impressions(place))
+    for n, signal in enumerate(signals, first):
+        settled = "2020-01-01T00:00:00+00:00"
+        record_impression(place, Impression(f"r{n}", canary.version.id, "drafted", "n", reader, f"q{n}"), now=settled)
+        credit(place, f"r{n}", 1, signal, now=settled)  # type: ignore[arg-type]
+
+
+WORSE, BETTER = "distractor", "relevant"
 
 
 def status(place: Workspace, now: str | None = LATER) -> CanaryStatus:
@@ -215,6 +231,32 @@ def test_a_config_that_is_shown_worse_is_rolled_back_at_once(place: Workspace) -
     assert len(impressions(place)) == 7
     ask(place, "dana", "how do I rotate a lost key near the lamp again?")
     assert len(impressions(place)) == 7
+
+
+def test_a_reader_alone_steers_neither_a_rollback_nor_a_confirmation(place: Workspace) -> None:
+    opens(place, "faqs/rotate.md", 8, user="dana")
+    assert decide_canary(place, now=LATER) is None
+    assert (status(place).tally.lost, status(place).tally.e_worse) == (8, 1.0)
+    voices(place, "a", *[BETTER] * 40)
+    voices(place, "b", *[WORSE] * 40)
+    assert decide_canary(place, now=LATER) is None
+
+
+def test_three_readers_who_agree_decide_and_two_do_not(place: Workspace) -> None:
+    voices(place, "a", *[WORSE] * 9)
+    voices(place, "b", *[WORSE] * 9)
+    assert decide_canary(place, now=LATER) is None
+    told = canary_status(place, now=LATER).to_json()
+    assert (told["tally"]["lost"], told["tally"]["worse"], told["losses_missing"]) == (18, (5, 0), 2)
+    voices(place, "c", WORSE, WORSE)
+    assert decide_canary(place, now=LATER) == "worse"
+
+
+def test_who_praises_a_bad_config_all_day_keeps_it_no_longer_than_five_praises_do(place: Workspace) -> None:
+    voices(place, "mallory", *[BETTER] * 60)
+    for reader in "abcdef":
+        voices(place, reader, *[WORSE] * 5)
+    assert decide_canary(place, now=LATER) == "worse"
 
 
 def test_the_next_search_or_click_rolls_it_back(place: Workspace) -> None:
