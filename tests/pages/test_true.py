@@ -363,6 +363,8 @@ async def test_a_deployment_over_what_somebody_else_deployed_is_refused_in_words
             await page.get_by_text("alice made v1-naive serve since v9 was looked at").wait_for()
             assert await page.get_by_label("Reason").input_value() == "it is shorter"
             await other.bring_to_front()
-            await other.locator("#history").get_by_text("as it was").wait_for()  # and who looks hears of it
+            await (
+                other.locator("#history").get_by_text("as it was").filter(visible=True).wait_for()
+            )  # and who looks hears of it
             assert await other.locator("#history [name=of]").input_value() != ""
         assert (await client.get("/api/configs", headers=root)).json()["active"] == "v1-naive"

@@ -309,7 +309,7 @@
     heading.focus({ preventScroll: Boolean(passage) });
     if (passage) {
       const text = passage.closest(".text");
-      text.scrollTop = passage.offsetTop - text.offsetTop - 48;
+      text.scrollTop += passage.getBoundingClientRect().top - text.getBoundingClientRect().top - 48;
       document.getElementById("beside").scrollIntoView({ block: "nearest" });
     }
   });
