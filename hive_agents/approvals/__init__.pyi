@@ -7,6 +7,8 @@ from .patch import (
     patched as patched,
 )
 from .permission import (
+    handed_to as handed_to,
+    hindrance as hindrance,
     refused as refused,
 )
 from .policy import (

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from hive_agents.access import require_proof, same_person
 from hive_agents.approvals.request import OWN_TENANT, ApprovalRequest, Verb
 from hive_agents.errors import HiveError
+
+Hindrance = Literal["asked", "no_person", "delegated", "agreed"]
 
 
 def refused(code: str, message: str, fix: str) -> HiveError:
@@ -43,15 +47,32 @@ def require_permitted(
     if verb not in request.allowed_decisions:
         allowed = ", ".join(request.allowed_decisions)
         raise refused("HIVE-415", f"{request.id} can't be decided by {verb}", f"it allows: {allowed}")
-    if request.approvers.exclude_requester and request.asked_for_by(by):
+    found = hindrance(request, by)
+    if found == "asked":
         raise refused("HIVE-415", f"{by} asked for {request.id}", "another person must decide it: four eyes")
-    if not by.startswith("user:"):
+    if found == "no_person":
         raise refused("HIVE-415", f"{by} is no person", "only people decide requests")
-    delegated = next((one for one in request.delegations if same_person(one.by, by)), None)
-    if delegated is not None:
-        raise refused("HIVE-415", f"{by} delegated {request.id} to {delegated.to}", f"{delegated.to} decides it")
-    if any(same_person(decision.by, by) for decision in request.approvals) and verb != "reject":
+    if found == "delegated":
+        to = handed_to(request, by)
+        raise refused("HIVE-415", f"{by} delegated {request.id} to {to}", f"{to} decides it")
+    if found == "agreed" and verb != "reject":
         raise refused("HIVE-414", f"{by} agreed to {request.id} before", "other people's approvals are missing")
+
+
+def hindrance(request: ApprovalRequest, by: str) -> Hindrance | None:
+    """Return what keeps `by` from deciding a request, whatever their roles; whoever agreed may still reject it."""
+    if request.approvers.exclude_requester and request.asked_for_by(by):
+        return "asked"
+    if not by.startswith("user:"):
+        return "no_person"
+    if handed_to(request, by) is not None:
+        return "delegated"
+    return "agreed" if any(same_person(decision.by, by) for decision in request.approvals) else None
+
+
+def handed_to(request: ApprovalRequest, by: str) -> str | None:
+    """Return whom `by` handed a request to; None where they didn't."""
+    return next((one.to for one in request.delegations if same_person(one.by, by)), None)
 
 
 def require_grantable(request: ApprovalRequest, verb: Verb) -> None:

@@ -148,16 +148,29 @@ def read_page(call: CallContext, query: RequestsPage) -> tuple[list[ApprovalRequ
     return [reader.shown(one) for one in shown], shown[-1].id if more else None
 
 
+def readable(call: CallContext, request_id: str) -> ApprovalRequest:
+    """Return a request as the caller may read it.
+
+    Raises: HIVE-409 (404) for one that they may not read, as for one that doesn't exist.
+    """
+    reader, found = RequestReader(call.workspace, call.asker), None
+    with suppress(NotFound):
+        found = ApprovalStore(call.workspace).get(request_id)
+    if found is None or not reader.may_read(found):
+        raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix="GET /api/approvals lists them")
+    return reader.shown(found)
+
+
 @api.get("/api/approvals/{request_id}", REVIEWER)
 def show_request(call: CallContext, request_id: str) -> RequestShown:
     """One request, whole."""
-    return RequestShown(request=_readable(call, request_id).to_json())
+    return RequestShown(request=readable(call, request_id).to_json())
 
 
 @api.get("/api/approvals/{request_id}/audit", REVIEWER)
 def audit_trail(call: CallContext, request_id: str) -> AuditTrail:
     """What the audit log says of a request, and whether the log can be relied on."""
-    _readable(call, request_id)
+    readable(call, request_id)
     entries, verdict = audit.intact(call.workspace, "approval")
     names = AuditEntry.model_fields
     mine = [AuditEntry(**{name: one[name] for name in names}) for one in entries if one["approval"] == request_id]
@@ -167,7 +180,7 @@ def audit_trail(call: CallContext, request_id: str) -> AuditTrail:
 @api.post("/api/approvals/{request_id}/decide", APPROVER)
 def decide_request(call: CallContext, request_id: str, body: Decide) -> DecidedRequest:
     """Answer a request: what it asks for is carried out. 409 tells who was quicker, or that the content changed."""
-    _readable(call, request_id)
+    readable(call, request_id)
     return _decided(call, request_id, body)
 
 
@@ -187,24 +200,14 @@ def decide_batch(call: CallContext, body: DecideBatch) -> BatchDecided:
 @api.post("/api/approvals/{request_id}/delegate", APPROVER)
 def delegate(call: CallContext, request_id: str, body: Delegate) -> RequestShown:
     """Hand a request to another person."""
-    _readable(call, request_id)
+    readable(call, request_id)
     who = call.asker.decider()
     ApprovalStore(call.workspace).delegate(request_id, to=body.to, by=who.by, authn=who.authn, tenant=who.tenant)
-    return RequestShown(request=_readable(call, request_id).to_json())
+    return RequestShown(request=readable(call, request_id).to_json())
 
 
 def _row(request: ApprovalRequest) -> RequestRow:
     return RequestRow(**request.summary(), content_hash=request.content_hash, run_id=request.run_id)
-
-
-def _readable(call: CallContext, request_id: str) -> ApprovalRequest:
-    """Raises: HIVE-409 (404) for a request that the caller may not read, as for one that doesn't exist."""
-    reader, found = RequestReader(call.workspace, call.asker), None
-    with suppress(NotFound):
-        found = ApprovalStore(call.workspace).get(request_id)
-    if found is None or not reader.may_read(found):
-        raise NotFound.of("HIVE-409", f"there is no approval request {request_id}", fix="GET /api/approvals lists them")
-    return reader.shown(found)
 
 
 def _decided(call: CallContext, request_id: str, answer: Decide) -> DecidedRequest:

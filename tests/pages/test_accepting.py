@@ -104,7 +104,7 @@ async def test_an_approver_who_operates_accepts_the_tag_by_name_and_the_history_
             await page.locator("[data-outcome]").get_by_text("two serves now.").wait_for()
             await page.goto("/optimize")
             newest = page.locator("#history tbody tr").first
-            await newest.get_by_text("few read that").wait_for()
+            await newest.get_by_text("few read that").filter(visible=True).wait_for()
             told = await newest.inner_text()
             assert "alice" in told
             assert "answers for the loss of broad" in told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,55 @@ async def test_a_decision_is_in_the_audit_log_that_the_page_shows(tmp_path: Path
         assert trail["entries"][-1]["digest"][:16] in page
 
 
+async def test_an_answer_is_offered_only_to_whoever_may_give_it(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    four_eyes = {"exclude_requester": True}
+    own, mine = filed(place, 1, requester="user:dana", approvers=four_eyes), filed(place, 1, requester="user:dana")
+    alices = filed(place, 1, requester="agent:writer", on_behalf_of="user:alice", approvers=four_eyes)
+    (both,) = filed(place, 1, approvers={"min": 2})
+    async with served(place, roles=("http",)) as client:
+        dana, alice = bearer(place), bearer(place, "alice", "approver")
+
+        async def offered(id: str, who: dict[str, str]) -> list[str]:
+            page = (await client.get(f"/approvals/{id}", headers=who)).text
+            assert ('accesskey="a"' in page) == ("data-decide" in page)
+            return re.findall('data-decide="([a-z]+)"', page)
+
+        assert await offered(own[0], dana) == []
+        assert await offered(mine[0], dana) == ["approve", "reject"]
+        assert await offered(alices[0], alice) == []
+        assert await offered(alices[0], dana) == await offered(own[0], alice) == ["approve", "reject"]
+        page = (await client.get(f"/approvals/{own[0]}", headers=dana)).text
+        assert "another person with the role approver decides it" in page
+        assert "/delegate" not in page
+        queue = (await client.get("/approvals", headers=dana)).text
+        assert queue.count('type="checkbox"') == 3
+
+        agreed = await client.post(f"/api/approvals/{both}/decide", json={"verb": "approve"}, headers=dana)
+        assert agreed.status_code == 200, agreed.text
+        assert await offered(both, dana) == ["reject"]
+        assert await offered(both, alice) == ["approve", "reject"]
+        assert "You agreed to this already" in (await client.get(f"/approvals/{both}", headers=dana)).text
+        handed = await client.post(f"/api/approvals/{mine[0]}/delegate", json={"to": "alice"}, headers=dana)
+        assert handed.status_code == 200, handed.text
+        assert await offered(mine[0], dana) == []
+        assert "You handed it to alice" in (await client.get(f"/approvals/{mine[0]}", headers=dana)).text
+
+
+async def test_what_is_decided_is_due_no_more(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (id,) = filed(place, 1, kind="deploy", approvers={"exclude_requester": True}, on_timeout="reject")
+    async with served(place, roles=("http",)) as client:
+        dana = bearer(place)
+        assert "then it is rejected" in (await client.get(f"/approvals/{id}", headers=dana)).text
+        await client.post(f"/api/approvals/{id}/decide", json={"verb": "reject"}, headers=dana)
+        for path in (f"/approvals/{id}", "/approvals?status=all"):
+            page = (await client.get(path, headers=dana)).text
+            assert "dana rejected it" in page
+            assert "then it is rejected" not in page
+            assert "Due" not in page
+
+
 async def test_a_tenants_requests_are_nobody_elses(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     (id,) = filed(place, 1, tenant="elsewhere", title="a secret matter")
@@ -123,6 +173,7 @@ async def test_a_call_is_allowed_with_an_edit_by_keyboard_and_the_run_goes_on(tm
             await skipped(page, "#queue-list")
             await reached(page, "#queue-list h2 a")
             await page.keyboard.press("Enter")
+            await page.wait_for_url("**/approvals/a*")
             await page.get_by_text(NOTE["text"]).first.wait_for()
             await require_accessible(page)
             await skipped(page, "#answer")

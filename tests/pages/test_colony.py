@@ -90,7 +90,7 @@ async def test_a_run_is_followed_told_something_and_stopped(tmp_path: Path) -> N
         async with signed_in(browser, url, place, "root", "operator", "reader", viewport=NARROW) as page:
             await page.goto("/colony")
             await require_accessible(page)
-            assert await page.get_by_text("of $2.50").is_visible()
+            assert await page.get_by_text("of $2.50").filter(visible=True).is_visible()
             await page.get_by_role("link", name=run).first.click()
             await page.get_by_text("I will note it.").wait_for()
             await require_accessible(page)

@@ -86,6 +86,19 @@ async def test_an_address_that_leads_nowhere_is_a_page_for_people_and_a_problem_
         assert (await client.get("/logout", headers=people)).status_code == 405
 
 
+async def test_what_is_not_there_leads_to_what_is_in_the_words_of_the_pages(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place, roles=("http",)) as client:
+        root = bearer(place, "root", "reader", "approver", "operator")
+        for path in ("/approvals/a0", "/colony/runs/r0", "/optimize/configs/none", "/optimize/r0", "/chat/t0"):
+            page = await client.get(path, headers=root)
+            assert page.status_code == 404
+            assert f'<li><a href="/{path.split("/")[1]}">' in page.text
+            assert "`hive" not in page.text
+            assert "/api/" not in page.text
+        assert 'href="/optimize"' not in (await client.get("/chat/t0", headers=bearer(place))).text
+
+
 async def test_link_signs_in_once_and_the_page_says_who_one_is(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place) as client:

@@ -16,7 +16,7 @@ from hive_agents.judging import JudgmentAction
 from hive_agents.server.pages import language
 from hive_agents.verification import GateDecision
 from tests.pages.filled import EVERYTHING, filled
-from tests.server.serving import bearer, sample, served
+from tests.server.serving import asked, bearer, followed, sample, served
 
 ROOT = Path(__file__).parents[2]
 RUNS = ("queued", "running", "waiting", "paused", "done", "failed", "stopped")
@@ -77,6 +77,25 @@ async def test_a_diagnostic_is_told_in_german_by_its_code_and_in_english_by_the_
         english = (await client.get("/optimize/configs/none", headers=german | {"Accept-Language": "en"})).text
         assert '<strong><span lang="en">no config is named' in english
         assert "in English" not in english
+
+
+async def test_figures_and_what_explains_a_turn_stand_in_the_readers_language(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    async with served(place) as client:
+        root = bearer(place, "root", *EVERYTHING)
+        run = await asked(client, root, "smallest volume the P50 can do")
+        await followed(client, run["events"], root)
+        found = (await client.get(f"/api/runs/{run['run_id']}", headers=root)).json()["result"]
+        first = found["results"][0]
+        german = root | {"Accept-Language": "de"}
+        page = (await client.get(f"/chat/{run['thread_id']}", headers=german)).text
+        assert f"Relevanz {first['relevance']:.2f}".replace(".", ",") in page
+        why = (await client.get(f"/chat/runs/{run['run_id']}/why?doc_id={first['doc_id']}", headers=german)).text
+        assert "<dt>Rang nach Wörtern</dt><dd>1</dd>" in why
+        assert "<dt>keyword rank</dt>" not in why
+        trace = (await client.get(f"/chat/runs/{run['run_id']}/trace", headers=german)).text
+        assert re.search(r"<td>suchen</td><td class=\"number\">\d+,\d\d</td>", trace)
+        assert set(re.findall("<dt>([a-z_ ]+)</dt>", trace)) <= {"beruht auf", "anders als geplant", "genommener Weg"}
 
 
 def test_who_stopped_something_is_named_without_a_prefix_and_an_unknown_end_in_words() -> None:

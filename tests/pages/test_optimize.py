@@ -78,6 +78,21 @@ async def test_trials_come_in_pages_and_by_verdict(tmp_path: Path) -> None:
         assert "held-out queries" not in page
 
 
+async def test_a_search_that_failed_says_what_comes_next(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    store = RunStore(place)
+    run = store.insert("optimizer", {"golden": None, "deploy": False, "settings": {}},
+                       owner=known_principal(place, "root"), status="running")[0].run_id  # fmt: skip
+    error = {"code": "HIVE-423", "message": "the money is spent", "fix": "raise budgets.max_usd"}
+    store.update(run, "failed", error=error, stopped_by="budget")
+    async with served(place, roles=("http",)) as client:
+        root = bearer(place, "root", *OPERATES)
+        page = (await client.get(f"/optimize/{run}", headers=root)).text
+        assert "raise budgets.max_usd" in page
+        assert '<a class="button quiet" href="/optimize">Start another search</a>' in page
+        assert "ended before the first trial" in (await client.get(f"/optimize/{run}/trials", headers=root)).text
+
+
 async def test_a_tags_loss_is_answered_for_by_persons_with_a_reason(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place, roles=("http",)) as client:
@@ -128,10 +143,8 @@ async def test_a_search_is_started_watched_and_what_it_found_deployed(tmp_path: 
             await page.locator("#trials tbody tr").first.wait_for()
             await page.get_by_role("heading", name="Certificate").wait_for()
             await require_accessible(page)
-            box = await page.locator("#chart .u-over").bounding_box()
-            assert box is not None
-            await page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-            assert ": " in await page.locator("#hovered").inner_text()
+            await page.locator("#chart .u-over").hover()
+            await page.locator("#hovered", has_text=": ").wait_for()
             await page.get_by_role("button", name="Measure both").click()
             await page.locator("#queries details").first.wait_for()
             await page.get_by_label("Reason").fill("better, and fewer distractors")
@@ -139,12 +152,12 @@ async def test_a_search_is_started_watched_and_what_it_found_deployed(tmp_path: 
             await page.get_by_role("button", name="Deploy", exact=True).click()
             await page.locator("[data-outcome] .good").wait_for()
             await page.goto("/optimize")
-            assert await page.get_by_text("better, and fewer distractors").is_visible()
+            assert await page.get_by_text("better, and fewer distractors").filter(visible=True).is_visible()
             await require_accessible(page)
             page.on("dialog", lambda dialog: dialog.accept())
             await page.locator("#rollback-reason").fill("a second thought")
             await page.get_by_role("button", name="Roll back").click()
-            await page.get_by_text("a second thought").wait_for()
+            await page.get_by_text("a second thought").filter(visible=True).wait_for()
             serves = (await client.get("/api/configs", headers=bearer(place, "root", *OPERATES))).json()["active"]
             assert serves == "v1-naive"
 

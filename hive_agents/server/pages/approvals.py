@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from hive_agents.approvals import WITHHELD
+from hive_agents.approvals import WITHHELD, ApprovalRequest, handed_to, hindrance
 from hive_agents.errors import HiveError
 from hive_agents.server import approvals, runs
 from hive_agents.server.api import checked
@@ -35,32 +35,50 @@ def queue(call: Call) -> dict[str, Any]:
     if status == "pending":
         asked |= {"status": "pending", "order": "due"}
     found, cursor = approvals.read_page(call, checked(approvals.RequestsPage, asked))
-    rows = [one.to_json() for one in found]
+    may_decide = bool(APPROVER & call.principal.roles)
+    rows = []
+    for one in found:
+        row = one.to_json()
+        free = may_decide and hindrance(one, call.by) is None
+        rows.append(row | {"call": _call(row), "choice": free and _is_whole(row), "why": _why(row)})
     return {
-        "rows": [row | {"call": _call(row), "whole": _is_whole(row), "why": _why(row)} for row in rows],
+        "rows": rows,
         "next_cursor": cursor,
         "status": status,
         "waiting": approvals.count_waiting(call),
-        "may_decide": bool(APPROVER & call.principal.roles),
+        "may_decide": may_decide,
     }
 
 
 @pages.get("/approvals/{request_id}", REVIEWER, "approval.html")
 def request(call: Call, request_id: str) -> dict[str, Any]:
     """One request: asked by whom, why, with which arguments, and what its answers do."""
-    found = approvals.show_request(call, request_id).request
+    asked = approvals.readable(call, request_id)
+    found = asked.to_json()
     context = found["context"]
+    may_decide, withheld = bool(APPROVER & call.principal.roles), found["title"] == WITHHELD
+    hindered = hindrance(asked, call.by)
     return {
         "one": found,
+        "answers": _answers(asked, hindered) if may_decide and not withheld else [],
         "call_args": _call(found),
         "why": [(name, context[name]) for name in _WHY if context.get(name)],
         "rest": {name: value for name, value in context.items() if name not in _SHOWN_APART and name not in _WHY},
         "fields": _fields(found),
         "trail": approvals.audit_trail(call, request_id),
         "run": _run(call, found["run_id"]),
-        "may_decide": bool(APPROVER & call.principal.roles),
-        "withheld": found["title"] == WITHHELD,
+        "may_decide": may_decide,
+        "hindrance": hindered,
+        "handed_to": handed_to(asked, call.by),
+        "withheld": withheld,
     }
+
+
+def _answers(asked: ApprovalRequest, hindered: str | None) -> list[str]:
+    """The answers that are offered: to whoever agreed before only to take that back."""
+    if asked.status != "pending" or hindered not in (None, "agreed"):
+        return []
+    return [verb for verb in asked.allowed_decisions if hindered is None or verb == "reject"]
 
 
 def _why(found: Mapping[str, Any]) -> Any:
@@ -70,8 +88,13 @@ def _why(found: Mapping[str, Any]) -> Any:
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:
-    """Whether a row of the queue shows all that an approval does: a diff and signals are read on their own page."""
-    plain = found["kind"] in ("tool_call", "question") and not found["diff"] and not found["signals"]
+    """Whether a row shows all that approving it does: a diff and signals are read on their own page."""
+    plain = (
+        "approve" in found["allowed_decisions"]
+        and found["kind"] in ("tool_call", "question")
+        and not found["diff"]
+        and not found["signals"]
+    )
     return plain and found["title"] != WITHHELD
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from hive_agents.server import copilot, runs
 from hive_agents.server.auth import OPERATOR, READER, Call
 from hive_agents.server.copilot import Why
-from hive_agents.server.pages.passages import claims, located, marked
+from hive_agents.server.pages.documents import shown_document
+from hive_agents.server.pages.passages import claims, marked
 from hive_agents.server.pages.view import Pages
 
 pages = Pages()
@@ -40,11 +41,10 @@ def document(call: Call, doc_id: str) -> dict[str, Any]:
     given = call.request.query_params
     quoted = _quoted(call, given.get("run"), doc_id, given.get("claim")) if given.get("run") else []
     text = _GAP.sub("\n\n", found.text.strip())
-    parts = located(text, quoted)
-    if quoted and len(parts) < 2:  # the claim is put in other words than the document's
-        parts = located(text, _quoted(call, given.get("run"), doc_id, None))
-    first = next((n for n, part in enumerate(parts) if part.kind), None)
-    return {"document": found, "parts": parts, "first": first, "cited": given.get("n"), "searched": bool(quoted)}
+    shown = shown_document(doc_id, text, quoted)
+    if quoted and not shown.found:  # the claim is put in other words than the document's
+        shown = shown_document(doc_id, text, _quoted(call, given.get("run"), doc_id, None))
+    return {"document": found, "shown": shown, "cited": given.get("n"), "searched": bool(quoted)}
 
 
 @pages.get("/chat/runs/{run_id}/why", READER, "chat_facts.html")

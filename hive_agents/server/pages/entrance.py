@@ -54,7 +54,7 @@ async def lost(request: Request, error: Exception) -> Response:
     call = None
     with suppress(HiveError):
         call = await run_in_threadpool(Call, request)
-    return await run_in_threadpool(rendered, request, "fault.html", {"diagnostics": ()}, call, 404)
+    return await run_in_threadpool(rendered, request, "fault.html", {"diagnostics": (), "missing": True}, call, 404)
 
 
 async def codes(request: Request) -> Response:

@@ -44,6 +44,24 @@ def worded(language: str, name: str | None) -> str:
     return texts(language).get(f"word.{name}") or name.removeprefix("user:").replace("_", " ")
 
 
+def decimal(language: str, value: float, digits: int = 3, *, signed: bool = False) -> str:
+    """Return a figure as the language writes it.
+
+    >>> decimal("de", 0.5), decimal("en", 0.0213, 2, signed=True)
+    ('0,500', '+0.02')
+    """
+    return f"{value:{'+' if signed else ''}.{digits}f}".replace(".", texts(language)["app.decimal"])
+
+
+def fact(language: str, name: str) -> str:
+    """Return the words for what explains a result or a turn, as the program names it; of others the name itself.
+
+    >>> fact("de", "keyword rank"), fact("de", "something new")
+    ('Rang nach Wörtern', 'something new')
+    """
+    return texts(language).get(f"fact.{name}", name)
+
+
 def coded(language: str, code: str | None) -> str | None:
     """Return what a diagnostic is about; None in English, in which it says so itself, and for an unknown code.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
@@ -21,7 +21,7 @@ from starlette.routing import BaseRoute, Route
 from hive_agents.errors import HiveError
 from hive_agents.server.auth import Call
 from hive_agents.server.pages.assets import address
-from hive_agents.server.pages.language import coded, happened, languages, preferred, told, worded
+from hive_agents.server.pages.language import coded, decimal, fact, happened, languages, preferred, told, worded
 from hive_agents.server.problems import status_of
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ def rendered(
         "word": partial(worded, language),
         "coded": partial(coded, language),
         "happened": partial(happened, language),
+        "figure": partial(decimal, language),
+        "fact": partial(fact, language),
         "language": language,
         "call": call,
         "me": call.principal if call is not None else None,
@@ -139,7 +141,10 @@ def _refused(request: Request, error: HiveError, call: Call | None) -> Response:
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         where = "/login" if wanted == "/" else f"/login?{urlencode({'next': wanted})}"
         return RedirectResponse(where, 303, headers=HEADERS)
-    return rendered(request, "fault.html", {"diagnostics": error.diagnostics, "status": status}, call, status)
+    missing, told_of = status == 404, error.diagnostics
+    if missing:  # its fix is for who types commands: the page links to what there is
+        told_of = [replace(one, fix=None) for one in told_of]
+    return rendered(request, "fault.html", {"diagnostics": told_of, "missing": missing}, call, status)
 
 
 @cache

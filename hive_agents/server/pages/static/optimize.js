@@ -118,12 +118,15 @@
     window.addEventListener("resize", () => plot.setSize({ width: place.clientWidth, height: plot.height }));
   }
 
+  const written = new Intl.NumberFormat(document.documentElement.lang, { minimumFractionDigits: 3, maximumFractionDigits: 3 });
+  const figure = (value) => (value === null ? "–" : written.format(value));
+
   function hovered(chart) {
     const line = document.getElementById("hovered");
     const words = document.getElementById("chart").dataset;
     const one = trials[chart.cursor.idx];
     line.textContent = one
-      ? `${one.number}: ${one.step || one.reason} · ${one.train === null ? "–" : one.train.toFixed(3)} / ${one.validation === null ? "–" : one.validation.toFixed(3)} · ${words[`verdict${one.verdict[0].toUpperCase()}${one.verdict.slice(1)}`]}: ${one.feedback}`
+      ? `${one.number}: ${one.step || one.reason} · ${figure(one.train)} / ${figure(one.validation)} · ${words[`verdict${one.verdict[0].toUpperCase()}${one.verdict.slice(1)}`]}: ${one.feedback}`
       : line.dataset.empty;
   }
 

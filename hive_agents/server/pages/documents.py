@@ -1,0 +1,154 @@
+"""A document as a reader sees it: its Markdown as HTML, with the words behind an answer marked.
+
+Of a document nothing becomes an element but what Markdown makes of it. HTML in it is text; a picture is shown by its
+words; links lead to the web alone, and to no address of this server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+from hive_agents.server.pages.passages import TextPart, located
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+MOST = 400_000
+"""Characters of the longest document that is formatted; a longer one is shown as it is written."""
+TOP = 3
+"""The level of a document's main headings: above them stand the page's and the document's title."""
+_LEAVES = frozenset({"text", "text_special", "code_inline", "fence", "code_block", "image", "softbreak", "hardbreak"})
+_ELEMENTS = frozenset(
+    "p ul ol li blockquote table thead tbody tr th td em strong a h1 h2 h3 h4 h5 h6".split()
+)  # fmt: skip
+_BLANK = {"tr_open": "\n| ", "td_close": " | ", "th_close": " | ", "tr_close": "\n"}
+"""A table's row is written as Markdown has it, so that a passage is found by the whole of it."""
+
+
+@dataclass(frozen=True)
+class ShownDocument:
+    """A document's text as HTML; `found` says whether a passage stands in it, `formatted` whether it is Markdown's."""
+
+    html: Markup
+    found: bool
+    formatted: bool
+
+
+def shown_document(doc_id: str, text: str, passages: Sequence[str]) -> ShownDocument:
+    """Return a document with the passages marked, the first as `#passage`.
+
+    >>> str(shown_document("a.md", "Keys *expire* <b>after</b> a year.", ["expire after"]).html)
+    '<p>Keys <em>expire</em> &lt;b&gt;after&lt;/b&gt; a year.</p>'
+    """
+    if not doc_id.lower().endswith((".md", ".markdown")) or len(text) > MOST:
+        parts = located(text, passages)
+        return ShownDocument(_Marks(parts).shown(parts), any(part.kind for part in parts), formatted=False)
+    tokens = list(_flat(_parser().parse(text)))
+    parts = located("".join(_words(token) for token in tokens), passages)
+    html = Markup("").join(_html(tokens, parts))
+    return ShownDocument(html, any(part.kind for part in parts), formatted=True)
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable("table")
+
+
+def _flat(tokens: Sequence[Token]) -> Iterator[Token]:
+    """A text's tokens in their order, those of a line in its place."""
+    for token in tokens:
+        if token.type == "inline":
+            yield from token.children or ()
+        else:
+            yield token
+
+
+def _words(token: Token) -> str:
+    """What a token adds to the text in which passages are looked for."""
+    if token.type in ("softbreak", "hardbreak"):
+        return "\n"
+    if token.type in _LEAVES:
+        return token.content
+    return _BLANK.get(token.type, "\n\n" if token.nesting == -1 and token.block else "")
+
+
+def _html(tokens: Sequence[Token], parts: Sequence[TextPart]) -> Iterator[Markup]:
+    marks, level = _Marks(parts), TOP - 1
+    links: list[bool] = []
+    for token in tokens:
+        taken = marks.next(len(_words(token)))
+        pieces = marks.shown(taken) if token.type in _LEAVES else Markup("")
+        if token.type in ("fence", "code_block"):
+            yield Markup("<pre><code>{}</code></pre>").format(pieces)
+        elif token.type == "code_inline":
+            yield Markup("<code>{}</code>").format(pieces)
+        elif token.type == "hardbreak":
+            yield Markup("<br>")
+        elif token.type in _LEAVES:
+            yield pieces
+        elif token.type == "hr":
+            yield Markup("<hr>")
+        elif token.type == "link_open":
+            href = str(token.attrs.get("href", ""))
+            links.append(href.lower().startswith(("https://", "http://", "mailto:")))
+            if links[-1]:
+                yield Markup('<a href="{}" target="_blank" rel="noopener noreferrer">').format(href)
+        elif token.type == "link_close":
+            yield Markup("</a>" if links.pop() else "")
+        elif token.type == "heading_open":
+            level = min(level + 1, TOP - 1 + int(token.tag[1]), 6)
+            yield Markup("<h{}>").format(level)
+        elif token.type == "heading_close":
+            yield Markup("</h{}>").format(level)
+        elif token.tag in _ELEMENTS and not token.hidden:
+            yield _element(token)
+        elif token.hidden and token.nesting == -1:
+            yield Markup("\n")
+
+
+def _element(token: Token) -> Markup:
+    """An opening or closing element without attributes, but for the number that a list begins with."""
+    if token.nesting == -1:
+        return Markup("</{}>").format(token.tag)
+    start = token.attrs.get("start")
+    return Markup('<ol start="{}">').format(int(start)) if start is not None else Markup("<{}>").format(token.tag)
+
+
+class _Marks:
+    """The text of a document, taken piece by piece with the marks in it."""
+
+    def __init__(self, parts: Sequence[TextPart]) -> None:
+        self._parts = list(reversed(parts))
+        self._named = False
+
+    def next(self, length: int) -> list[TextPart]:
+        """Return the next characters."""
+        taken = []
+        while length:
+            part = self._parts.pop()
+            taken.append(TextPart(part.text[:length], part.kind))
+            if len(part.text) > length:
+                self._parts.append(TextPart(part.text[length:], part.kind))
+            length -= len(taken[-1].text)
+        return taken
+
+    def shown(self, parts: Sequence[TextPart]) -> Markup:
+        """Return them as HTML; the first mark of all has the name that a script scrolls to."""
+        pieces = []
+        for part in parts:
+            if not part.kind:
+                pieces.append(escape(part.text))
+                continue
+            pieces.append(
+                Markup("<mark>{}</mark>" if self._named else '<mark id="passage">{}</mark>').format(part.text)
+            )
+            self._named = True
+        return Markup("").join(pieces)
