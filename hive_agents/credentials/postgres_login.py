@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from ipaddress import ip_address
+from typing import Any
 
 UNPROVED = "authentication method requirement"
 """What libpq says where a server asks in a way that `login_options` doesn't allow."""
@@ -17,7 +18,7 @@ _DEFAULTS = {
 }
 
 
-def login_options(url: str) -> dict[str, str]:
+def login_options(url: str) -> dict[str, Any]:
     """Return libpq's options by which nobody but the server that the URL names learns a password.
 
     A server on this machine, or one whose certificate was verified, may ask as it likes, and so may any where the URL
