@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+from tests.ports import lasting_port
 
 OPENSEARCH = "2.19.1"
 
@@ -171,9 +172,7 @@ class OpenSearch:
     def __init__(self, home: Path, folder: Path) -> None:
         self.home, self._folder = home, folder
         self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port = free.getsockname()[1]
+        self._port = lasting_port()
 
     def url(self, prefix: str) -> str:
         return f"opensearch://127.0.0.1:{self._port}/{prefix}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -31,7 +32,11 @@ from hive_agents.retrieval.filters import Condition, ConditionValue, condition
 from hive_agents.workspace import Workspace
 
 LINK = "active.json"
-"""A relative symlink to the config that serves, or `{"active": "v2.json"}` where symlinks can't be made."""
+"""A relative symlink to the config that serves, or `{"active": "v2.json"}` where symlinks can't be made.
+
+What is left of the link by a copy that follows links, the text of the config, or by a checkout without links, its name,
+means the same.
+"""
 
 Method = Literal["keyword", "vector", "hybrid"]
 Depth = Annotated[int, Field(ge=1, le=10_000)]
@@ -237,7 +242,7 @@ def active_target(workspace: Workspace) -> Path | None:
     if link.is_symlink():
         name = os.readlink(link)
     elif link.is_file():
-        name = _pointer(link)
+        name = _pointer(workspace, link)
     else:
         return None
     if name == LINK:
@@ -261,13 +266,29 @@ def is_inside(file: Path, folder: Path) -> bool:
     return not there or os.path.dirname(os.path.realpath(file)) == os.path.realpath(folder)
 
 
-def _pointer(link: Path) -> str:
+def _pointer(workspace: Workspace, link: Path) -> str:
     file = f"configs/{LINK}"
-    value = jsontext.parse(jsontext.decode(read_bytes(link), file), file)
+    text = jsontext.decode(read_bytes(link), file)
+    copied = _copied(workspace, text)
+    if copied is not None:
+        return copied
+    value = jsontext.parse(text, file)
     name = value.get("active") if isinstance(value, dict) else None
     if not isinstance(name, str) or set(value) - {"$schema"} != {"active"}:
         raise _unusable(f'{LINK} is neither a link nor {{"active": "<file>"}}')
     return name
+
+
+def _copied(workspace: Workspace, text: str) -> str | None:
+    """Return the config that a copy of the link stands for; None where it is none."""
+    # An archive or a copy that follows links leaves the config's text, a checkout without links its name.
+    for path in config_files(workspace):
+        if path.is_symlink():
+            continue
+        with suppress(HiveError, OSError):
+            if text.strip() == path.name or text.encode() == read_bytes(path):
+                return path.name
+    return None
 
 
 def _unusable(why: str) -> HiveError:

@@ -34,6 +34,10 @@ class MissingCopy(EngineFault):
     """The cluster has no complete copy of a generation."""
 
 
+class TimedOut(EngineFault):
+    """No answer came in time."""
+
+
 class ClusterConnection:
     """Of one workspace; nothing is sent before the first call. Safe to share between threads.
 
@@ -70,7 +74,7 @@ class ClusterConnection:
     def asking(self, what: str) -> Iterator[opensearchpy.OpenSearch]:
         """Give the client for `what`, such as "a search"; answers are read in here.
 
-        Raises: HIVE-434, a MissingCopy where there is no index.
+        Raises: HIVE-434, a MissingCopy where there is no index, a TimedOut where no answer comes in time.
         """
         import opensearchpy
 
@@ -80,7 +84,8 @@ class ClusterConnection:
             raise self.missing() from error
         except opensearchpy.ConnectionTimeout as error:
             told = f"timeout: no answer within {self.settings.timeout_seconds:g} s"
-            raise self.fault(what, told, "see what keeps the cluster busy, or raise search.timeout_seconds") from error
+            fix = "see what keeps the cluster busy, or raise search.timeout_seconds"
+            raise self.fault(what, told, fix, TimedOut) from error
         except opensearchpy.ConnectionError as error:
             if isinstance(error.info, Exceeded):
                 told = f"failed: {error.info}"
@@ -100,9 +105,9 @@ class ClusterConnection:
             told = "failed: its answer has another form than an OpenSearch's"
             raise self.fault(what, told, "see whether search.url leads to an OpenSearch, and to no proxy") from error
 
-    def fault(self, what: str, told: str, fix: str) -> EngineFault:
+    def fault(self, what: str, told: str, fix: str, kind: type[EngineFault] = EngineFault) -> EngineFault:
         message = f"{self.name} gave no answer to {what}; {told}"
-        return EngineFault.of("HIVE-434", message, file="hive.toml", path="search.url", fix=fix, exit_code=3)
+        return kind.of("HIVE-434", message, file="hive.toml", path="search.url", fix=fix, exit_code=3)
 
     def missing(self) -> MissingCopy:
         message = f"missing: {self.name} has no complete copy of this state of the index"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hive_agents.retrieval.bm25 import BM25Params
 from hive_agents.retrieval.generation_reader import GenerationReader, StaleIndex
 from hive_agents.retrieval.lanes import Lane
-from hive_agents.retrieval.opensearch_client import ClusterConnection, MissingCopy
+from hive_agents.retrieval.opensearch_client import ClusterConnection, MissingCopy, TimedOut
 from hive_agents.retrieval.roaring import roaring
 from hive_agents.retrieval.vectors import Mask, Scored
 
@@ -26,7 +26,10 @@ NATIVE = BM25Params()
 CANDIDATES = 1000
 _CANDIDATE_FACTOR = 10
 _SEARCHES = 64
-"""Searches in one request."""
+"""Searches in one request, at most."""
+
+_FEWER = 8
+"""By this the searches of a request are divided where a cluster can't answer them in time."""
 
 _MOST_TERMS = 1000
 """Different ones of a query; a server takes 1024 by default."""
@@ -46,6 +49,7 @@ class CopyReader:
         # A list of a part of the shards would be another one. Each shard counts its own documents, unless it is asked
         # for the statistics of all beforehand, which takes as long again.
         self._how = {"allow_partial_search_results": "false"}
+        self._at_once = _SEARCHES
         if shards > 1:
             self._how["search_type"] = "dfs_query_then_fetch"
 
@@ -67,9 +71,15 @@ class CopyReader:
             }
             for query in queries
         ]
-        lanes = []
-        for start in range(0, len(searches), _SEARCHES):
-            lanes += [self._checked(found, mask) for found in self._answers(searches[start : start + _SEARCHES])]
+        lanes: list[Lane] = []
+        while len(lanes) < len(searches):
+            asked = searches[len(lanes) : len(lanes) + self._at_once]
+            try:
+                lanes += [self._checked(found, mask) for found in self._answers(asked)]
+            except TimedOut:
+                if len(asked) == 1:
+                    raise
+                self._at_once = max(len(asked) // _FEWER, 1)
         return lanes
 
     def _answers(self, searches: Sequence[dict[str, Any]]) -> Iterator[list[Any]]:

@@ -19,6 +19,7 @@ from hive_agents import ToolResult, Workspace
 from hive_agents.agents import ToolContext, ToolRegistry, workspace_tools
 from tests.environments import node_with, python_with
 from tests.llm.trusting import workspace_with
+from tests.ports import lasting_port
 
 pytestmark = pytest.mark.slow
 
@@ -96,9 +97,7 @@ def children(parent: int, word: str) -> list[int]:
 @pytest.fixture
 def served() -> Iterator[str]:
     program = node_with("@modelcontextprotocol/server-everything") / "mcp-server-everything"
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port = bound.getsockname()[1]
+    port = lasting_port()
     with subprocess.Popen(
         [program, "streamableHttp"],
         env=os.environ | {"PORT": str(port)},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
 import ssl
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.access import login_code
+from tests.ports import lasting_port
 from tests.server.serving import asked, bearer, frames, sample, served
 
 pytestmark = pytest.mark.slow
@@ -55,8 +55,7 @@ async def client(place: Workspace, tmp_path: Path) -> AsyncIterator[httpx.AsyncC
         pytest.skip("caddy is not installed")
     config, storage = tmp_path / "Caddyfile", tmp_path / "caddy"
     config.write_text(OPTIONS.format(storage=storage, example=SERVE / "Caddyfile"), encoding="utf-8")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = lasting_port()
     async with served(place, roles=("http",)) as direct:
         names = {"HIVE_SITE": f"localhost:{port}", "HIVE_UPSTREAM": f"127.0.0.1:{direct.base_url.port}"}
         environment = {**os.environ, **names, "HOME": str(tmp_path)}

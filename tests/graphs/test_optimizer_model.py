@@ -94,10 +94,7 @@ def test_a_call_that_a_process_died_in_is_not_made_again(tmp_path: Path) -> None
         settings.write("deadline_seconds = 60.0\n[optimizer]\nllm_calls = 1\n")
     command = [*OPTIMIZE, "-w", str(workspace.root), "--iterations", "1", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while (
-        not list(workspace.state.glob("runs/*/usage.json")) and process.poll() is None and time.monotonic() < deadline
-    ):
+    while not list(workspace.state.glob("runs/*/usage.json")) and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -6,7 +6,6 @@ import json
 import logging
 import random
 import shutil
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from hive_agents.runtime.context import HiveContext
 from hive_agents.trust import trust
 from tests.leaks.corpus import COLLECTION, Doc, canaries, canary, make, random_documents, readers
 from tests.leaks.service import Service, allowing, serving
+from tests.ports import lasting_port
 from tests.retrieval.test_engine import Longest
 
 READER = readers()[1]
@@ -163,9 +163,7 @@ async def test_after_one_fault_a_turn_asks_nobody_again(
 
 
 async def test_a_service_that_is_not_there_denies_everything(tmp_path: Path, documents: list[Doc]) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://127.0.0.1:{lasting_port()}"
     place = make(tmp_path / "ws", documents, settings=f'[access]\nservice_url = "{url}"\n')
     trust(place)
     assert canaries(await everything(place)) == set()

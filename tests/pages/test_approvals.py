@@ -188,6 +188,7 @@ async def test_a_call_is_allowed_with_an_edit_by_keyboard_and_the_run_goes_on(tm
             await skipped(page, "#queue-list")
             await reached(page, "#queue-list h2 a")
             await page.keyboard.press("Enter")
+            await page.wait_for_url("**/approvals/a*")
             await page.get_by_text(NOTE["text"]).first.wait_for()
             await require_accessible(page)
             await skipped(page, "#answer")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import socket
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import jwt
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, Route
 
 from hive_agents import Workspace
 from hive_agents.access import revoke
@@ -18,6 +18,7 @@ from hive_agents.runs import RunStore
 from hive_agents.server import streams
 from hive_agents.server.auth import COOKIE
 from tests.pages.browser import NARROW, chromium, needs_chromium, reached, require_accessible, signed_in, skipped
+from tests.ports import lasting_port
 from tests.server.serving import SETTINGS, sample, served, token
 
 pytestmark = [pytest.mark.slow, needs_chromium]
@@ -25,6 +26,7 @@ QUESTION = "smallest volume the P50 can do"
 
 
 async def ask(page: Page, text: str) -> None:
+    await page.locator("#ask:not([aria-busy])").wait_for()  # the one before is on its way until it is answered
     await page.get_by_label("Your question").fill(text)
     await page.keyboard.press("Enter")
 
@@ -153,6 +155,34 @@ async def test_an_answer_is_copied_with_the_documents_that_its_numbers_mean(tmp_
             assert "[1] Labware and volume limits (api-docs/labware.md)" in copied.splitlines()
 
 
+async def test_what_is_typed_while_a_question_is_sent_stays_for_the_next_one(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    sent, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def held(route: Route) -> None:
+        sent.set()
+        await goes_on.wait()
+        await route.continue_()
+
+    async with served(place) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place) as page:
+            await page.goto("/chat")
+            await ask(page, QUESTION)
+            await page.locator(".reply").wait_for()
+            await page.route("**/api/runs", held)
+            await ask(page, "show me stuff")
+            await sent.wait()
+            await page.get_by_label("Your question").fill("all retired documents")
+            goes_on.set()
+            await page.locator("article.turn").nth(1).locator(".options").wait_for()
+            assert await page.get_by_label("Your question").input_value() == "all retired documents"
+            await page.reload()
+            assert await page.get_by_label("Your question").input_value() == "all retired documents"
+            await ask(page, "hello")
+            await page.locator("article.turn").nth(2).locator(".reply").wait_for()
+            assert await page.get_by_label("Your question").input_value() == ""
+
+
 async def test_a_stopped_question_says_so_and_can_be_asked_again(tmp_path: Path) -> None:
     place = sample(tmp_path / "ws")
     async with served(place, roles=("http",)) as client, chromium() as browser:  # nobody answers
@@ -192,10 +222,7 @@ async def test_a_revoked_token_is_told_over_the_page_and_nothing_typed_is_lost(
 
 
 async def test_a_server_that_is_restarted_in_the_middle_of_a_stream_goes_on_where_it_was(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    place = sample(tmp_path / "ws", SETTINGS.replace("port = 0", f"port = {port}"))
+    place = sample(tmp_path / "ws", SETTINGS.replace("port = 0", f"port = {lasting_port()}"))
     async with AsyncExitStack() as first, chromium() as browser:
         client = await first.enter_async_context(served(place, roles=("http",)))  # nobody answers yet
         async with signed_in(browser, str(client.base_url), place, expected=("ERR_",)) as page:
@@ -259,6 +286,7 @@ async def test_a_question_is_labelled_by_keys_and_feedback_is_reviewed(tmp_path:
             assert await page.locator('[data-mark="relevant"][data-doc]').get_attribute("data-doc") == first
             await page.keyboard.press("n")
             await page.wait_for_url("**/golden*")
+            await page.get_by_text("The labels are saved.").wait_for()
         golden = json.loads((place.root / "evals" / "golden.json").read_text(encoding="utf-8"))
         by_text = {one["query"]: one for one in golden["queries"]}
         kept = by_text["which key do I press to stop the robot"]

@@ -143,10 +143,8 @@ async def test_a_search_is_started_watched_and_what_it_found_deployed(tmp_path: 
             await page.locator("#trials tbody tr").first.wait_for()
             await page.get_by_role("heading", name="Certificate").wait_for()
             await require_accessible(page)
-            box = await page.locator("#chart .u-over").bounding_box()
-            assert box is not None
-            await page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-            assert ": " in await page.locator("#hovered").inner_text()
+            await page.locator("#chart .u-over").hover()
+            await page.locator("#hovered", has_text=": ").wait_for()
             await page.get_by_role("button", name="Measure both").click()
             await page.locator("#queries details").first.wait_for()
             await page.get_by_label("Reason").fill("better, and fewer distractors")

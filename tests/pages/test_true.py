@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import jwt
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, Route
 
 from hive_agents import Workspace
 from hive_agents.access import known_principal, revoke
@@ -25,6 +24,7 @@ from tests.pages.browser import chromium, needs_chromium, require_accessible, si
 from tests.pages.people import noting_agent
 from tests.pages.test_approvals import filed, started
 from tests.pages.test_optimize import OPERATES
+from tests.ports import lasting_port
 from tests.server.serving import SETTINGS, bearer, sample, served, token
 
 pytestmark = [pytest.mark.slow, needs_chromium]
@@ -95,6 +95,31 @@ async def test_what_a_colleague_decided_is_told_in_the_queue_and_what_is_new_com
             await page.get_by_text("All of them are decided.").wait_for()
         statuses = {id: ApprovalStore(place).get(id).status for id in (first, second, third)}
         assert statuses == {first: "rejected", second: "approved", third: "pending"}
+
+
+async def test_what_a_colleague_decided_is_told_once_though_the_server_is_slow(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws")
+    (id,) = filed(place, 1)
+    looks: list[Route] = []
+    changed = "document.dispatchEvent(new CustomEvent('hive:changed', { detail: [{ kind: 'all', id: null }] }))"
+    async with served(place, roles=("http",)) as client, chromium() as browser:
+        async with signed_in(browser, str(client.base_url), place) as page:
+            await page.route(f"**/api/approvals/{id}", lambda one: looks.append(one))
+            await page.goto("/approvals")
+            by = bearer(place, "alice", "approver")
+            sent = await client.post(f"/api/approvals/{id}/decide", json={"verb": "reject"}, headers=by)
+            assert sent.status_code == 200, sent.text
+            while len(looks) < 2:  # two looks at once
+                await page.evaluate(changed)
+                await page.wait_for_timeout(50)
+            for one in list(looks):
+                async with page.expect_response(one.request.url):
+                    await one.continue_()
+            told = page.get_by_text("alice rejected this")
+            await told.first.wait_for()
+            await page.evaluate("hive.api('GET', '/api/session')")
+            assert await told.count() == 1
+            await page.unroute_all(behavior="ignoreErrors")
 
 
 async def test_arguments_that_a_colleague_changed_meanwhile_are_shown_beside_what_was_typed(tmp_path: Path) -> None:
@@ -224,10 +249,7 @@ async def test_a_run_and_the_colony_are_followed_though_streams_break(
 
 
 async def test_pages_go_on_after_the_server_was_restarted(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    place = sample(tmp_path / "ws", SETTINGS.replace("port = 0", f"port = {port}"))
+    place = sample(tmp_path / "ws", SETTINGS.replace("port = 0", f"port = {lasting_port()}"))
     (id,) = filed(place, 1)
     owner = known_principal(place, "root")
     run = RunStore(place).insert("optimizer", {}, owner=owner, agent=None, status="waiting")[0]

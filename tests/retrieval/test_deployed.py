@@ -6,7 +6,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
-from hive_agents.retrieval.config import active_target, config_hash
+from hive_agents.retrieval.config import active_target, config_hash, find_config, point_active
 from hive_agents.retrieval.deployed import active_config, find_active, versions
 from hive_agents.store import connect
 from tests.conftest import write_config
@@ -60,6 +60,25 @@ def test_without_history_the_link_is_honoured(text_workspace: Workspace) -> None
 def test_without_history_the_pointer_file_is_honoured(text_workspace: Workspace) -> None:
     point(text_workspace, {"$schema": "x", "active": "words.json"})
     assert active_config(text_workspace).stored.name == "words"
+
+
+@pytest.mark.parametrize("left", ["the text", "the name"])
+def test_what_a_copy_left_of_the_link_means_the_link(text_workspace: Workspace, left: str) -> None:
+    config = text_workspace.configs / "words.json"
+    copied = config.read_bytes() if left == "the text" else b"words.json\n"  # archives; checkouts without links
+    (text_workspace.configs / "active.json").write_bytes(copied)
+    assert active_target(text_workspace) == config
+    assert active_config(text_workspace).stored.name == "words"
+    assert find_config(text_workspace, "configs/active.json").name == "words"
+    point_active(text_workspace, text_workspace.configs / "v1.json")
+    assert active_config(text_workspace).stored.name == "v1"
+    assert find_config(text_workspace, "configs/active.json").name == "v1"
+
+
+def test_a_text_that_no_config_has_is_no_copy_of_the_link(text_workspace: Workspace) -> None:
+    text = (text_workspace.configs / "words.json").read_bytes() + b"\n"
+    (text_workspace.configs / "active.json").write_bytes(text)
+    assert refused(text_workspace)[0] == "HIVE-107"
 
 
 def test_a_link_to_a_missing_config_is_no_active_config(text_workspace: Workspace) -> None:

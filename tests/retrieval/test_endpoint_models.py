@@ -29,8 +29,18 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def place(text_workspace: Workspace, server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    models = f"{EMBEDDING}\n{RERANKER}\ndeadline_seconds = 1.0"
+def deadline() -> float:
+    return 30.0
+
+
+IMPATIENT = pytest.mark.parametrize("deadline", [1.0])
+
+
+@pytest.fixture
+def place(
+    text_workspace: Workspace, server: ModelServer, deadline: float, monkeypatch: pytest.MonkeyPatch
+) -> Workspace:
+    models = f"{EMBEDDING}\n{RERANKER}\ndeadline_seconds = {deadline}"
     return workspace_with(text_workspace.root, endpoint_settings(server.url, models=models), monkeypatch)
 
 
@@ -103,7 +113,6 @@ def test_what_passes_is_tried_again(place: Workspace, server: ModelServer) -> No
     ("failure", "words"),
     [
         (Status(401), "authentication"),
-        (Slow(3), "timeout"),
         (Body(b"<html>"), "garbage"),
         (Body(b'{"data": [{"index": 0, "embedding": [1.0, "x"]}]}'), "expected 1 vectors"),
         (Body(b'{"data": []}'), "expected 1 vectors"),
@@ -119,6 +128,15 @@ def test_a_failing_embedding_server_is_an_environment_error(
     assert (caught.value.diagnostics[0].code, caught.value.exit_code) == ("HIVE-401", 3)
 
 
+@IMPATIENT
+def test_a_silent_embedding_server_is_an_environment_error(place: Workspace, server: ModelServer) -> None:
+    server.fail(Slow(3))
+    with pytest.raises(HiveError, match="timeout") as caught:
+        embedder_of(place).embed(["a key"])
+    assert (caught.value.diagnostics[0].code, caught.value.exit_code) == ("HIVE-401", 3)
+
+
+@IMPATIENT
 def test_a_dead_embedding_server_is_not_waited_for_each_time(place: Workspace, server: ModelServer) -> None:
     server.fail(Slow(3), Slow(3))
     embedder = embedder_of(place)

@@ -20,7 +20,8 @@ from hive_agents.trust import trust
 class Server:
     """Answers every request with `status` and `body`, bytes as they are, or with `endless` again and again.
 
-    It keeps the headers of the last.
+    With `most_searches` a request has the body for each of its searches, and one of more searches gets `endless`. It
+    keeps the headers of the last, and how many searches each had.
     """
 
     def __init__(self) -> None:
@@ -28,13 +29,18 @@ class Server:
         self.body: Any = {}
         self.endless: bytes | None = None
         self.headers: dict[str, str] = {}
+        self.most_searches: int | None = None
+        self.searches: list[int] = []
         played = self
 
         class Handler(BaseHTTPRequestHandler):
             def answer(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                asked = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 played.headers = {name.lower(): value for name, value in self.headers.items()}
-                if played.endless is not None:
+                is_many = "_msearch" in self.path
+                count = len(asked.splitlines()) // 2 if is_many else 1
+                played.searches.append(count)
+                if played.endless is not None and count > (played.most_searches or 0):
                     self.send_response(200)
                     self.send_header("Content-Type", "application/json")
                     self.end_headers()
@@ -42,7 +48,10 @@ class Server:
                         while True:
                             self.wfile.write(played.endless)
                     return
-                text = played.body if isinstance(played.body, bytes) else json.dumps(played.body).encode()
+                body = played.body
+                if is_many and played.most_searches is not None:
+                    body = {"responses": [body] * count}
+                text = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(played.status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(text)))

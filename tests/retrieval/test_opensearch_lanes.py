@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ def played() -> Iterator[Server]:
 
 @pytest.fixture
 def server(played: Server) -> Server:
-    played.status, played.body = 200, {}
+    played.status, played.body, played.endless, played.most_searches = 200, {}, None, None
+    played.searches.clear()
     return played
 
 
@@ -86,6 +88,32 @@ def test_a_list_that_lies_is_refused(copy: CopyReader, server: Server, lie: str)
 def test_one_list_of_several_that_lies_is_refused(copy: CopyReader, server: Server, lie: str) -> None:
     server.body = {"responses": [hits([1.0, 1]), LIES[lie]]}
     assert "failed" in failure(lambda: copy.best([QUERY, QUERY], 2, None))
+
+
+@pytest.fixture
+def hasty(copy: CopyReader, server: Server, tmp_path: Path) -> CopyReader:
+    place = make_workspace(tmp_path / "ws", embedding=False)
+    return CopyReader(connected(place, server, "timeout_seconds = 2.0"), "kb.copy-1", copy.generation, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [1, 8])
+def test_what_a_cluster_is_too_slow_for_at_once_is_asked_in_smaller_parts(
+    hasty: CopyReader, server: Server, most: int
+) -> None:
+    server.body, server.endless, server.most_searches = hits([1.0, 1]), b" ", most
+    lanes = hasty.best([QUERY] * 20, 2, None)
+    assert [lane.chunks.tolist() for lane in lanes] == [[1]] * 20
+    assert max(server.searches[2:]) <= most  # what was too much once isn't tried again
+    hasty.best([QUERY] * 20, 2, None)
+    assert max(server.searches[2:]) <= most
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_too_slow_for_one_search_is_a_timeout(hasty: CopyReader, server: Server) -> None:
+    server.endless = b" "
+    assert "; timeout" in failure(lambda: hasty.best([QUERY] * 20, 2, None))
+    assert server.searches == [20, 2, 1]
 
 
 @pytest.mark.parametrize("answers", [[hits([1.0, 1])], [hits([1.0, 1])] * 3, [], None, {"a": 1}, 3])

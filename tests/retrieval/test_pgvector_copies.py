@@ -225,7 +225,7 @@ def test_a_search_finds_a_copy_that_was_made_anew_and_tells_of_one_that_is_gone(
 
 def test_a_server_that_stays_silent_is_left_alone_for_a_while_and_asked_again(own_server: Postgres) -> None:
     now = [0.0]
-    settings = VectorSettings(url=own_server.url, timeout_seconds=0.5)
+    settings = VectorSettings(url=own_server.url, timeout_seconds=4.0)
     held = Database(None, settings, lambda: now[0])  # type: ignore[arg-type]
     sent(held, "one", units(50))
     there, query = lane(held, "one"), units(1, 4)[0]

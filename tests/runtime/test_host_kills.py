@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-import socket
 import time
 from pathlib import Path
 
@@ -16,19 +15,12 @@ from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.runs import RunStore
 from hive_agents.triggers import sign
+from tests.ports import lasting_port
 from tests.runtime.hosting import SECRET, TURNS, Nursery, effects, prepared, queued, spans
 
 RUNS, CAREFUL = 16, 8
 PAUSE = 0.4
 """Seconds between two webhooks, about."""
-
-
-def free_ports(count: int) -> list[int]:
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in taken]
-    for one in taken:
-        one.close()
-    return ports
 
 
 class Sender:
@@ -84,7 +76,7 @@ async def test_hosts_that_end_under_load_lose_nothing(tmp_path: Path, number: si
     place, chance = prepared(tmp_path / "ws"), random.Random(7)
     runs = [queued(place, seconds=chance.uniform(0.1, 1.5)) for _ in range(RUNS)]
     runs += [queued(place, "careful", chance.uniform(0.1, 1.0)) for _ in range(CAREFUL)]
-    ports = free_ports(2)
+    ports = [lasting_port() for _ in range(2)]
     hosts = [Nursery(place, port) for port in ports]
     sender, store, killed, approved = Sender(ports, chance), RunStore(place), {}, 0
     began = time.monotonic()

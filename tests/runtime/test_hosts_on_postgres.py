@@ -36,8 +36,9 @@ from hive_agents.store import audit, connected, disconnect, exclusive
 from hive_agents.trust import trust
 from tests.conftest import COLLECTION, write_config
 from tests.engines import Postgres, postgres
+from tests.ports import lasting_port
 from tests.runtime.hosting import TURNS, Nursery, effects, host, prepared, queued, until
-from tests.runtime.test_host_kills import approve_all, free_ports
+from tests.runtime.test_host_kills import approve_all
 
 pytestmark = pytest.mark.slow
 HOSTS = 3
@@ -333,7 +334,7 @@ async def test_whatever_happens_to_hosts_and_server_every_run_ends_and_no_event_
     chance, store = random.Random(11), RunStore(place)
     agents = ["careful" if number % 3 == 0 else "toiler" for number in range(RUNS)]
     runs = [queued(place, agent, chance.uniform(0.02, 0.4)) for agent in agents]
-    hosts = [Nursery(one, port) for one, port in zip(places, free_ports(HOSTS), strict=True)]
+    hosts = [Nursery(one, lasting_port()) for one in places]
     watcher = Watcher(place)
     watching = asyncio.create_task(watcher.run())
     for one in hosts:

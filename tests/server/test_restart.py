@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 from hive_agents import Workspace
 from tests.agents.conftest import agent_json, node, write_json
 from tests.cli.test_serve import serve
+from tests.ports import lasting_port
 from tests.server.serving import SETTINGS, Frame, bearer, followed, frames, sample
 
 SCRIPT = [
@@ -41,8 +41,7 @@ class Server:
     """`hive serve` in a process of its own, which can be killed and begun again at the same port."""
 
     def __init__(self, place: Workspace) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = lasting_port()
         self._place = place
         self._process: Any = None
 
@@ -92,7 +91,7 @@ async def test_a_client_goes_on_after_the_server_was_killed(
     body = {"graph": "event_loop", "agent": "writer"}
     run = (await client.post("/api/runs", json=body, headers=root)).json()
     async with client.stream("GET", run["events"], headers=root) as response:
-        with suppress(httpx.RemoteProtocolError):
+        with suppress(httpx.RemoteProtocolError, httpx.ReadError):
             async for one in frames(response):
                 told.append(one)
                 if one.type == "RUN_FINISHED":

@@ -16,6 +16,16 @@
     if (kind !== "fault") window.setTimeout(() => line.remove(), 6000);
   }
 
+  // What is to be read on the page that comes now.
+  const NEXT = "told:next";
+  const tellNext = (text) => sessionStorage.setItem(NEXT, text);
+
+  function tellKept() {
+    const text = sessionStorage.getItem(NEXT);
+    sessionStorage.removeItem(NEXT);
+    if (text) tell(text);
+  }
+
   class Refused extends Error {
     constructor(status, problem, about) {
       const said = problem.detail || problem.title;
@@ -237,9 +247,10 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     forgetOthers();
+    tellKept();
     prepare(document);
   });
   document.addEventListener("htmx:after:swap", () => prepare(document));
 
-  window.hive = { aboutOf, api, explain, localTimes, tell };
+  window.hive = { aboutOf, api, explain, localTimes, tell, tellNext };
 })();

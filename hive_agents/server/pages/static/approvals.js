@@ -212,11 +212,13 @@
     button.removeAttribute("aria-busy");
     count();
     const words = document.getElementById("queue").dataset;
-    hive.tell(failed ? filled(words.partly, { n: failed }) : words.done, failed ? "fault" : "note");
-    if (!failed) {
-      sessionStorage.removeItem("draft:approvals-batch");
-      window.setTimeout(() => location.reload(), 800);
+    if (failed) {
+      hive.tell(filled(words.partly, { n: failed }), "fault");
+      return;
     }
+    sessionStorage.removeItem("draft:approvals-batch");
+    hive.tellNext(words.done);
+    location.reload();
   }
 
   // Keys: in the queue j and k go, x chooses, Enter opens; in a request a, r, e and m go to the answer, which Enter gives.
@@ -259,7 +261,8 @@
         if (error.status === 404) return queue.dataset.unknown;
         throw error;
       });
-      if (text === null) continue; // it waits further down
+      // Null where it waits further down. It may have been told, or decided here, while this was asked.
+      if (text === null || row.dataset.gone !== undefined) continue;
       row.dataset.gone = "";
       const line = document.createElement("p");
       line.className = "warn";

@@ -69,7 +69,8 @@
     try {
       const run = await hive.api("POST", "/api/runs", body, { "Idempotency-Key": sent.key });
       sent = null;
-      if (source === form()) {
+      // What was typed meanwhile is the next question, and stays.
+      if (source === form() && source.elements.text.value === asked.text) {
         source.dispatchEvent(new CustomEvent("hive:done", { bubbles: true, detail: run }));
         source.elements.text.value = "";
       }

@@ -87,7 +87,7 @@
     try {
       await hive.api("POST", "/api/golden/labels", body);
       sessionStorage.removeItem(store);
-      hive.tell(box.dataset.saved);
+      hive.tellNext(box.dataset.saved);
       location.assign(box.dataset.next);
     } catch (error) {
       hive.explain(error);
