@@ -1,18 +1,22 @@
 """Trust: what in a workspace can act, act for somebody or reach out is inert until its owner says otherwise.
 
 That is what `hive.toml` names (tools, servers, model endpoints, telemetry, a permission service, databases, engines of
-searches, addresses to notify), the files of the tools and servers, and triggers with secrets. `hive trust` and
-`hive init` record on this machine what it was then; after a change it is inert again. Settings by environment are their
-user's own, and need no trust.
+searches, addresses to notify), the files of the tools and servers with what they import here, and triggers with
+secrets. `hive trust` and `hive init` record on this machine what it was then; after a change it is inert again.
+Settings by environment are their user's own, and need no trust.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,6 +42,10 @@ _KEYS = (
     ("search", "url"),
     ("search", "login_ref"),
 )
+_IMPORTABLE = (".py", ".pyc", ".so", ".pyd")
+_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t]+(.+)$", re.M)
+_ELSEWHERE = sys.stdlib_module_names | {"hive_agents", "graphs"}
+"""Modules that a workspace doesn't give."""
 TrustStatus = Literal["trusted", "new", "changed", "gone"]
 
 
@@ -66,6 +74,17 @@ def require_trusted_setting(workspace: Workspace, section: str) -> None:
     for part in parts(workspace):
         if part.status != "trusted" and part.name.startswith(f"{SETTINGS}: {section}."):
             raise HiveError([_inert(part.name, "error")])
+
+
+def trusted_bytes(workspace: Workspace, path: Path) -> bytes:
+    """Return the content of a file of code that is as it was trusted. Raises: HIVE-431 for any other, OSError."""
+    workspace = workspace.stands_for or workspace
+    named = path if path.is_relative_to(workspace.root) else path.resolve()  # by another name of the folder
+    name = named.relative_to(workspace.root).as_posix() if named.is_relative_to(workspace.root) else str(path)
+    content = read_bytes(workspace.root / name)
+    if _recorded(workspace).get(name) != sha256(_shown(content)):
+        raise HiveError([_inert(name, "error")])
+    return content
 
 
 def untrusted_notice(workspace: Workspace) -> Diagnostic | None:
@@ -142,8 +161,7 @@ def _acting(workspace: Workspace) -> Iterator[tuple[str, str]]:
         value = table.get(key) if isinstance(table, dict) else None
         if value:
             yield f"{SETTINGS}: {section}.{key}", _json(value)
-    for name in sorted(_code(workspace.root, settings)):
-        yield name, _text(workspace.root / name)
+    yield from sorted(_code(workspace.root, settings).items())
     for path in sorted((workspace.root / TRIGGERS).glob("*.json")):
         text = _text(path)
         if _has_secret(text):
@@ -157,26 +175,69 @@ def _settings(workspace: Workspace) -> dict[str, Any]:
         return {}  # nothing is read from it elsewhere either
 
 
-def _code(root: Path, settings: Mapping[str, Any]) -> set[str]:
-    """The tools' Python files, all others beside and below them, and the files that a server's command names."""
-    found: set[str] = set()
-    tools = settings.get("tools")
+def _code(root: Path, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Name and text of the tools' and servers' files, of all beside and below them, and of what they import here."""
+    found: dict[str, str] = {}
+    tools, servers = settings.get("tools"), settings.get("mcp")
     patterns = tools.get("python", []) if isinstance(tools, dict) else []
+    waiting: set[Path] = set()
     for pattern in patterns if isinstance(patterns, list) else []:
-        if isinstance(pattern, str) and ("/" in pattern or pattern.endswith(".py")) and _is_inside(pattern):
-            fixed = next((number for number, part in enumerate(Path(pattern).parts) if set(part) & set("*?[")), -1)
-            folder = root.joinpath(*Path(pattern).parts[:fixed])
-            # A tool may import its neighbours.
-            beside = folder.rglob("*.py") if folder != root else folder.glob("*.py")
-            found |= {one.relative_to(root).as_posix() for one in beside}
-    servers = settings.get("mcp")
+        if not isinstance(pattern, str):
+            continue
+        if "/" in pattern or pattern.endswith(".py"):
+            if _is_inside(pattern):
+                fixed = next((number for number, part in enumerate(Path(pattern).parts) if set(part) & set("*?[")), -1)
+                waiting |= _importable(root, root.joinpath(*Path(pattern).parts[:fixed]))
+        else:
+            waiting |= _module_files(root, pattern)
     named = servers.get("servers", {}) if isinstance(servers, dict) else {}
     for server in named.values() if isinstance(named, dict) else ():
         command = server.get("command", []) if isinstance(server, dict) else []
-        for word in command if isinstance(command, list) else []:
-            if isinstance(word, str) and word and _is_inside(word) and (root / word).is_file():
-                found.add(word)
+        words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
+        for before, word in zip(["", *words], words, strict=False):
+            if before == "-m":
+                waiting |= _module_files(root, word) | _importable(root, root)
+            elif (path := file_within(root, word)) is not None:
+                waiting |= {path} | (_importable(root, path.parent) if word.endswith(".py") else set())
+    while waiting:
+        path = waiting.pop()
+        name = path.relative_to(root).as_posix()
+        if name not in found:
+            found[name] = text = _text(path)
+            if name.endswith(".py"):
+                waiting |= {file for module in _imported(text) for file in _module_files(root, module)}
     return found
+
+
+def file_within(root: Path, word: str) -> Path | None:
+    """Return the workspace's file that a word of a command names there; None for any other word."""
+    path = Path(os.path.normpath(root / word))
+    return path if path != root and path.is_relative_to(root) and path.is_file() else None
+
+
+def _importable(root: Path, folder: Path) -> set[Path]:
+    """What a module of the folder may import from beside and below it; of the workspace's own folder, no more than
+    packages and what is beside them."""
+    files = folder.rglob("*") if folder != root else (*folder.glob("*"), *folder.glob("*/__init__.*"))
+    return {path for path in files if path.name.endswith(_IMPORTABLE) and "__pycache__" not in path.parts}
+
+
+def _module_files(root: Path, name: str) -> set[Path]:
+    """The files by which Python may find the module's package in the workspace."""
+    top = name.partition(".")[0]
+    if not top.isidentifier() or top in _ELSEWHERE:
+        return set()
+    places = [folder for folder in (root, root / "src") if folder.is_dir()]
+    beside = {path for folder in places for path in folder.glob(f"{top}.*") if path.name.endswith(_IMPORTABLE)}
+    return beside.union(*(_importable(root, folder / top) for folder in places if (folder / top).is_dir()))
+
+
+@lru_cache(maxsize=1_000)
+def _imported(source: str) -> frozenset[str]:
+    """The modules that a text seems to import; one too many does no harm, and one too few is refused when it is."""
+    lines = (line.partition("#")[0] for line in _IMPORT.findall(source))
+    words = (part.split() for line in lines for part in line.split(","))
+    return frozenset(word[0].partition(".")[0] for word in words if word)
 
 
 def _is_inside(name: str) -> bool:
@@ -193,9 +254,17 @@ def _has_secret(text: str) -> bool:
 
 def _text(path: Path) -> str:
     try:
-        return read_bytes(path).decode("utf-8", "backslashreplace")
+        return _shown(read_bytes(path))
     except (OSError, HiveError) as error:
         return f"unreadable: {error}"
+
+
+def _shown(content: bytes) -> str:
+    """A file's text; of one that is none, such as a library, its size and hash."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return f"{len(content)} bytes that are no text, SHA-256 {hashlib.sha256(content).hexdigest()}"
 
 
 def _json(value: Any) -> str:

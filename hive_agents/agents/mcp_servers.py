@@ -20,6 +20,7 @@ from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import opened
 from hive_agents.memory import ToolResult
 from hive_agents.settings import McpServer
+from hive_agents.trust import file_within
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -139,6 +140,9 @@ class Server:
             program, *arguments = self._settings.command
             values = self._settings.env.items()
             env = {key: resolve(self._workspace, text).reveal() if is_reference(text) else text for key, text in values}
+            if "-m" in arguments or any(file_within(self._workspace.root, word) for word in arguments):
+                # Bytecode beside its files, which nobody read, would be taken before them.
+                env.setdefault("PYTHONPYCACHEPREFIX", str(self._workspace.state_folder("mcp") / "bytecode"))
             stdio = _sdk("mcp.client.stdio")
             started = mcp.StdioServerParameters(
                 command=program, args=arguments, env=env, cwd=self._workspace.root, encoding_error_handler="replace"

@@ -17,11 +17,11 @@ from typing import Any, overload
 
 from hive_agents.agents.bundled import bundled_tools
 from hive_agents.agents.mcp_servers import server_tools
+from hive_agents.agents.recorded_code import recorded_code
 from hive_agents.agents.tool import Tool, make_tool
 from hive_agents.agents.tools import ToolRegistry
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import read_bytes
-from hive_agents.trust import is_trusted
+from hive_agents.trust import is_trusted, trusted_bytes
 from hive_agents.workspace import Workspace
 
 GROUP = "hive_agents.tools"
@@ -69,12 +69,13 @@ def workspace_tools(workspace: Workspace, *, log: bool = True) -> ToolRegistry:
         why = "the tools and MCP servers of this workspace are not loaded: it is not trusted on this machine"
         registry.missing.append(Diagnostic("HIVE-431", why, "hive.toml", "tools", "read them, then run `hive trust`"))
     else:
-        for load in (_from_settings, _from_packages, server_tools):
-            for found in load(workspace):
-                if isinstance(found, Diagnostic):
-                    registry.missing.append(found)
-                else:
-                    registry.register(found)
+        with recorded_code(workspace):
+            loaded = [found for load in (_from_settings, _from_packages, server_tools) for found in load(workspace)]
+        for found in loaded:
+            if isinstance(found, Diagnostic):
+                registry.missing.append(found)
+            else:
+                registry.register(found)
     if log:
         for missing in registry.missing:
             _tell(missing)
@@ -99,7 +100,7 @@ def _from_settings(workspace: Workspace) -> Iterator[Tool | Diagnostic]:
         for path in paths:
             yield from _loaded(
                 workspace.relative(path),
-                lambda path=path: _module(path, read_bytes(path)),  # type: ignore[misc]
+                lambda path=path: _module(path, trusted_bytes(workspace, path)),  # type: ignore[misc]
             )
 
 

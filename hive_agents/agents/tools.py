@@ -9,6 +9,7 @@ from typing import Any
 
 from hive_agents import credentials, llm
 from hive_agents.agents.guards.retries import RetryPolicy, retried
+from hive_agents.agents.recorded_code import recorded_code
 from hive_agents.agents.tool import Tool, ToolContext, as_result, make_tool
 from hive_agents.approvals import STRICTER, ToolDecision, ToolPolicy, ToolRule
 from hive_agents.credentials import Secret, redacted
@@ -123,7 +124,8 @@ class Tools:
                 secrets[parameter] = credentials.resolve(context.workspace, reference)
 
             async def once() -> Any:
-                return await tool.call(arguments, context, secrets)
+                with recorded_code(context.workspace):  # a tool may import when it is called
+                    return await tool.call(arguments, context, secrets)
 
             found = as_result(await (retried(once, retry) if tool.side_effect == "read" else once()))
         except HiveError as error:

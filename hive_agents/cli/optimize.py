@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +11,6 @@ from hive_agents.cli.surface import (
     figure,
     with_surface,
 )
-from hive_agents.cli.terminal import is_terminal
 from hive_agents.text import safe_line
 
 if TYPE_CHECKING:
@@ -99,31 +97,27 @@ def _telling(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*accepted, *(row for row in measured if not row["config"])][: 3 if accepted else 2]
 
 
-_CHANGE = 48
-
-
 def _trials(rows: list[dict[str, Any]], *, header: bool) -> Table:
     from rich.table import Table
 
-    # A pipe has no width to fill: there the changes get a column that most fit into, so that tables of trials line up.
-    wide = is_terminal(sys.stdout)
-    table = Table(box=None, show_header=header, padding=(0, 1), expand=wide)
+    # The changes come last: they may be long, and the tables of all iterations have to line up.
+    table = Table(box=None, show_header=header, padding=(0, 1))
     table.add_column("n", justify="right", width=2)
     table.add_column("config", width=7)
-    table.add_column("change", ratio=1, min_width=None if wide else _CHANGE)
     for name in ("train", "valid.", "distr."):
         table.add_column(name, justify="right", width=6)
     table.add_column("verdict", width=7)
+    table.add_column("change")
     for row in rows:
         style = "green" if row["config"] else "red" if row["verdict"] == "invalid" else "dim"
         table.add_row(
             str(row["n"]),
             row["config"] or "",
-            row["step"],
             figure(row["train"]),
             figure(row["validation"]),
             figure(row["distractors"], 2),
             row["verdict"],
+            row["step"],
             style=style,
         )
     return table

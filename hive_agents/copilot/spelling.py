@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from hive_agents.copilot.asking import content_terms
 from hive_agents.copilot.language import words
-from hive_agents.retrieval import ScopedIndex, terms
+from hive_agents.retrieval import ScopedIndex, WordPieces, terms
 
 SHORTEST, LONGEST = 5, 24
 """Letters of a word in which one may be wrong."""
+_VOCABULARY = WordPieces()
+"""Splits what isn't a frequent word of English into pieces."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -19,13 +21,16 @@ def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
 
     One letter is missing, too many, another one or swapped with its neighbour, but not the first, nor the last unless
     swapped: a change there makes another word more often than it mends one. Of several words the most frequent is
-    taken. Names, figures and what stands in quotes are left alone.
+    taken. Names, figures, what stands in quotes, and words of the language are left alone: who asks for bread where
+    documents speak of a broad band asks for something else.
     """
     content = set(content_terms(text, index.language))
     found: dict[str, str] = {}
     for word in words(text):
         stems = terms(word.text, index.language)
         if word.quoted or not _may_be_wrong(word.text) or not content.issuperset(stems) or _known(index, stems):
+            continue
+        if _VOCABULARY.count_tokens(word.lower) == 1:
             continue
         variants = list(dict.fromkeys(_one_letter_away(word.lower)))
         stemmed = [terms(variant, index.language) for variant in variants]

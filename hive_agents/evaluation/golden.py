@@ -20,8 +20,10 @@ from hive_agents.files import AnyCase, FileFormat, Format, formats, jsontext, re
 from hive_agents.retrieval import collection_names, document_files, load_collection, no_such_collection, words
 from hive_agents.workspace import Workspace
 
-_UNSEEN = re.compile("[\u115f\u1160\u3164\uffa0]")
-"""Letters without a picture; all else that isn't seen is of a category of its own."""
+_UNSEEN = re.compile("[\u115f\u1160\u17b4\u17b5\u3164\uffa0]")
+"""Letters without a picture; all else that isn't seen is of a category or has a name of its own."""
+_ADDED = re.compile("(?:COMBINING|VARIATION|MONGOLIAN|HEBREW|ARABIC)")
+"""How the names of marks begin that a text means the same without; the others are vowels, and mean something."""
 
 
 def question_key(text: str) -> str:
@@ -29,11 +31,20 @@ def question_key(text: str) -> str:
 
     >>> question_key("How do I rotate a key?"), question_key("How do I ro\\u200btate\\u00a0a \\uff4bey")
     ('how do i rotate a key', 'how do i rotate a key')
+    >>> question_key("\u0e14\u0e35") == question_key("\u0e14\u0e34")
+    False
     """
-    plain = _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
-    # A mark that composes with its letter has done so by now; the others only make a text look new to a program.
-    plain = "".join(sign for sign in plain if unicodedata.category(sign) not in ("Mn", "Me", "Cf"))
-    return " ".join(re.findall(r"\w+", plain.lower()))
+    plain = _UNSEEN.sub("", unicodedata.normalize("NFKC", text)).lower()
+    # A mark that composes with its letter has done so by now.
+    plain = "".join(sign for sign in plain if not _only_looks_new(sign))
+    signs = (sign if sign.isalnum() or sign == "_" or unicodedata.category(sign)[0] == "M" else " " for sign in plain)
+    return " ".join("".join(signs).split())
+
+
+def _only_looks_new(sign: str) -> bool:
+    """Whether the sign makes a text look new to a program and says nothing to a reader."""
+    category = unicodedata.category(sign)
+    return category in ("Me", "Cf") or (category == "Mn" and bool(_ADDED.match(unicodedata.name(sign, ""))))
 
 
 GENERATED = "generated"

@@ -15,6 +15,8 @@ p[style-name='Title'] => h1:fresh
 p[style-name='Subtitle'] => p:fresh
 p[style-name='Code'] => pre:separator('\\n')
 p[style-name='HTML Preformatted'] => pre:separator('\\n')
+p[style-name^='toc'] => !
+p[style-name='table of figures'] => !
 p[style-name='Quote'] => blockquote:fresh > p:fresh
 p[style-name='Intense Quote'] => blockquote:fresh > p:fresh
 """

@@ -18,8 +18,9 @@ from hive_agents.importing.markdown import escape, fence, plain_lines
 _NO_CONTENT = (
     "script, style, nav, aside, form, noscript, template, svg, iframe, button, footer, [hidden], .headerlink, .linenos,"
     " [role=navigation], [role=search], [role=banner], [role=contentinfo], .sphinxsidebar, .related, .navheader,"
-    " .navfooter, .nav, .breadcrumb, .breadcrumbs, .skip-link"
+    " .navfooter, .nav, .breadcrumb, .breadcrumbs, .skip-link, .permalink"
 )
+_BANNERS = "header, #page-header, #masthead"
 _LISTINGS = ".toc, #toc, .contents.topic, .table-of-contents, .toctree-wrapper"
 _ENOUGH_WORDS = 20
 _NAVIGATION = frozenset(
@@ -30,6 +31,11 @@ _NAVIGATION = frozenset(
 _MOSTLY_LINKS = 0.6
 _STEP = re.compile(r"(?i)^\W*(?:prev(?:ious)?|next|up|home|top|back)\b\W*$")
 _STEPS_BESIDE = 8
+_TRAIL = re.compile(r"[^\0]*\0(?:\s*[>»›→|·•/]\s*\0)+[^\0]*")
+"""Links, each a zero, with nothing between them but a sign."""
+_TRAIL_BESIDE = 3
+_MARKS = frozenset("¶ § # 🔗".split())
+"""What a link beside a heading shows that leads to the heading itself."""
 _EXPONENT = re.compile(r"[-+−]?\d+|[a-zA-Z]")
 _RULES_AROUND = re.compile(r"\A(?:-{3,}\s+)+|(?:\s+-{3,})+\Z")
 _CHAPTER = re.compile(r"(?i)(?:chapter\s+)?\d+(?:\.\d+)*\.?\s")
@@ -113,9 +119,15 @@ def _without_navigation(content: Tag) -> None:
         beside = len(table.get_text(" ").split()) - sum(len(link.get_text(" ").split()) for link in links)
         if any(_STEP.match(step) for step in steps) and beside <= _STEPS_BESIDE:
             table.decompose()
+    for link in content.select("a[href]"):
+        shown = " ".join([link.get_text(" "), *(str(image.get("alt", "")) for image in link("img"))])
+        is_step = link.find("img") and (_STEP.match(shown) or not re.search(r"\w", shown))
+        if is_step or (str(link["href"]).startswith("#") and shown.strip() in _MARKS):
+            link.decompose()
     listings = [
         *content.select(_LISTINGS),
         *filter(_is_navigation, content.find_all(["div", "ul", "ol", "table", "p"])),
+        *filter(_is_trail, content.find_all(["div", "p"])),
     ]
     listings = [one for one in listings if not any(parent in listings for parent in one.parents)]
     listed = sum(len(listing.get_text(" ").split()) for listing in listings)
@@ -133,6 +145,15 @@ def _is_navigation(element: Tag) -> bool:
     return links >= _MOSTLY_LINKS * len(element.get_text(" ").split())
 
 
+def _is_trail(element: Tag) -> bool:
+    """Whether an element is links set apart by arrows or bars: the pages above this one, or its other languages."""
+    if element.find(["p", "div", "ul", "ol", "pre", "table"]):
+        return False
+    parts = ["\0" if part.find_parent("a") else str(part) for part in element.find_all(string=True)]
+    shown = re.sub("\0+", "\0", "".join(parts))
+    return bool(_TRAIL.fullmatch(shown)) and len(re.findall(r"\w+", shown)) <= _TRAIL_BESIDE
+
+
 def _content(soup: BeautifulSoup) -> Tag:
     """The page's main part, else its articles, else its body without the banner."""
     main = soup.select_one("main, [role=main]")
@@ -143,7 +164,7 @@ def _content(soup: BeautifulSoup) -> Tag:
         holder = soup.new_tag("div")
         holder.extend([article.extract() for article in articles])
         return holder
-    for banner in soup.find_all("header"):
+    for banner in soup.select(_BANNERS):
         if banner.find("h1") is None:
             banner.decompose()
     return soup.body or soup

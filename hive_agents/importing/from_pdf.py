@@ -16,6 +16,8 @@ from hive_agents.importing.markdown import escape, plain_lines
 _BULLET = re.compile(r"^[•●▪◦‣]\s*")
 _SHORT = 0.7  # of the page's longest line: a shorter one ends its paragraph
 _LINE_END_HYPHEN = re.compile("[\ufffe\x02]")
+_HYPHENS_OF_ONE = re.compile("-\u00ad\u2010")
+"""What Word on a Mac calls one hyphen; it calls a space a tab, a carriage return, a space and a hard space."""
 _NUMBER = re.compile(r"(?i)^(?:(?:chapter|section|appendix)\s+)?(?:[\dA-Z]\.?)?(?:\d*\.)*\d*\s+")
 _PAGE_NUMBER = re.compile(r"(?i)\b(?:\d+|[ivxl]+)\b|[/|]")
 _LEADER = re.compile(r"\s*(?:\.\s?){5,}\s*(?:\d+|[ivxl]+)?$")
@@ -43,7 +45,7 @@ def from_pdf(data: bytes) -> Imported:
         raise ImportFailure(f"a broken PDF: {error}; open it and print it to a new PDF") from error
     if not any(page.strip() for page in pages):
         raise ImportFailure(NO_TEXT)
-    lines = _without_running_lines([[" ".join(line.split()) for line in page.splitlines()] for page in pages])
+    lines = _without_running_lines([[" ".join(line.split()) for line in page.split("\n")] for page in pages])
     if not headings:
         headings = _numbered(lines)
     blocks = [block for number, page in enumerate(lines) for block in _blocks(page, headings.get(number, {}))]
@@ -62,7 +64,8 @@ def _title(title: str) -> str | None:
 
 def _text(page: pypdfium2.PdfPage) -> str:
     with closing(page), closing(page.get_textpage()) as text:
-        return _LINE_END_HYPHEN.sub("-\n", str(text.get_text_range())).replace("\0", "")
+        plain = _LINE_END_HYPHEN.sub("-\n", str(text.get_text_range())).replace("\0", "")
+        return _HYPHENS_OF_ONE.sub("-", plain)
 
 
 def _headings(document: pypdfium2.PdfDocument) -> dict[int, dict[str, int]]:

@@ -121,6 +121,9 @@ from .marks import (
     heading_text as heading_text,
     unmarked as unmarked,
 )
+from .minilm import (
+    WordPieces as WordPieces,
+)
 from .opensearch import (
     KNN as KNN,
     OpenSearch as OpenSearch,

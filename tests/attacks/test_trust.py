@@ -208,6 +208,7 @@ def test_all_that_can_act_is_named_and_every_change_of_it_is_seen(text_workspace
         "hive.toml: models.endpoints.mine",
         "hive.toml: telemetry.langsmith",
         "hive.toml: tools.python",
+        "other.py",
         "server.py",
         "tools/deep/part.py",
         "tools/rotate.py",

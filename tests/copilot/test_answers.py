@@ -127,6 +127,11 @@ def test_what_no_sentence_surely_tells_is_left_to_the_passages(query: str) -> No
         ("what is Hub", "Programs wait until Hub calls, which is slow. We update Hub because it is old.", None),
         ("what is Hub", "pip drops Hub. Hub is a service.", "Hub is a service"),
         ("what changed in tokens of version 4.0", "Version 1 tokens changed.", None),
+        (
+            "how can I redirect all requests from http to https?",
+            "All requests to http are redirected to the https scheme with the 301 status. Redirect none.",
+            None,
+        ),
         ("wie lange gilt ein Token", "Der Token gilt im Labor. Der Token gilt 90 Tage.", "Der Token gilt 90"),
     ],
 )

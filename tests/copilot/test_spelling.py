@@ -31,6 +31,11 @@ def test_words_that_are_right_or_quoted_or_begin_otherwise_stay(place: Workspace
     assert ask(place, "dana", text)["notice"] is None
 
 
+def test_a_word_of_the_language_is_no_mistake_where_documents_have_one_like_it(place: Workspace) -> None:
+    assert ask(place, "dana", "how heavy is a crate?")["notice"] is None
+    assert ask(place, "dana", "how do I craete one?")["notice"] == 'I read "craete" as "create".'
+
+
 def test_a_word_of_documents_that_the_reader_may_not_view_mends_nothing(place: Workspace) -> None:
     assert ask(place, "dana", "how many signatures does a reacll take?")["notice"] == 'I read "reacll" as "recall".'
     unknown, hidden = (ask(place, "guest", f"how many signatures does a {word} take?") for word in ("reacll", "rexqll"))

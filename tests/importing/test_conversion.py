@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import docx
 import pytest
+from docx.enum.style import WD_STYLE_TYPE
 from reportlab.pdfgen.canvas import Canvas
 
 from hive_agents.importing import ImportFailure, convert
@@ -74,6 +76,18 @@ def test_docx_keeps_headings_lists_and_tables(handbook_docx: Path) -> None:
         "# Freezer handbook\n\n# Alarms\n\nThe alarm sounds at -70 °C.\n\n- Check the door\n"
     )
     assert "| Shelf | Owner |\n| --- | --- |\n| A \\| 1 | Dana |" in imported.markdown
+
+
+def test_the_table_of_contents_of_a_docx_is_no_text_of_it(handbook_docx: Path) -> None:
+    document = docx.Document(str(handbook_docx))
+    for name, shown in (("TOC Heading", "Contents"), ("toc 1", "Alarms\t4"), ("table of figures", "Figure 1\t7")):
+        if name not in [style.name for style in document.styles]:
+            document.styles.add_style(name, WD_STYLE_TYPE.PARAGRAPH)
+        document.add_paragraph(shown, style=name)
+    document.save(str(handbook_docx))
+    markdown = convert(handbook_docx).markdown
+    assert "The alarm sounds" in markdown
+    assert not any(word in markdown for word in ("Contents", "Figure", "4"))
 
 
 def test_pptx_has_a_heading_for_each_slide(deck_pptx: Path) -> None:
@@ -223,6 +237,25 @@ def test_words_that_only_stand_apart_in_a_pdf_are_words(tmp_path: Path) -> None:
         place += canvas.stringWidth(word) + 0.25 * 12
     canvas.save()
     assert convert(tmp_path / "a.pdf").markdown == "where your package goes\n"
+
+
+def test_a_space_that_a_pdf_calls_four_signs_ends_no_line(tmp_path: Path) -> None:
+    shown = b"BT /F 12 Tf 50 700 Td (one all~day session) Tj 0 -14 Td (of the class) Tj ET"
+    names = b"1 begincodespacerange <00> <ff> endcodespacerange "
+    names += b"2 beginbfchar <20> <0009000d002000a0> <7e> <002d00ad2010> endbfchar"
+    font = b"/Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 5 0 R"
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 4 0 R"
+        b" /Resources << /Font << /F 6 0 R >> >> >>",
+        b"<< /Length %d >> stream\n%s\nendstream" % (len(shown), shown),
+        b"<< /Length %d >> stream\n%s\nendstream" % (len(names), names),
+        b"<< %s >>" % font,
+    ]
+    body = b"".join(b"%d 0 obj %s endobj\n" % (number, one) for number, one in enumerate(objects, start=1))
+    written = write(tmp_path, "a.pdf", b"%PDF-1.4\n" + body + b"trailer << /Root 1 0 R >>\n%%EOF")
+    assert convert(written).markdown == "one all-day session of the class\n"
 
 
 def test_a_pdf_without_a_text_layer_asks_for_ocr(tmp_path: Path) -> None:

@@ -540,3 +540,14 @@ def test_a_table_with_a_link_called_next_is_a_table() -> None:
     row = "<tr><td>Button</td><td>what it does when somebody presses it</td></tr>"
     page = f"<table>{row}<tr><td><a href='x'>Next</a></td><td>goes on to the page that follows</td></tr></table>"
     assert "goes on" in read("a.html", page).markdown
+
+
+def test_links_to_the_pages_above_and_to_other_languages_are_no_text_of_a_page() -> None:
+    words = " ".join(f"word{number}" for number in range(30))
+    page = f"""<div id="page-header"><p>Server Version 2.4</p></div>
+    <div class="up"><a href="index.html"><img alt="&lt;-"></a></div>
+    <div id="path"><a href="https://e.org/">Project</a> &gt; <a href="/docs">Server</a> &gt; Version 2.4</div>
+    <h1>Ports</h1><p>Available languages: <a href="de">de</a> | <a href="fr">fr</a></p>
+    <h2>Overview <a href="#overview">&para;</a></h2><p>{words}, <a href="a">A</a> or <a href="b">B</a>.</p>
+    <div class="top"><a href="#page-header"><img alt="top" src="up.gif"></a></div>"""
+    assert read("a.html", page).markdown == f"# Ports\n\n## Overview\n\n{words}, A or B.\n"
