@@ -125,7 +125,7 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
             await card.get_by_role("button", name="Send").click()
             await page.get_by_text("Thank you: another person reviews it.").wait_for()
             await third.get_by_text("How this was made").click()
-            await third.get_by_text("permission_gate").wait_for()
+            await third.get_by_text("checking what may be opened").wait_for()
             await page.get_by_text("Manage", exact=True).click()
             await page.get_by_label("Title", exact=True).fill("Cleaning, all about it")
             await page.get_by_role("button", name="Rename").click()
