@@ -312,6 +312,7 @@ async def test_going_back_closes_the_document_and_keeps_the_conversation(tmp_pat
             await page.locator("#beside .document").wait_for()
             await page.locator("#beside [data-close]").click()
             await page.locator("#beside > *").wait_for(state="detached")
+            await page.wait_for_function("!history.state?.beside")  # the browser goes back after that
             await page.reload()
             await page.locator(".answer").wait_for()
 
