@@ -47,6 +47,7 @@ class Postgres:
 
     def _run(self, program: str, *arguments: object, text: str = "") -> str:
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": str(self._folder)}
+        environment["PGCTLTIMEOUT"] = "600"  # seconds for a start on a busy machine
         ran = subprocess.run(
             [str(self._programs / program), *map(str, arguments)],
             input=text,

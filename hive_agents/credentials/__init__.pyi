@@ -1,3 +1,8 @@
+from .postgres_login import (
+    PROVE as PROVE,
+    UNPROVED as UNPROVED,
+    login_options as login_options,
+)
 from .references import (
     is_reference as is_reference,
     resolve as resolve,

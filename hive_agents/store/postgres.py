@@ -10,8 +10,11 @@ Whoever gives an event its number takes the turn of events, so numbers become vi
 
 from __future__ import annotations
 
+import os
 import re
 import select
+import socket
+import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -20,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.credentials import resolve
+from hive_agents.credentials import PROVE, UNPROVED, login_options, resolve
 from hive_agents.errors import HiveError
 from hive_agents.store.elsewhere import moved
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
@@ -99,6 +102,11 @@ class PostgresConnection:
         try:
             self._migrate()
             self._require_own()
+        except (ValueError, TypeError, LookupError) as error:
+            from psycopg import DatabaseError
+
+            self.raw.close()
+            raise DatabaseError(f"it gives other answers than PostgreSQL: {error}") from error
         except BaseException:
             self.raw.close()
             raise
@@ -381,9 +389,36 @@ def _opened(place: RemoteDatabase) -> psycopg.Connection[Any]:
         keepalives_count=4,
         options=" ".join(f"-c {name}={value}" for name, value in options.items()),
         **given,
+        **login_options(place.url),
     )
+    _require_answer(raw)
     _adapt(raw)
     return raw
+
+
+def _require_answer(raw: psycopg.Connection[Any]) -> None:
+    """Raise what psycopg raises where the server lets in and then says nothing, or something without an end."""
+    from psycopg import OperationalError
+
+    silent = threading.Event()
+
+    def cut() -> None:
+        silent.set()
+        with suppress(Exception), socket.socket(fileno=os.dup(raw.fileno())) as way:
+            way.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(_CONNECT_SECONDS, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        raw.execute(b"SELECT 1")
+    except OperationalError as error:
+        raw.close()
+        if silent.is_set():
+            raise OperationalError(f"it lets in, and answers nothing within {_CONNECT_SECONDS} s") from error
+        raise
+    finally:
+        timer.cancel()
 
 
 def _number_in(cursor: psycopg.Cursor[Any]) -> int | None:
@@ -450,6 +485,7 @@ _TYPES = {
 
 
 _REFUSALS = {
+    UNPROVED: ("HIVE-403", PROVE),
     "password": ("HIVE-403", "correct the password: `hive credentials set NAME`, with password_ref under [storage]"),
     "does not exist": ("HIVE-403", "create that database or user on the server, or correct [storage] url"),
     "connection slots": ("HIVE-402", "raise the server's max_connections, or run fewer hosts; then try again"),

@@ -174,7 +174,7 @@ def test_a_queued_run_is_nobodys_to_talk_with(place: Workspace, other: tuple[str
 @pytest.mark.parametrize(("control", "status", "code"), [("pause", "paused", 0), ("stop", "stopped", 1)])
 def test_a_run_that_somebody_halts_says_how_to_go_on(place: Workspace, control: str, status: str, code: int) -> None:
     """They ask while its model speaks."""
-    script(place, sets("items", [1]) | {"delay_seconds": 1.5}, sets("text", "bees"))
+    script(place, sets("items", [1]) | {"delay_seconds": 6.0}, sets("text", "bees"))
     asked = threading.Thread(target=lambda: getattr(runs, control)(place, running(place), "user:kim"))
     asked.start()
     ran = command(place, "run", "digest", *INPUT)

@@ -24,9 +24,9 @@ from tests.cli.test_run import ASK, script, sets
 from tests.conftest import make_workspace
 
 HIVE = [sys.executable, "-c", "from hive_agents.cli.main import run; run()"]
-LIMIT = 20
+LIMIT = 120
 """Seconds of silence after which a process hangs."""
-SLOW = {"delay_seconds": 2.5}
+SLOW = {"delay_seconds": 5.0}
 HEARD = "(read before its next turn)"
 
 

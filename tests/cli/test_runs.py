@@ -87,7 +87,7 @@ def test_what_happens_next_is_told(place: Workspace, verb: str, told: str) -> No
 
 @pytest.mark.slow
 def test_a_run_that_is_worked_on_ends_its_step_first(place: Workspace) -> None:
-    script(place, sets("items", [1]) | {"delay_seconds": 1.5}, sets("text", "bees"))
+    script(place, sets("items", [1]) | {"delay_seconds": 6.0}, sets("text", "bees"))
     worker = threading.Thread(target=AgentRun.start(place, "digest", {"topic": "bees"}).go)
     worker.start()
     run = running(place)
@@ -200,7 +200,7 @@ def test_what_a_sub_agent_says_stands_between_its_task_and_what_came_of_it(place
 
 @pytest.mark.slow
 def test_following_goes_on_until_the_run_rests(place: Workspace) -> None:
-    script(place, sets("items", [1]) | {"delay_seconds": 1.0}, sets("text", "bees"))
+    script(place, sets("items", [1]) | {"delay_seconds": 4.0}, sets("text", "bees"))
     worker = threading.Thread(target=AgentRun.start(place, "digest", {"topic": "bees"}).go)
     worker.start()
     ran = command(place, "runs", "logs", running(place), "--follow", "--json")

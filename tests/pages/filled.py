@@ -34,6 +34,12 @@ CERTIFICATE = {
     "reasons": [{"code": "HIVE-305", "message": "12% of the documents returned for fully judged queries are unjudged"}],
     "watch": [{"tag": "versions", "before": 0.61, "after": 0.58, "n": 4}],
 }  # fmt: skip
+MEASURED = {
+    "n": 45, "split": "holdout", "alpha": 0.0167,
+    "active": {"config": "v1-naive", "nudcg": 0.412, "distractors": 1.42},
+    "candidate": {"config": "fewer-distractors", "nudcg": 0.561, "distractors": 0.61},
+    "difference": {"nudcg": 0.149, "ci95": [0.061, 0.238], "p_value": 0.0012},
+}  # fmt: skip
 CHANGES = [
     {"path": "retrieval.method", "a": "keyword", "b": "hybrid"},
     {"path": "retrieval.filters.status", "a": None, "b": ["effective", "published"]},
@@ -139,7 +145,7 @@ def requests(place: Workspace) -> dict[str, str]:
         "deploy": {
             "title": "Deploy fewer-distractors though one tag loses", "requester": "user:root",
             "context": {"config": "fewer-distractors", "reason": "the old versions are gone next week",
-                        "certificate": CERTIFICATE},
+                        "certificate": CERTIFICATE, "evaluation": MEASURED},
             "diff": {"json_patch": [{"op": "replace", "path": "/retrieval/top_k", "value": 6},
                                     {"op": "add", "path": "/retrieval/filters/status", "value": ["effective"]}]},
             "approvers": {"min": 2, "exclude_requester": True}, "on_timeout": "reject",

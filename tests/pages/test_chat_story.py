@@ -125,7 +125,7 @@ async def test_filters_options_edits_and_opinions_go_on_in_the_thread(tmp_path: 
             await card.get_by_role("button", name="Send").click()
             await page.get_by_text("Thank you: another person reviews it.").wait_for()
             await third.get_by_text("How this was made").click()
-            await third.get_by_text("permission_gate").wait_for()
+            await third.get_by_text("checking what may be opened").wait_for()
             await page.get_by_text("Manage", exact=True).click()
             await page.get_by_label("Title", exact=True).fill("Cleaning, all about it")
             await page.get_by_role("button", name="Rename").click()
@@ -312,6 +312,7 @@ async def test_going_back_closes_the_document_and_keeps_the_conversation(tmp_pat
             await page.locator("#beside .document").wait_for()
             await page.locator("#beside [data-close]").click()
             await page.locator("#beside > *").wait_for(state="detached")
+            await page.wait_for_function("!history.state?.beside")  # the browser goes back after that
             await page.reload()
             await page.locator(".answer").wait_for()
 

@@ -113,6 +113,8 @@ async def test_a_reader_of_german_finds_no_english_state(tmp_path: Path) -> None
         assert ">wartet</span>" in colony
         assert ">fertig</span>" in colony
         assert "lange kein Schritt" in colony
+        run = (await client.get(f"/colony/runs/{made.agent}", headers=headers)).text
+        assert re.search(r"Meldung eröffnet</strong>.{0,60}>lange kein Schritt</span>", run)
         for path in ("/colony", f"/colony/runs/{made.waiting}", "/approvals?status=all", f"/optimize/{made.found}"):
             page = (await client.get(path, headers=headers)).text
             badges = {one.split("</span>")[0] for one in page.split('<span class="badge')[1:]}

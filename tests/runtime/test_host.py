@@ -13,6 +13,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.runs import RunStore, pause, resume, stop
+from hive_agents.runtime.decisions import HOST
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.host import Host
 from hive_agents.runtime.roles import HostRole
@@ -43,7 +44,7 @@ async def test_two_processes_share_the_runs_and_end_cleanly(place: Workspace) ->
     assert {pid for found in spans(place).values() for pid, *_ in found} <= {one.pid for one in processes}
     assert processes[0].end(signal.SIGINT) == 0
 
-    long = queued(place, seconds=0.4)
+    long = queued(place, seconds=1.0)
     await until(place, "running", long)
     pause(place, long, "user:dana")
     await until(place, "paused", long)
@@ -96,8 +97,12 @@ async def test_another_process_stops_a_run_and_a_second_signal_ends_at_once(plac
         await asyncio.sleep(0.02)
     stop(place, stopped, "user:dana")
     await until(place, "stopped", stopped)
+    leases = leases_of(place)
+    while not leases.is_held(HOST):
+        await asyncio.sleep(0.02)
     process.process.send_signal(signal.SIGTERM)
-    await asyncio.sleep(0.3)
+    while leases.is_held(HOST):  # it was heard: two signals that come at once are one
+        await asyncio.sleep(0.02)
     assert process.end(signal.SIGTERM) == 128 + signal.SIGTERM
 
 

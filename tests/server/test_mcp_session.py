@@ -67,13 +67,15 @@ async def over_http(client: httpx.AsyncClient, proof: str, person: Person | None
 
 
 @asynccontextmanager
-async def over_stdio(place: Workspace, proof: str, person: Person | None = None) -> AsyncIterator[Any]:
+async def over_stdio(
+    place: Workspace, proof: str, person: Person | None = None, mode: str = "auto"
+) -> AsyncIterator[Any]:
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
     command = ["-m", "hive_agents", "mcp", "-w", str(place.root)]
     environment = {**os.environ, "HIVE_TOKEN": proof, "PYTHONPATH": str(Path(__file__).parents[2])}
     parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
-    async with mcp.Client(stdio_client(parameters), elicitation_callback=person) as session:
+    async with mcp.Client(stdio_client(parameters), elicitation_callback=person, mode=mode) as session:
         yield session
 
 
@@ -184,6 +186,48 @@ async def test_a_reader_is_asked_nothing(place: Workspace) -> None:
     async with served(place, roles=("http",)) as client, over_http(client, token(place), person) as session:
         assert "HIVE-415" in (await session.call_tool("deploy", DEPLOY)).content[0].text
     assert person.asked == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_config_that_changes_while_its_person_thinks_is_not_what_they_agreed_to(
+    place: Workspace, mode: str
+) -> None:
+    class Slow(Person):
+        async def __call__(self, context: Any, params: Any) -> Any:
+            file = place.configs / "v2-short.json"
+            file.write_text(file.read_text(encoding="utf-8").replace('"top_k": 5', '"top_k": 9'), encoding="utf-8")
+            answered = await super().__call__(context, params)
+            self.answer = {"action": "decline"}  # they are asked about the new one, and see what it is
+            return answered
+
+    before, person = len(versions(place)), Slow()
+    async with over_stdio(place, token(place, "root", *ROLES), person, mode) as session:
+        found = await session.call_tool("deploy", DEPLOY)
+    assert found.is_error
+    assert len(set(person.asked)) == {"auto": 2, "legacy": 1}[mode]
+    assert ("HIVE-307" in found.content[0].text) is (mode == "legacy")
+    assert len(versions(place)) == before
+
+
+async def test_an_answer_is_for_its_own_question_alone(place: Workspace) -> None:
+    """Neither for another call, nor without what was asked."""
+    from mcp_types import ElicitResult
+
+    proof, before = token(place, "root", *ROLES), len(versions(place))
+    async with served(place, roles=("http",)) as client, over_http(client, proof, Person()) as session:
+        asked = await session.session.call_tool("deploy", DEPLOY, allow_input_required=True)
+        (name,) = asked.input_requests
+        answers = {name: ElicitResult(action="accept", content={"agreed": True})}
+        other = DEPLOY | {"config": "v1-naive"}
+        with pytest.raises(mcp.MCPError):
+            await session.call_tool("deploy", other, input_responses=answers, request_state=asked.request_state)
+        forged = asked.request_state[:-2] + ("AA" if asked.request_state[-2:] != "AA" else "BB")
+        with pytest.raises(mcp.MCPError):
+            await session.call_tool("deploy", DEPLOY, input_responses=answers, request_state=forged)
+        unasked = await session.session.call_tool("deploy", DEPLOY, input_responses=answers, allow_input_required=True)
+        assert unasked.input_requests
+    assert len(versions(place)) == before
 
 
 @pytest.mark.slow

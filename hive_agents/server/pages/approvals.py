@@ -21,8 +21,7 @@ LINE = 80
 """Characters of a value that is shown on one line."""
 
 _SHOWN_APART = frozenset(
-    "args tool question options policy evaluation certificate changes result reasoning escalation_reason"
-    " diagnosis".split()
+    "args tool question options policy certificate changes result reasoning escalation_reason diagnosis".split()
 )
 _WHY = ("escalation_reason", "reasoning", "question", "reason", "diagnosis")
 
@@ -57,13 +56,15 @@ def request(call: Call, request_id: str) -> dict[str, Any]:
     found = asked.to_json()
     context = found["context"]
     may_decide, withheld = bool(APPROVER & call.principal.roles), found["title"] == WITHHELD
-    hindered = hindrance(asked, call.by)
+    hindered, figures = hindrance(asked, call.by), _figures(context)
+    apart = _SHOWN_APART | ({"evaluation"} if figures is not None else set())
     return {
         "one": found,
         "answers": _answers(asked, hindered) if may_decide and not withheld else [],
         "call_args": _call(found),
         "why": [(name, context[name]) for name in _WHY if context.get(name)],
-        "rest": {name: value for name, value in context.items() if name not in _SHOWN_APART and name not in _WHY},
+        "rest": {name: value for name, value in context.items() if name not in apart and name not in _WHY},
+        "figures": figures,
         "fields": _fields(found),
         "trail": approvals.audit_trail(call, request_id),
         "run": _run(call, found["run_id"]),
@@ -85,6 +86,25 @@ def _why(found: Mapping[str, Any]) -> Any:
     """What says most about why a person is asked; None where nothing does."""
     given = (found["context"].get(name) for name in ("question", "reasoning", "reason"))
     return next((one for one in given if one), None)
+
+
+def _figures(context: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the gate measured of a config and of the one that serves; None where nothing such was measured."""
+    measured = context.get("evaluation")
+    if not isinstance(measured, dict):
+        return None
+    after, before, gain = (measured.get(name) for name in ("candidate", "active", "difference"))
+    if not isinstance(after, dict) or not isinstance(after.get("nudcg"), int | float):
+        return None
+    before, gain = before if isinstance(before, dict) else {}, gain if isinstance(gain, dict) else {}
+    return {
+        "n": measured.get("n"),
+        "held_out": measured.get("split") == "holdout",
+        "nudcg": (before.get("nudcg"), after["nudcg"], gain.get("nudcg")),
+        "ci95": gain.get("ci95"),
+        "distractors": (before.get("distractors"), after.get("distractors")),
+        "proof": (gain.get("p_value"), measured.get("alpha")),
+    }
 
 
 def _is_whole(found: Mapping[str, Any]) -> bool:

@@ -19,6 +19,9 @@ _ACTIVE = ("queued", "running", "waiting")
 _WORDS = ("tool", "key", "action", "status", "title", "task", "message", "feedback", "measure", "config", "by")
 """Parts of an event that say in a line what happened; the rest is its own affair."""
 
+_OF_TICKETS = ("cause",)
+"""Of a ticket's event; that it is open or closed is told by the event itself."""
+
 
 @pages.get("/colony", ANYBODY, "colony.html")
 def overview(call: Call) -> dict[str, Any]:
@@ -63,7 +66,8 @@ def run(call: Call, run_id: str) -> dict[str, Any]:
 def _told(event: Mapping[str, Any]) -> dict[str, Any]:
     """An event as a line: when, what, where, and the words of it that tell a person something."""
     payload = event["payload"]
-    words = [(name, str(payload[name])) for name in _WORDS if payload.get(name) not in (None, "", [], {})]
+    names = _OF_TICKETS if event["type"].startswith("escalation.") else _WORDS
+    words = [(name, str(payload[name])) for name in names if payload.get(name) not in (None, "", [], {})]
     if isinstance(error := payload.get("error"), dict):
         words.append((str(error.get("code")), str(error.get("message", ""))))
     elif error:

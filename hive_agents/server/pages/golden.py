@@ -25,6 +25,7 @@ def overview(call: Call) -> dict[str, Any]:
     return {
         "golden": found,
         "coverage": _coverage(queries),
+        "unsplit": 0 if found is None or found.holdout else sum(one["split"] is None for one in queries),
         "open": golden.open_to_label(call).questions,
         "pending": len(copilot.list_feedback(call, copilot.FeedbackPage(status="pending", limit=500)).items),
         **_queries(call, queries),

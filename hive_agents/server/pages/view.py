@@ -14,6 +14,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from markupsafe import Markup, escape
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -157,8 +158,13 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     found.globals |= {"asset": address}
-    found.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json}
+    found.filters |= {"segment": lambda value: quote(str(value), safe=""), "json": _json, "dotted": _dotted}
     return found
+
+
+def _dotted(path: str) -> Markup:
+    """A path that may go on in another line behind each dot or slash."""
+    return escape(path).replace(".", Markup(".<wbr>")).replace("/", Markup("/<wbr>"))
 
 
 def _json(value: object) -> str:

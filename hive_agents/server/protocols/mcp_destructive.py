@@ -27,8 +27,12 @@ WAITING = "waiting"
 def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
     """Return the tools `deploy` and `decide_approval`."""
 
-    async def about_deploy(config: ConfigRef, reason: str, ctx: Context[Any, Any]) -> _Question:
-        shown = await calls.done(ctx, OPERATOR, lambda call: configs.show_config(call, config))
+    async def shown_config(config: ConfigRef, ctx: Context[Any, Any]) -> configs.ConfigShown:
+        return await calls.done(ctx, OPERATOR, lambda call: configs.show_config(call, config))
+
+    async def about_deploy(
+        shown: Annotated[configs.ConfigShown, Resolve(shown_config)], reason: str, ctx: Context[Any, Any]
+    ) -> _Question:
         question = f"Deploy {shown.name} ({shown.hash[:12]})? If it passes the gate it serves everybody. Why: {reason}"
         return Elicit(question, Consent) if can_ask(ctx) else None
 
@@ -42,6 +46,7 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
     async def deploy(
         config: ConfigRef,
         reason: str,
+        shown: Annotated[configs.ConfigShown, Resolve(shown_config)],
         answer: Annotated[ElicitationResult[Consent], Resolve(about_deploy)],
         ctx: Context[Any, Any],
     ) -> configs.Deployed:
@@ -51,7 +56,7 @@ def destructive(calls: ToolCalls) -> list[Callable[..., Any]]:
 
         def deployed(call: CallContext) -> configs.Deployed:
             asked = agreed_to(answer, f"deploying {config}")
-            shown = configs.show_config(call, config)
+            # The config as the person was asked about it: it may have been changed while they thought.
             body = configs.Deploy(config=config, hash=shown.hash, reason=reason)
             if asked:
                 return configs.deploy_config(call, body)
