@@ -42,6 +42,8 @@ VERSION = "7"
 _SANDBOX = Sandbox(seconds=120.0, memory=2_000_000_000)
 _OURS, _SMALL = ("markdown", "text"), 200_000
 """Kinds that are read right here up to so many bytes: the work of our own readers may grow faster than a text."""
+_TEXTS = ("markdown", "mdx", "text", "rst", "asciidoc", "html", "notebook", "csv")
+"""Kinds whose work is known by their length: none of them unpacks anything."""
 _A_LETTER = re.compile(r"[^\W_]")
 _Parts = tuple[str, str | None, dict[str, Any], str | None]
 
@@ -122,7 +124,7 @@ def converted(data: bytes, kind: str) -> _Parts:
 def _bounded(data: bytes, kind: str) -> _Parts:
     """As `converted`, in a process of its own, with bounds of time and memory. Raises: ImportFailure."""
     try:
-        found: _Parts = _SANDBOX.call(__name__, "converted", data, kind)
+        found: _Parts = _SANDBOX.call(__name__, "converted", data, kind, work=_work(data, kind))
     except Exceeded as exceeded:
         raise ImportFailure(f"{exceeded}; split it") from None
     except JobFailed as failed:
@@ -139,6 +141,11 @@ def _bounded(data: bytes, kind: str) -> _Parts:
         detail = " ".join(str(failed).split())[:200] or failed.kind
         raise ImportFailure(f"not a readable {kind} file: {detail}") from None
     return found
+
+
+def _work(data: bytes, kind: str) -> int | None:
+    """Seconds of computing that a file may take: of a text ten times what long ones took, of an archive any."""
+    return 10 + len(data) // 20_000 if kind in _TEXTS else None
 
 
 def read(path: Path) -> bytes:

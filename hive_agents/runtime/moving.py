@@ -24,6 +24,7 @@ from hive_agents.store import (
     moved,
     moved_to,
     record_tables,
+    require_own_objects,
     require_references,
     seal,
     transaction,
@@ -93,9 +94,11 @@ def move_records(
     other = Workspace(workspace.root)
     other.__dict__["records"] = target
     with exclusive(workspace, "moving the records"), connected(source) as here, transaction(here, long=True):
+        require_own_objects(here)
         _require_rest(workspace)
         require_references(here)
         with audit.held(workspace) as lines, connected(target) as there:
+            require_own_objects(there)
             places = _Places(workspace, other, here, there, lines)
             marked = _marked(there)
             found = places.compared() if marked is None else None

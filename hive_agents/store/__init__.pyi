@@ -6,6 +6,7 @@ from .copying import (
     RecordTable as RecordTable,
     clear_records as clear_records,
     record_tables as record_tables,
+    require_own_objects as require_own_objects,
     require_references as require_references,
 )
 from .database import (

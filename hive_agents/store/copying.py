@@ -15,7 +15,7 @@ from typing import Any
 
 from hive_agents.errors import HiveError
 from hive_agents.store.database import RecordsConnection, last_number, transaction
-from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
+from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS, SEALS
 
 BATCH = 500
 """Rows that are read, or written and committed, at once."""
@@ -130,6 +130,17 @@ def clear_records(connection: RecordsConnection) -> None:
     with transaction(connection):
         for table in reversed(record_tables()):
             connection.execute(f"DELETE FROM {table.name}")
+
+
+def require_own_objects(connection: RecordsConnection) -> None:
+    """Raise HIVE-407 for a view or trigger that no release makes: it would be asked instead of a table, or act."""
+    if isinstance(connection, sqlite3.Connection):
+        seals = {name for name, _ in connection.execute(SEALS).fetchall()}
+        found = "SELECT name, type FROM sqlite_master WHERE type IN ('view', 'trigger') ORDER BY name"
+        for name, kind in connection.execute(found).fetchall():
+            if name not in seals:
+                message = f"the {kind} {str(name)[:60]!r} is none of this program's, and could answer or do anything"
+                raise HiveError.of("HIVE-407", message, fix="find out who made it; then drop it, and run this again")
 
 
 def require_references(connection: RecordsConnection) -> None:

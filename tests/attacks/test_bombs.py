@@ -26,7 +26,7 @@ from hive_agents.files import (
     require_archive,
     require_bounded,
 )
-from hive_agents.importing import ImportFailure, convert
+from hive_agents.importing import ImportFailure, conversion, convert
 from hive_agents.importing.from_markdown import from_markdown, from_mdx
 from hive_agents.memory import DataFiles, Spillover, ToolResult
 from tests.conftest import write_document
@@ -259,3 +259,22 @@ def test_a_file_that_uses_the_numbers_up_wedges_no_run(tmp_path: Path) -> None:
     assert spill.deliver("y", ToolResult("another result")).file == "y_5.txt"
     assert (files.read("x_999999999.txt"), files.read("x_1.txt")) == ("mine", "mine")
     assert json.loads(json.dumps(files.read("x_2.txt"))) == "first result"
+
+
+@pytest.mark.slow
+def test_a_job_computes_no_longer_than_it_may_and_the_next_one_has_its_own_time() -> None:
+    sandbox = Sandbox(seconds=600.0, memory=2_000_000_000)
+    try:
+        for _ in range(2):
+            with pytest.raises(Exceeded, match="longer than 1 s of computing"):
+                sandbox.call("builtins", "sum", range(10**15), work=1)
+            assert sandbox.call("builtins", "sum", range(10**6), work=1) == sum(range(10**6))
+        assert sandbox.call("time", "sleep", 0.0) is None
+    finally:
+        sandbox.close()
+
+
+def test_a_small_text_may_compute_for_less_time_than_a_large_one() -> None:
+    allowed = [conversion._work(b"x" * size, "asciidoc") for size in (10, 100_000, 1_000_000)]
+    assert allowed == [10, 15, 60]
+    assert conversion._work(b"x", "pdf") is None

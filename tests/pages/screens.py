@@ -81,7 +81,7 @@ async def measured(page: Page) -> None:
 
 async def widened(page: Page) -> None:
     """So that the whole table is seen."""
-    await page.set_viewport_size({"width": 1280, "height": 760})
+    await page.set_viewport_size({"width": 1280, "height": 740})
 
 
 async def drawn(page: Page) -> None:
@@ -160,7 +160,7 @@ async def searched(client: httpx.AsyncClient, headers: dict[str, str]) -> str:
 
 async def best(browser: Browser, url: str, place: Any, folder: Path, found: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    how: dict[str, Any] = {"viewport": {"width": 1080, "height": 680}}
+    how: dict[str, Any] = {"viewport": {"width": 1080, "height": 660}}
     async with signed_in(browser, url, place, "root", *EVERYTHING, **how) as page:
         for name, (of, then) in BEST.items():
             await page.goto(found[of])

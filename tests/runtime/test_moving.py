@@ -244,6 +244,27 @@ def test_what_a_server_cannot_hold_is_told_with_its_row(place: Workspace, server
     assert "runs" in str(raised.value) or "messages" in str(raised.value)
 
 
+ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS id FROM c"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["DROP TABLE drift", f"CREATE VIEW drift AS {ENDLESS}"],
+        ["CREATE TRIGGER t AFTER DELETE ON runs BEGIN DELETE FROM events; END"],
+    ],
+)
+def test_what_a_file_has_beside_its_tables_is_not_asked(
+    place: Workspace, server: Postgres, statements: list[str]
+) -> None:
+    """A view that answers without an end would hold the command, and everybody who waits for it."""
+    for statement in statements:
+        execute(place, statement)
+    with pytest.raises(HiveError, match="none of this program's") as raised:
+        moved(place, at(place, server))
+    assert raised.value.diagnostics[0].code == "HIVE-407"
+
+
 def test_the_command_tells_what_to_write_or_writes_it(place: Workspace, server: Postgres) -> None:
     file = place.root / "hive.toml"
     text = file.read_text()
