@@ -144,8 +144,8 @@ def require_own_objects(connection: RecordsConnection) -> None:
             raise HiveError.of("HIVE-407", message, fix="mend its row of sqlite_sequence, then run the command again")
         for table in record_tables():
             for column, _ in table.columns:
-                large = f"SELECT {table.order[0]} FROM {table.name} WHERE length(CAST({column} AS BLOB)) > {_LARGEST} LIMIT 1"
-                for (row,) in connection.execute(large).fetchall():
+                large = f"WHERE length(CAST({column} AS BLOB)) > {_LARGEST} LIMIT 1"
+                for (row,) in connection.execute(f"SELECT {table.order[0]} FROM {table.name} {large}").fetchall():
                     message = f"row {str(row)[:40]!r} of {table.name} holds over {_LARGEST // 1_000_000} MB in {column}"
                     raise HiveError.of("HIVE-407", message, fix="delete that row, then run the command again")
 
