@@ -165,7 +165,11 @@ def _code(content: str, heading: str) -> Iterator[ProseSentence]:
 
 
 def _row(columns: list[str], cells: list[str]) -> str:
-    """Return the first cell and the others; where there are several, a bare value wouldn't say what it is."""
+    """Return the first cell and the others; where there are several, a bare value wouldn't say what it is.
+
+    >>> _row([], ["Default:", "5"]), _row(["Name", "Type", "Default"], ["port", "int", "80"])
+    ('Default: 5', 'port: Type int; Default 80')
+    """
     if not cells:
         return ""
     if len(columns) > 2:
@@ -173,7 +177,7 @@ def _row(columns: list[str], cells: list[str]) -> str:
         rest = [f"{column} {cell}".strip() for column, cell in named if cell]
     else:
         rest = [cell for cell in cells[1:] if cell]
-    return ": ".join(part for part in (cells[0], "; ".join(rest)) if part)
+    return ": ".join(part for part in (cells[0].removesuffix(":"), "; ".join(rest)) if part)
 
 
 def _links(token: Token) -> list[str]:

@@ -13,6 +13,7 @@ SHORTEST, LONGEST = 5, 24
 """Letters of a word in which one may be wrong."""
 _VOCABULARY = WordPieces()
 """Splits what isn't a frequent word of English into pieces."""
+_SPELLINGS = (("our", "or"), ("([iy])s(?=e|ing|ation)", r"\1z"), ("tre$", "ter"), ("nc(?=e)", "ns"), ("ll", "l"))
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -22,7 +23,7 @@ def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
     One letter is missing, too many, another one or swapped with its neighbour, but not the first, nor the last unless
     swapped: a change there makes another word more often than it mends one. Of several words the most frequent is
     taken. Names, figures, what stands in quotes, and words of the language are left alone: who asks for bread where
-    documents speak of a broad band asks for something else.
+    documents speak of a broad band asks for something else; but who asks for a licence wants a license, too.
     """
     content = set(content_terms(text, index.language))
     found: dict[str, str] = {}
@@ -30,9 +31,11 @@ def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
         stems = terms(word.text, index.language)
         if word.quoted or not _may_be_wrong(word.text) or not content.issuperset(stems) or _known(index, stems):
             continue
-        if _VOCABULARY.count_tokens(word.lower) == 1:
-            continue
         variants = list(dict.fromkeys(_one_letter_away(word.lower)))
+        if _VOCABULARY.count_tokens(word.lower) == 1:
+            variants = [variant for variant in variants if _spelled_alike(variant) == _spelled_alike(word.lower)]
+        if not variants:
+            continue
         stemmed = [terms(variant, index.language) for variant in variants]
         counts = index.frequencies([stem[0] if len(stem) == 1 else "" for stem in stemmed])
         best = max(range(len(variants)), key=lambda n: counts[n])
@@ -59,6 +62,17 @@ def mended(text: str, corrected: Mapping[str, str]) -> str:
 
 def _may_be_wrong(word: str) -> bool:
     return SHORTEST <= len(word) <= LONGEST and word.isalpha() and word[1:].islower()
+
+
+def _spelled_alike(word: str) -> str:
+    """Return what the spellings of a word on both sides of the Atlantic have in common.
+
+    >>> [_spelled_alike(word) for word in ("licence", "license", "colours", "colors", "organise", "centre")]
+    ['license', 'license', 'colors', 'colors', 'organize', 'center']
+    """
+    for here, there in _SPELLINGS:
+        word = re.sub(here, there, word)
+    return word
 
 
 def _known(index: ScopedIndex, stems: list[str]) -> bool:

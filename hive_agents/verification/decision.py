@@ -180,16 +180,18 @@ def regressions(new: Evaluation, old: Evaluation, gate: Gate, lost: Sequence[Tag
     """Everything that blocks: what gets worse, by how much; `lost` are the tags whose loss nobody accepted."""
     a, b = old.metrics, new.metrics
     if _of(b, "nudcg") < _of(a, "nudcg") - EPSILON:
-        yield Reason("HIVE-301", f"nUDCG regression {_of(a, 'nudcg'):.2f} -> {_of(b, 'nudcg'):.2f}")
+        was, now = _of(a, "nudcg"), _of(b, "nudcg")
+        digits = next(digits for digits in range(2, 13) if f"{was:.{digits}f}" != f"{now:.{digits}f}")
+        yield Reason("HIVE-301", f"nUDCG regression {was:.{digits}f} -> {now:.{digits}f}")
     if _of(b, "distractors") > _of(a, "distractors") + EPSILON:
         yield Reason(
             "HIVE-302", f"distractors per query rise {_of(a, 'distractors'):.2f} -> {_of(b, 'distractors'):.2f}"
         )
     for change in lost:
         yield Reason("HIVE-303", f'nUDCG of tag "{change.tag}" falls {change.figures}')
-    slow, was = b["latency_ms_p95"], a["latency_ms_p95"]
-    if slow is not None and was is not None and slow > gate.latency_floor_ms and slow > gate.latency_ratio * was:
-        yield Reason("HIVE-304", f"p95 latency {was:.0f} ms -> {slow:.0f} ms")
+    slow, usual = b["latency_ms_p95"], a["latency_ms_p95"]
+    if slow is not None and usual is not None and slow > gate.latency_floor_ms and slow > gate.latency_ratio * usual:
+        yield Reason("HIVE-304", f"p95 latency {usual:.0f} ms -> {slow:.0f} ms")
     unjudged = b["unjudged"]
     if unjudged is not None and unjudged > gate.unjudged + EPSILON:
         yield Reason("HIVE-305", f"{unjudged:.0%} of the documents returned for fully judged queries are unjudged")

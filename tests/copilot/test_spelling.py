@@ -40,3 +40,11 @@ def test_a_word_of_documents_that_the_reader_may_not_view_mends_nothing(place: W
     assert ask(place, "dana", "how many signatures does a reacll take?")["notice"] == 'I read "reacll" as "recall".'
     unknown, hidden = (ask(place, "guest", f"how many signatures does a {word} take?") for word in ("reacll", "rexqll"))
     assert unknown["notice"] is hidden["notice"] is None
+
+
+def test_the_other_spelling_of_a_word_finds_the_documents_own(tmp_path: Path) -> None:
+    place = make_knowledge_base(tmp_path)
+    page = "---\ntitle: Rights\ntenant: acme\nview: [tenant]\n---\nEach license is granted for a year.\n"
+    (place.documents / "rights.md").write_text(page, encoding="utf-8")
+    place.index()
+    assert ask(place, "dana", "who grants a licence?")["notice"] == 'I read "licence" as "license".'

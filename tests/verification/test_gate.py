@@ -134,9 +134,10 @@ def test_latency_blocks_past_both_bounds(was: float, now: float, blocks: bool) -
         assert reasons[0].message == f"p95 latency {was * 1000:.0f} ms -> {now * 1000:.0f} ms"
 
 
-def test_noise_of_floating_point_blocks_nothing() -> None:
+def test_noise_of_floating_point_blocks_nothing_and_a_small_loss_is_shown_as_one() -> None:
     assert blocking(measured(nudcg=0.5 - 1e-10), measured(nudcg=0.5)) == []
     assert [reason.code for reason in blocking(measured(nudcg=0.5 - 1e-8), measured(nudcg=0.5))] == ["HIVE-301"]
+    assert blocking(measured(nudcg=0.8384), measured(nudcg=0.8388))[0].message == "nUDCG regression 0.839 -> 0.838"
     assert blocking(measured(distractors=1 + 1e-10), measured(distractors=1.0)) == []
 
 
