@@ -24,7 +24,7 @@ from tests.server.test_leaks_http import QUESTIONS, TARGETS, WORDS, prepared, se
 ROLES = dict(zip(("reader", "approver", "operator"), readers(), strict=False))
 TIMES = re.compile(r"<code>[0-9a-f]{16}</code>|\d{4}-\d\d-\d\d \d\d:\d\d UTC|\b\d+(\.\d+)? ms\b|\b\d+\.\d+(?= s\b)")
 CONFIG = "v9"
-TRACED = re.compile(r"(?<=<td class=\"number\">)\d+\.\d\d|(?<=, log <code title=\")[0-9a-f]{64}\">[0-9a-f]{12}")
+TRACED = re.compile(r"(?<=<td class=\"number\">)\d+\.\d\d|(?<=, audit log <code title=\")[0-9a-f]{64}\">[0-9a-f]{12}")
 """What is never the same twice: how long a step took, and where the audit log stood, which holds times."""
 
 
