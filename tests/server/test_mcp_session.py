@@ -276,3 +276,16 @@ async def test_another_sites_page_is_refused(place: Workspace) -> None:
         assert (await client.post("/mcp", json=sent, headers=foreign)).status_code == 403
         own = bearer(place) | {"Origin": str(client.base_url).rstrip("/"), "Accept": "application/json"}
         assert (await client.post("/mcp", json=sent, headers=own)).status_code == 200
+
+
+@pytest.mark.slow
+async def test_questions_without_an_end_are_as_few_as_anybody_may_ask(tmp_path: Path) -> None:
+    few = SETTINGS.replace("rate_per_minute = 10000", "rate_per_minute = 1")
+    place = _with_short(sample(tmp_path / "ws", few))
+    sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "ask", "arguments": QUESTION}}
+    async with served(place) as client:
+        found = [await client.post("/mcp", json=sent, headers=bearer(place)) for _ in range(60)]
+    refused = [one for one in found if one.status_code == 429]
+    assert len(refused) >= 50
+    assert all(one.json()["code"] == "HIVE-433" and int(one.headers["retry-after"]) >= 1 for one in refused)
+    assert len(RunStore(place).list()) <= len(found) - len(refused)
