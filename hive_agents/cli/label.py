@@ -126,6 +126,9 @@ class _Session:
             if enough is not None and number < len(left):
                 why = f"{enough} (--all goes on)"
                 break
+        else:
+            if passed := len(left) - len(written):
+                why = f"{count(passed, 'question')} passed over; the same command asks them again"
         value = {"queries": written, "open": len(left) - len(written), "stopped": why}
         self._surface.show(value, f"{count(len(written), 'question')} labelled: {why}")
 

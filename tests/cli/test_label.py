@@ -84,6 +84,7 @@ def test_a_file_of_questions_is_labelled_one_after_the_other_and_goes_on_later(
     assert [entry["query"] for entry in queries(place)] == ["lost badge", "rotate a token"]
     assert first.json["open"] == 1
     assert "you stopped" in first.json["stopped"]
+    assert answer("n\n", *command).json["stopped"] == "1 question passed over; the same command asks them again"
     second = answer("r\nn\n", *command)
     assert [one["query_id"] for one in second.json["queries"]] == ["q3"]
     assert "question 1 of 1" in second.err

@@ -13,9 +13,12 @@ import httpx
 import pytest
 
 from hive_agents import Workspace
+from hive_agents.access import known_principal
+from hive_agents.copilot import ThreadStore
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runs import RunStore
+from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.host import Host
 from hive_agents.server import feed, streams
 from hive_agents.trust import trust
@@ -313,10 +316,15 @@ async def test_a_turn_that_waits_for_its_model_is_stopped(tmp_path: Path) -> Non
     place = sample(tmp_path / "ws", SETTINGS + models)
     write_json(place, "late.jsonl", json.dumps({"content": "late", "delay_seconds": 600}))
     trust(place)
-    dana = bearer(place)
+    dana, thread = bearer(place), ThreadStore(place, known_principal(place, "dana")).create(QUESTION)
+    lease = leases_of(place).acquire(thread, "another")
+    assert lease is not None
     async with served(place) as client:
-        run = await asked(client, dana, QUESTION)
+        run = await asked(client, dana, QUESTION, thread_id=thread)
         async with client.stream("GET", run["events"], headers=dana) as response:
+            while not any(task.get_name() == "feed" for task in asyncio.all_tasks()):
+                await asyncio.sleep(0.01)
+            lease.release()  # steps are told as they happen, to who listens by then
             async for one in frames(response):
                 if one.type == "STEP_STARTED":
                     stopped = await client.post(f"/api/runs/{run['run_id']}/stop", headers=dana)
