@@ -120,7 +120,7 @@ def host(place: Workspace, **changes: Any) -> Host:
     return Host(place, **given)
 
 
-async def until(place: Workspace, status: str, *runs: str, seconds: float = 60.0) -> None:
+async def until(place: Workspace, status: str, *runs: str, seconds: float = 180.0) -> None:
     """Wait until each of the runs has the status."""
     store, end = RunStore(place), time.monotonic() + seconds
     while {run: store.get(run).status for run in runs} != dict.fromkeys(runs, status):
