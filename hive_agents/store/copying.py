@@ -17,6 +17,8 @@ from hive_agents.errors import HiveError
 from hive_agents.store.database import RecordsConnection, last_number, transaction
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS, SEALS
 
+_LARGEST = 100_000_000
+"""Bytes, or characters, of one value: a document has half as many at most, and nothing else comes near."""
 BATCH = 500
 """Rows that are read, or written and committed, at once."""
 _TYPES: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (int, float), "TEXT": (str,), "BLOB": (bytes,)}
@@ -133,14 +135,28 @@ def clear_records(connection: RecordsConnection) -> None:
 
 
 def require_own_objects(connection: RecordsConnection) -> None:
-    """Raise HIVE-407 for a view or trigger that no release makes: it would be asked instead of a table, or act."""
+    """Raise HIVE-407 for what no release makes: a view or trigger, which would be asked instead of a table, or act;
+    numbers that are none; values that are so large that a few of them fill the memory."""
     if isinstance(connection, sqlite3.Connection):
-        seals = {name for name, _ in connection.execute(SEALS).fetchall()}
-        found = "SELECT name, type FROM sqlite_master WHERE type IN ('view', 'trigger') ORDER BY name"
-        for name, kind in connection.execute(found).fetchall():
-            if name not in seals:
-                message = f"the {kind} {str(name)[:60]!r} is none of this program's, and could answer or do anything"
-                raise HiveError.of("HIVE-407", message, fix="find out who made it; then drop it, and run this again")
+        _require_own_views(connection)
+        for (name,) in connection.execute("SELECT name FROM sqlite_sequence WHERE typeof(seq) <> 'integer'").fetchall():
+            message = f"the last number of {str(name)[:60]!r} is no number"
+            raise HiveError.of("HIVE-407", message, fix="mend its row of sqlite_sequence, then run the command again")
+        for table in record_tables():
+            for column, _ in table.columns:
+                large = f"WHERE length(CAST({column} AS BLOB)) > {_LARGEST} LIMIT 1"
+                for (row,) in connection.execute(f"SELECT {table.order[0]} FROM {table.name} {large}").fetchall():
+                    message = f"row {str(row)[:40]!r} of {table.name} holds over {_LARGEST // 1_000_000} MB in {column}"
+                    raise HiveError.of("HIVE-407", message, fix="delete that row, then run the command again")
+
+
+def _require_own_views(connection: sqlite3.Connection) -> None:
+    seals = {name for name, _ in connection.execute(SEALS).fetchall()}
+    found = "SELECT name, type FROM sqlite_master WHERE type IN ('view', 'trigger') ORDER BY name"
+    for name, kind in connection.execute(found).fetchall():
+        if name not in seals:
+            message = f"the {kind} {str(name)[:60]!r} is none of this program's, and could answer or do anything"
+            raise HiveError.of("HIVE-407", message, fix="find out who made it; then drop it, and run this again")
 
 
 def require_references(connection: RecordsConnection) -> None:

@@ -265,6 +265,22 @@ def test_what_a_file_has_beside_its_tables_is_not_asked(
     assert raised.value.diagnostics[0].code == "HIVE-407"
 
 
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("UPDATE runs SET graph = zeroblob(900000000)", "holds over 100 MB in graph"),
+        ("UPDATE sqlite_sequence SET seq = 'x'", "is no number"),
+    ],
+)
+def test_what_is_too_large_or_no_number_is_told_before_anything_is_read(
+    place: Workspace, server: Postgres, statement: str, told: str
+) -> None:
+    execute(place, "INSERT OR IGNORE INTO sqlite_sequence VALUES ('events', 1)")
+    execute(place, statement)
+    with pytest.raises(HiveError, match=told):
+        moved(place, at(place, server))
+
+
 def test_the_command_tells_what_to_write_or_writes_it(place: Workspace, server: Postgres) -> None:
     file = place.root / "hive.toml"
     text = file.read_text()
