@@ -63,7 +63,13 @@ class ImportReport:
     tell: Callable[[Skipped], None] = field(default=lambda skipped: None, repr=False, compare=False)
     """Told of each file that is skipped, at once."""
 
+    _told: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+
     def skip(self, file: str, message: str) -> None:
+        """Tell of a file once, however many of the patterns lead to it."""
+        if file in self._told:
+            return
+        self._told.add(file)
         self.skipped.append({"file": file, "message": message})
         self.tell(self.skipped[-1])
 

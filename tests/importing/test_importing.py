@@ -150,6 +150,12 @@ def test_links_that_leave_the_folder_are_skipped(place: Workspace, folder: Path,
     assert messages(report)["loop"] == "a link to a folder; import the folder itself"
 
 
+def test_what_several_patterns_lead_to_is_told_once(place: Workspace, folder: Path) -> None:
+    (folder / "loop").symlink_to(folder)
+    report = run(place, folder / "*.md", folder / "g*.md")
+    assert [Path(one["file"]).name for one in report.skipped].count("loop") == 1
+
+
 def test_no_name_leads_out_of_the_documents(place: Workspace, tmp_path: Path) -> None:
     source = tmp_path / "...hidden name..txt"
     source.write_text("x")
