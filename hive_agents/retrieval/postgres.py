@@ -217,13 +217,14 @@ def _watched(connection: psycopg.Connection[Any], seconds: float, silent: Callab
     """Cut the connection where even the server's own timeout isn't told: it is stopped, or the way to it is cut."""
     from psycopg.errors import Error, QueryCanceled
 
-    timer = threading.Timer(seconds + 1, _cut, [connection])
+    is_cut = threading.Event()
+    timer = threading.Timer(seconds + 1, _cut, [connection, is_cut])
     timer.daemon = True
     timer.start()
     try:
         yield
     except Error as error:
-        if timer.finished.is_set():
+        if is_cut.is_set():
             silent()
             raise QueryCanceled from error
         raise
@@ -231,6 +232,7 @@ def _watched(connection: psycopg.Connection[Any], seconds: float, silent: Callab
         timer.cancel()
 
 
-def _cut(connection: psycopg.Connection[Any]) -> None:
+def _cut(connection: psycopg.Connection[Any], is_cut: threading.Event) -> None:
+    is_cut.set()  # before whoever waits can see it
     with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as way:
         way.shutdown(socket.SHUT_RDWR)
