@@ -46,7 +46,13 @@
     }
   });
 
+  // What was typed while the rest was sent is the next thing to say, and stays.
+  const cleared = (event) => [...event.target.querySelectorAll("[data-clear]")];
+  document.addEventListener("submit", (event) => {
+    if (event.target.getAttribute("aria-busy") === "true") return;
+    for (const field of cleared(event)) field.dataset.sent = field.value;
+  }, true);
   document.addEventListener("hive:done", (event) => {
-    for (const field of event.target.querySelectorAll("[data-clear]")) field.value = "";
+    for (const field of cleared(event)) if (field.value === field.dataset.sent) field.value = "";
   });
 })();
