@@ -140,8 +140,11 @@ def serve(memory: int) -> None:
     while head := sys.stdin.buffer.read(_LENGTH.size):
         module, function, arguments, work = pickle.loads(sys.stdin.buffer.read(_LENGTH.unpack(head)[0]))
         answer: tuple[Any, ...]
-        most = math.ceil(time.process_time()) + work if work is not None else resource.RLIM_INFINITY
-        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+        allowed = resource.getrlimit(resource.RLIMIT_CPU)[1]  # whoever started this may have set a limit of their own
+        most = math.ceil(time.process_time()) + work if work is not None else allowed
+        if allowed != resource.RLIM_INFINITY:
+            most = min(most, allowed)
+        resource.setrlimit(resource.RLIMIT_CPU, (most, allowed))
         try:
             answer = ("done", getattr(import_module(module), function)(*arguments))
         except MemoryError:
