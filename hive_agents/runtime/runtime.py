@@ -44,8 +44,9 @@ class Runtime:
     """One run's judgements in a workspace: wired, logged, and labelled by people later.
 
     `workspace` is a folder; None looks for one upwards from here. `run_id` decides which learned rules act: the same
-    run always has the same ones. Without one, each Runtime has one of its own, and the log names none. Nothing is kept between calls but the
-    model, so that what people decide meanwhile, in this process or another, holds for the next result.
+    run always has the same ones. Without one, each Runtime has one of its own, and the log names none. Nothing is kept
+    between calls but the model, so that what people decide meanwhile, in this process or another, holds for the next
+    result.
 
     >>> from tempfile import TemporaryDirectory
     >>> from hive_agents import EvaluationRule, Goal, Runtime

@@ -89,7 +89,8 @@ def test_a_verdict_without_signals_is_the_evaluators(text_workspace: Workspace) 
     runtime.record_outcome(number, "succeeded")
     assert row(text_workspace, number).proposal == ("retry", 0.9)
     found = calibrate(text_workspace).retry_success_rate
-    assert found is not None and (found.n, found.k, found.rate) == (1, 1, 1.0)
+    assert found is not None
+    assert (found.n, found.k, found.rate) == (1, 1, 1.0)
 
 
 async def test_the_rules_of_the_workspace_judge_too(text_workspace: Workspace) -> None:
