@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -49,3 +51,9 @@ class Embedder(TokenCounter, Protocol):
         Raises: HIVE-401, as `embed`.
         """
         ...
+
+
+def cores() -> int:
+    """Return how many texts are embedded side by side: one a core that this process may use, 8 at most."""
+    available = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(available, 8)
