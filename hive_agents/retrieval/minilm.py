@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
-from hive_agents.retrieval.embedding import cores
+from hive_agents.machine import cores
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
