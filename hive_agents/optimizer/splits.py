@@ -61,7 +61,7 @@ def golden_size(held_out: int) -> int:
 
 
 def _named(golden: GoldenSet) -> Splits:
-    """Queries without a split are shared out between train and validation, 5 to 2; validation is train where none is."""
+    """Queries without a split are shared out to train and validation, 5 to 2; with none of train, validation is it."""
     holdout = golden.split("holdout")
     open_queries = golden.only(query.id for query in golden if query.split is None)
     places = _places(open_queries)
