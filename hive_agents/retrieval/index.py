@@ -7,6 +7,7 @@ of the one is the other's in the numbers of visible chunks.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import compress
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
+from hive_agents.machine import cores
 from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.bm25 import BM25, BM25Params
 from hive_agents.retrieval.boilerplate import Boilerplate
@@ -86,8 +88,15 @@ class SqliteIndex(GenerationReader):
 
     def embed(self, queries: Sequence[str], memory: Recent[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Unit vectors, shape `(n, dim)`, kept in `memory` and nowhere else."""
-        # One at a time, so that a query's vector never depends on the batch it came in.
-        return np.stack([memory.get(query, partial(self._embed, query)) for query in queries])
+
+        def embedded(query: str) -> NDArray[np.float32]:
+            # Alone, so that a query's vector never depends on the batch it came in.
+            return memory.get(query, partial(self._embed, query))
+
+        if len(queries) == 1:
+            return np.stack([embedded(queries[0])])
+        with ThreadPoolExecutor(cores()) as pool:
+            return np.stack(list(pool.map(embedded, queries)))
 
     def within(self, visible: NDArray[np.bool_], owner: Hashable = None) -> ScopedIndex:
         """The index as if only the documents in `visible` (shape `(n_documents,)`, by `doc_ids()`) existed.
