@@ -13,7 +13,6 @@ from hive_agents.copilot.language import answer_pattern
 from hive_agents.copilot.outcome import RelevanceSource, Result
 from hive_agents.copilot.passages import best_chunks
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
-from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
 from hive_agents.copilot.session import Candidates, TurnSession, may_open
 from hive_agents.copilot.spelling import corrections, mended
@@ -33,6 +32,8 @@ async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
     request, planner = session.request, "deterministic"
     model = session.model("planner") if session.settings.planner == "auto" else None
     if model is not None:
+        from hive_agents.copilot.planner import PlanFault, plan_with_model
+
         try:
             routed = await plan_with_model(
                 model,

@@ -10,6 +10,7 @@ from .certify import (
     lower_bound as lower_bound,
 )
 from .criteria import (
+    register_criterion as register_criterion,
     score_criteria as score_criteria,
 )
 from .decision_log import (

@@ -138,6 +138,7 @@ from .presentation import (
     present as present,
 )
 from .providers import (
+    Reranker as Reranker,
     open_embedder as open_embedder,
     open_reranker as open_reranker,
 )
@@ -148,9 +149,6 @@ from .ranking import (
 )
 from .recent import (
     Recent as Recent,
-)
-from .rerank import (
-    Reranker as Reranker,
 )
 from .rerank_cache import (
     CachedReranker as CachedReranker,

@@ -17,10 +17,8 @@ from hive_agents.retrieval.generation_reader import StaleIndex
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.retrieval.lanes import LaneIndex
 from hive_agents.retrieval.presentation import present
-from hive_agents.retrieval.providers import open_reranker
+from hive_agents.retrieval.providers import Reranker, open_reranker
 from hive_agents.retrieval.ranking import Ranking
-from hive_agents.retrieval.rerank import Reranker
-from hive_agents.retrieval.rerank_cache import CachedReranker
 from hive_agents.retrieval.stages import Search, finish, rerank, retrieve, retrieve_many
 from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
@@ -151,6 +149,8 @@ class SearchEngine:
     @property
     def saved_seconds(self) -> float:
         """How much longer all searches so far would have taken without a cache of the reranker's scores."""
+        from hive_agents.retrieval.rerank_cache import CachedReranker
+
         return self.reranker.saved_seconds if isinstance(self.reranker, CachedReranker) else 0.0
 
 

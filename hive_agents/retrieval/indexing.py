@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents import events
 from hive_agents.errors import Damaged, Diagnostic, HiveError, NewerRelease, closest
-from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import disk_errors
 from hive_agents.retrieval import generation as store
 from hive_agents.retrieval.analysis import ANALYZER, languages, terms
@@ -31,13 +31,12 @@ from hive_agents.retrieval.documents import (
     load_collection,
     parse_document,
 )
-from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
 from hive_agents.retrieval.engines import Engine, open_engines, ship, switch
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
 from hive_agents.retrieval.minilm import WordPieces
 from hive_agents.retrieval.postings import TermVocabulary
-from hive_agents.retrieval.providers import TOKENIZER, open_embedder
+from hive_agents.retrieval.providers import TOKENIZER, Embedder, open_embedder
 from hive_agents.retrieval.stamps import DocumentFolder
 from hive_agents.store import Progress, connect, connected, database_errors, transaction
 from hive_agents.workspace import Workspace
@@ -131,7 +130,9 @@ def build_index(
                         switch(connection, engines, collection.name)
                 if report.added or report.updated or report.deleted:
                     with connected(workspace.records) as records, transaction(records):
-                        EventLog.record(records, [Event(EventType.INDEX_COMPLETED, payload=report.counts)])
+                        events.EventLog.record(
+                            records, [events.Event(events.EventType.INDEX_COMPLETED, payload=report.counts)]
+                        )
         finally:
             connection.close()
     report.seconds = round(time.perf_counter() - started, 3)

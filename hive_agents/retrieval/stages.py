@@ -19,8 +19,8 @@ from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.cutoff import dynamic_k, occurrences
 from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
 from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex
+from hive_agents.retrieval.providers import Reranker
 from hive_agents.retrieval.ranking import Cut, CutReason
-from hive_agents.retrieval.rerank import Reranker
 from hive_agents.retrieval.vectors import Mask
 
 

@@ -6,17 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from hive_agents import copilot
 from hive_agents.access import Principal, Standing, ViewGate, permissions_of
 from hive_agents.copilot import (
     RESERVED,
     DocumentFilter,
-    FeedbackQueue,
     Request,
     SearchStrategy,
     ThreadStore,
     Turn,
     certain_scope,
-    credit_open,
     declared,
     document_filters,
     fresh_reply,
@@ -148,7 +147,7 @@ class Chat:
         rows = index.rows(index.chunks_of(doc_id).tolist()) if may else []
         if not rows:
             raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="open a result by its number", exit_code=2)
-        credit_open(self.workspace, self.reader, doc_id)
+        copilot.credit_open(self.workspace, self.reader, doc_id)
         metadata = {name: value for name, value in rows[0].metadata.items() if name not in RESERVED}
         text = "\n\n".join(row.text for row in rows)
         return {"doc_id": doc_id, "title": rows[0].title, "metadata": metadata, "text": text}
@@ -203,9 +202,9 @@ class Chat:
             "config": config.name,
         }
 
-    def feedback(self) -> FeedbackQueue:
+    def feedback(self) -> copilot.FeedbackQueue:
         self._recognise()
-        return FeedbackQueue(self.workspace, self.reader, self.gate)
+        return copilot.FeedbackQueue(self.workspace, self.reader, self.gate)
 
     def trace(self, run_id: str) -> dict[str, Any]:
         """Return how a turn was made: for operators, who need not be its reader. Raises: HIVE-409, HIVE-415."""
