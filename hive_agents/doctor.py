@@ -92,18 +92,20 @@ def examine(workspace: Workspace) -> list[Check]:
     for name, part in parts.items():
         try:
             result = part(workspace)
-            found += [result] if isinstance(result, Check) else result
-        except HiveError as error:
-            for check in (_from_diagnostic(name, diagnostic) for diagnostic in error.diagnostics):
+            for check in [result] if isinstance(result, Check) else result:
                 _add(found, check)
+        except HiveError as error:
+            for diagnostic in error.diagnostics:
+                _add(found, _from_diagnostic(name, diagnostic))
     return found
 
 
 def _add(found: list[Check], check: Check) -> None:
-    """Add a fault, or its name to the check that found the same one."""
+    """Add a check; of a fault that another one found already, its name alone."""
     for n, known in enumerate(found):
-        if known.message == check.message:
-            found[n] = replace(known, name=f"{known.name}, {check.name}")
+        if check.status == "fail" and known.message == check.message:
+            if check.name not in known.name.split(", "):
+                found[n] = replace(known, name=f"{known.name}, {check.name}")
             return
     found.append(check)
 

@@ -71,7 +71,18 @@ class Tuning:
 
 
 def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
-    splits = split(load_golden(workspace, path))
+    """Return the queries that may be learned from. Raises: HIVE-105 where there is none; level 1 of the golden set."""
+    golden = load_golden(workspace, path)
+    golden.require_queries()
+    splits = split(golden)
+    if not splits.train:
+        raise HiveError.of(
+            "HIVE-105",
+            "every query of the golden set is held out: none is left to learn from",
+            file=golden.file,
+            path="queries",
+            fix="add queries with `hive label QUERY`, or take the split off some that nobody has looked at yet",
+        )
     return Tuning(splits.train, splits.validation, splits.regime)
 
 

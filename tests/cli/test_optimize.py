@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.deployed import active_config
+from hive_agents.runs import RunStore
 from tests.sample import Ran, hive
 from tests.topics import TOPICS, activate, make_topics, query, write_golden
 
@@ -87,6 +90,17 @@ def test_a_holdout_too_small_to_decide_by_is_told_and_nobody_is_asked(tmp_path: 
     assert missing in told
     assert missing in page_of(place, result)
     assert f"hive deploy {result['best']['config']} --allow-inconclusive" in told
+
+
+@pytest.mark.parametrize("held_out", [0, 6])
+def test_a_golden_set_that_leaves_nothing_to_learn_from_is_told_before_a_run_begins(
+    tmp_path: Path, held_out: int
+) -> None:
+    place = workspace(tmp_path / "w", [query(topic, split="holdout") for topic in TOPICS[:held_out]])
+    ran = optimize(place, "--json")
+    assert (ran.code, ran.json["ok"], ran.codes) == (1, False, {"HIVE-105"})
+    assert ran.json["diagnostics"][0]["file"] == "evals/golden.json"
+    assert RunStore(place).list() == []
 
 
 def test_under_twenty_queries_it_says_how_many_more_would_show_such_a_gain(tmp_path: Path) -> None:
