@@ -20,7 +20,9 @@ import pytest
 
 from tests.ports import lasting_port
 
-OPENSEARCH = "2.19.1"
+OPENSEARCH = os.environ.get("HIVE_TEST_OPENSEARCH", "2.19.1")
+JAVA = os.environ.get("HIVE_TEST_JAVA", "")
+"""Another version of OpenSearch, and the folder of the JDK that runs it; by default the one on the PATH."""
 
 
 def postgres_programs() -> list[Path]:
@@ -206,7 +208,7 @@ class OpenSearch:
         environment = os.environ | {
             "OPENSEARCH_PATH_CONF": str(self._folder / "config"),
             "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m",
-            "OPENSEARCH_JAVA_HOME": str(Path(shutil.which("java") or "").resolve().parents[1]),
+            "OPENSEARCH_JAVA_HOME": str(_jdk()),
             "HOME": str(self._folder),
         }
         with (self._folder / "out").open("wb") as out:
@@ -273,7 +275,7 @@ has.native.controller=false
 @contextmanager
 def opensearch(*, knn: bool = False) -> Iterator[OpenSearch]:
     """Distribution and plugin are fetched by Maven, which keeps them for the next time."""
-    if shutil.which("mvn") is None or shutil.which("javac") is None:
+    if shutil.which("mvn") is None or not (_jdk() / "bin" / "javac").exists():
         pytest.skip("no Maven or no Java on this machine, by which OpenSearch is fetched and run")
     folder = Path(tempfile.mkdtemp(prefix="hive-os-", dir="/tmp"))
     folder.chmod(0o755)
@@ -306,11 +308,18 @@ def _fetch(artifact: str, folder: Path) -> None:
 def _add_knn(home: Path, folder: Path) -> None:
     _fetch(f"org.opensearch.plugin:opensearch-knn:{OPENSEARCH}.0:zip", folder)
     shutil.unpack_archive(folder / f"opensearch-knn-{OPENSEARCH}.0.zip", home / "plugins" / "opensearch-knn")
+    if (home / "modules" / "lang-painless").exists():  # which a distribution of version 3 has
+        return
     painless, source = home / "plugins" / "lang-painless", folder / "stub" / "Stub.java"
     painless.mkdir()
     source.parent.mkdir()
     source.write_text(_NO_PAINLESS)
     (painless / "plugin-descriptor.properties").write_text(_DESCRIPTOR.lstrip())
     made = folder / "classes"
-    subprocess.run(["javac", "-d", made, "-cp", f"{home}/lib/*", source], check=True)
-    subprocess.run(["jar", "cf", painless / "stub.jar", "-C", made, "."], check=True)
+    programs = _jdk() / "bin"
+    subprocess.run([programs / "javac", "-d", made, "-cp", f"{home}/lib/*", source], check=True)
+    subprocess.run([programs / "jar", "cf", painless / "stub.jar", "-C", made, "."], check=True)
+
+
+def _jdk() -> Path:
+    return Path(JAVA) if JAVA else Path(shutil.which("javac") or "/").resolve().parent.parent
