@@ -111,8 +111,9 @@ def _add(found: list[Check], check: Check) -> None:
 
 
 def _from_diagnostic(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Check:
-    place = f" ({found.file}: {found.path})" if found.file and found.path not in (None, "$") else ""
-    return Check(name, status, f"{found.code}: {found.message}{place}", found.fix)
+    place = found.file if found.path in (None, "$") else f"{found.file}: {found.path}"
+    where = f" ({place})" if found.file and place not in found.message else ""
+    return Check(name, status, f"{found.code}: {found.message}{where}", found.fix)
 
 
 def _settings(workspace: Workspace) -> Check:
