@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hive_agents.copilot.asking import FieldWeights, stemmed_words, tells
+from hive_agents.copilot.asking import FieldWeights, stemmed_words, stems_in, telling
 from hive_agents.copilot.prose import BlockKind, read
 from hive_agents.retrieval import BM25Params, ChunkRow, ScopedIndex
 
@@ -45,12 +45,14 @@ def best_chunks(
     It is the same one where both stand in it, and None where no other lines hold anything. The search is right about
     the document more often than about the chunk. `by_meaning` says that the question can be embedded.
     """
+    of_documents = [index.chunks_of(doc_id) for doc_id in doc_ids]
+    every = np.concatenate(of_documents)
+    scores = [index.keyword_scores(question, every, BM25Params())]
+    if by_meaning and index.embedding_model is not None:
+        scores.append(index.vector_scores(question, every))
+    ends = np.cumsum([len(chunks) for chunks in of_documents])[:-1]
     found = []
-    for doc_id in doc_ids:
-        chunks = index.chunks_of(doc_id)
-        lanes = [index.keyword_scores(question, chunks, BM25Params())]
-        if by_meaning and index.embedding_model is not None:
-            lanes.append(index.vector_scores(question, chunks))
+    for chunks, *lanes in zip(of_documents, *(np.split(lane, ends) for lane in scores), strict=True):
         ranks = [np.argsort(np.argsort(-lane, kind="stable"), kind="stable") for lane in lanes]
         places = np.argsort(-sum(1 / (_RRF + rank) for rank in ranks), kind="stable")[:CHUNKS].tolist()
         meaning = [BY_MEANING * float(lanes[1][place]) if len(lanes) > 1 else 0.0 for place in places]
@@ -141,6 +143,8 @@ def _window(
     wanted, total = frozenset(asked), sum(asked.values()) or 1.0
     above = _terms(heading, wanted, language)
     lines = [line.cut(wanted, language, length) for line in _lines(text, wanted, language)]
+    pattern = telling(question)
+    by_kind = BY_KIND if pattern is not None else 0.0
     shares: dict[frozenset[str], float] = {}
     found = []
     for first, line in enumerate(lines):
@@ -152,13 +156,13 @@ def _window(
             held = sum(asked[term] * (1.0 if term in words else BY_HEADING * (term in above)) for term in wanted)
             shares[words] = held / total
         # Lines that begin with a match show at once why they were found.
-        found.append((round(shares[words] + BY_KIND, 9), bool(line.words), -first, shares[words], places))
+        found.append((round(shares[words] + by_kind, 9), bool(line.words), -first, shares[words], places))
     best, best_key = Window(), (-1.0, False, 0)
     for most, begins, before, share, places in sorted(found, key=lambda one: one[:3], reverse=True):
         if (most, begins, before) < best_key:
             break  # whatever kind of thing the rest names, which takes longest to tell
         shown = " ".join(lines[place].text for place in places)
-        score = share + BY_KIND * bool(tells(question, shown))
+        score = share + by_kind * (pattern is not None and pattern.search(shown) is not None)
         key = (round(score, 9), begins, before)
         if key > best_key:
             best, best_key = Window(shown, score, range(places[0], places[-1] + 1)), key
@@ -207,12 +211,7 @@ def _extended(lines: Sequence[_Line], within: range, length: int) -> tuple[Seque
 
 
 def _terms(text: str, wanted: frozenset[str], language: str) -> frozenset[str]:
-    return wanted & _all_terms(text, language)
-
-
-@lru_cache(maxsize=4096)
-def _all_terms(text: str, language: str) -> frozenset[str]:
-    return frozenset(term for _, _, stems in stemmed_words(text, language) for term in stems)
+    return wanted & stems_in(text, language)
 
 
 def _piece(text: str, wanted: frozenset[str], language: str, length: int) -> str:

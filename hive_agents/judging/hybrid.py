@@ -27,7 +27,13 @@ ESCALATE = JudgmentAction.ESCALATE
 
 
 class JudgeProtocol(Protocol):
-    """Whatever can judge a result."""
+    """Whatever can judge a result.
+
+    >>> class Patient:
+    ...     async def evaluate(self, goal, result, context=None):
+    ...         return Judgment(action="retry", confidence=1.0, reasoning="not yet")
+    >>> judge: JudgeProtocol = Patient()
+    """
 
     async def evaluate(self, goal: Goal, result: Any, context: FeedbackContext | None = None) -> Judgment: ...
 

@@ -11,7 +11,11 @@ from hive_agents.files import Format
 
 
 class JudgmentAction(StrEnum):
-    """What is to happen with a result."""
+    """What is to happen with a result.
+
+    >>> [str(action) for action in JudgmentAction]
+    ['accept', 'retry', 'replan', 'escalate']
+    """
 
     ACCEPT = "accept"
     RETRY = "retry"
@@ -49,7 +53,11 @@ Action = Annotated[JudgmentAction, BeforeValidator(_action)]
 
 
 class Signal(Format):
-    """One opinion that went into a judgment."""
+    """One opinion that went into a judgment.
+
+    >>> Signal(source="llm", action="accept", confidence=0.91, detail="all is there").action
+    <JudgmentAction.ACCEPT: 'accept'>
+    """
 
     source: SignalSource
     action: Action
@@ -99,7 +107,12 @@ class FailedStep(Format):
 
 
 class FeedbackContext(Format):
-    """What a judge, and after a REPLAN the planner, should know of the work so far."""
+    """What a judge, and after a REPLAN the planner, should know of the work so far.
+
+    >>> failed = {"step_id": "write", "attempts": 2, "errors": ["no source is cited"]}
+    >>> FeedbackContext(completed_steps=["collect"], failed_steps=[failed]).failed_steps[0].attempts
+    2
+    """
 
     completed_steps: list[str] = []
     failed_steps: list[FailedStep] = []
@@ -108,7 +121,11 @@ class FeedbackContext(Format):
 
 
 class CapabilityLevel(StrEnum):
-    """How well a worker fits a request."""
+    """How well a worker fits a request.
+
+    >>> CapabilityLevel("uncertain") is CapabilityLevel.UNCERTAIN
+    True
+    """
 
     CANNOT_HANDLE = "cannot_handle"
     UNCERTAIN = "uncertain"

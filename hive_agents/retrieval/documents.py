@@ -35,6 +35,13 @@ class FieldSchema(Format):
 
 
 class Collection(FileFormat):
+    """What a set of documents is: its fields, which of them can be filtered, and how documents are cut.
+
+    >>> fields = {"title": {"type": "text"}, "status": {"type": "keyword", "filterable": True}}
+    >>> Collection(name="kb", fields=fields).filterable
+    ['status']
+    """
+
     name: Name
     description: str = ""
     fields: dict[str, FieldSchema]

@@ -28,9 +28,24 @@ ConfigLike = str | Mapping[str, Any] | RetrievalConfig | None
 
 
 class SearchEngine:
-    """Searches a workspace's index; cheap to open, safe to share between threads.
+    r"""Searches a workspace's index; cheap to open, safe to share between threads.
 
     Without `engines` all is searched here, whatever the settings name.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> words = {"name": "words", "collection": "knowledge-base", "retrieval": {"method": "keyword", "top_k": 5}}
+    >>> _ = place.index()
+    >>> ranking = SearchEngine(place).search("who dances?", config=words)
+    >>> [(hit.rank, hit.doc_id, hit.title) for hit in ranking.hits]
+    [(1, 'bees.md', 'Bees')]
+    >>> folder.cleanup()
     """
 
     def __init__(

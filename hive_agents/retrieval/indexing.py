@@ -57,9 +57,22 @@ class PendingWork:
 
 @dataclass
 class IndexReport:
-    """`documents` and `chunks` are what searches find now; the counts are this call's.
+    r"""`documents` and `chunks` are what searches find now; the counts are this call's.
 
     `waiting` names the collections whose new generation stands aside until the active config is proved on it.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> report = place.index()
+    >>> report.documents, report.added, place.index().unchanged
+    (1, 1, 1)
+    >>> folder.cleanup()
     """
 
     documents: int = 0

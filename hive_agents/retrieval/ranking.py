@@ -11,7 +11,14 @@ CutReason = Literal["none", "top_k", "gap", "max_results", "floor", "exhausted",
 
 @dataclass(frozen=True)
 class Hit:
-    """One entry of a ranking. A rank is null where the chunk isn't in that lane; `relevance` is the reranker's."""
+    """One entry of a ranking. A rank is null where the chunk isn't in that lane; `relevance` is the reranker's.
+
+    >>> lanes = dict(bm25_rank=1, vector_rank=None, bm25_score=2.5, vector_score=None, disagreement=None, flagged=False)
+    >>> text = dict(title="Bees", heading="Bees", excerpt="They dance.", relevance=None, metadata={})
+    >>> hit = Hit(rank=1, doc_id="bees.md", chunk_id="bees.md#0", score=2.5, **lanes, **text)
+    >>> hit.to_json()["chunk_id"]
+    'bees.md#0'
+    """
 
     rank: int
     doc_id: str
@@ -43,7 +50,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The ordered result of one search, best first."""
+    """The ordered result of one search, best first.
+
+    >>> ranking = Ranking(query="bees", config="v1", hits=[], cut=Cut("exhausted", 0))
+    >>> ranking.to_json()["cut"]
+    {'reason': 'exhausted', 'at': 0}
+    """
 
     query: str
     config: str

@@ -37,7 +37,7 @@ OPERATORS = frozenset({"operator", "admin"})
 
 
 class Chat:
-    """A conversation of one reader with the copilot.
+    r"""A conversation of one reader with the copilot.
 
     `thread_id` goes on with a thread of the reader's, None begins a new one.
 
@@ -47,6 +47,20 @@ class Chat:
 
     Raises: HIVE-409 for a thread that isn't theirs, HIVE-417 where `who` names somebody else than it did first, and
     whatever `who` raises.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> from hive_agents import Principal
+    >>> chat = Chat(place, Principal("local", "me"))
+    >>> chat.reader.user, chat.thread_id
+    ('me', None)
+    >>> folder.cleanup()
     """
 
     def __init__(

@@ -112,6 +112,10 @@ class Run(ABC):
 
         return async_checkpointer(self.workspace, lease)
 
+    async def aside(self, work: Callable[[], T], *, brief: bool = True) -> T:
+        """Return what `open`, `begin` and `outcome` give, in a thread where they may take long."""
+        return await (briefly(work) if brief and self.BRIEF else asyncio.to_thread(work))
+
     @abstractmethod
     def open(self, lease: Lease, bus: Bus | None) -> Any:
         """Return what the nodes of its graph are given."""
@@ -367,7 +371,7 @@ class Attempt:
         run = self._run
         config: Any = {"configurable": {"thread_id": run.checkpoints(run.row)}, "recursion_limit": STEPS}
         async with run.checkpointer(self._lease) as saver:
-            self._context, graph = await self._aside(
+            self._context, graph = await run.aside(
                 lambda: (run.open(self._lease, self._bus), run.compile(saver)),
                 brief=f"graphs.{run.GRAPH}" in sys.modules,  # else its import takes a second
             )
@@ -386,7 +390,7 @@ class Attempt:
                 # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
                 value = answer
                 if answer is None and not now.tasks:
-                    value = await self._aside(partial(run.begin, self._context))
+                    value = await run.aside(partial(run.begin, self._context))
                 try:
                     await run.advance(graph, value, how)
                 except (GraphDrained, asyncio.CancelledError):
@@ -394,10 +398,6 @@ class Attempt:
                         self._last = await graph.aget_state(config)
                     raise
                 now = await graph.aget_state(config)
-
-    async def _aside(self, work: Callable[[], T], *, brief: bool = True) -> T:
-        """Return what work of the run's kind gives, in a thread where it may take long."""
-        return await (briefly(work) if brief and self._run.BRIEF else asyncio.to_thread(work))
 
     def _answer(self, known: StateSnapshot) -> tuple[Any, list[str]]:
         """What wakes the branches whose requests were all answered, None where there are none; and the other requests.
@@ -418,7 +418,7 @@ class Attempt:
         def look() -> tuple[RunOutcome, RunRow]:
             return self._run.outcome(self._context, state, asked), self._store.get(self._run.run_id)
 
-        found, now = await self._aside(look)
+        found, now = await self._run.aside(look)
         self._tells = self._tells or now.status != "running"  # somebody told that it was given up
         status, by = found.status, found.stopped_by
         if status == "waiting" and now.control is not None:

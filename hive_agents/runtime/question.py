@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hive_agents import verification
 from hive_agents.access import Principal, Standing
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hive_agents.events import Bus
     from hive_agents.workspace import Workspace
 
+T = TypeVar("T")
 TRIES = 5
 
 
@@ -128,6 +129,10 @@ class QuestionRun(Run):
     @asynccontextmanager
     async def checkpointer(self, lease: Lease) -> AsyncIterator[None]:
         yield None
+
+    async def aside(self, work: Callable[[], T], *, brief: bool = True) -> T:
+        """A question that is answered here needs no thread for it: its turn is computed in this event loop, too."""
+        return await super().aside(work, brief=brief) if self.hosted else work()
 
     def open(self, lease: Lease, bus: Bus | None) -> HiveContext:
         return HiveContext(
