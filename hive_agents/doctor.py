@@ -111,7 +111,7 @@ def _add(found: list[Check], check: Check) -> None:
 
 
 def _from_diagnostic(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Check:
-    place = found.file if found.path in (None, "$") else f"{found.file}: {found.path}"
+    place = f"{found.file}: {found.path}" if found.path not in (None, "$") else str(found.file)
     where = f" ({place})" if found.file and place not in found.message else ""
     return Check(name, status, f"{found.code}: {found.message}{where}", found.fix)
 
