@@ -24,7 +24,7 @@ from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.files import Format
-from hive_agents.llm import Chain, Meter, Role, Script, is_outage, model_names, open_chain
+from hive_agents.llm import Chain, Meter, Role, is_outage, model_names, open_chain
 from hive_agents.retrieval import (
     ChunkRow,
     Mask,
@@ -42,6 +42,7 @@ from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
     from hive_agents.copilot.evidence import JudgeBuilder, Judged
+    from hive_agents.llm import Script
     from hive_agents.verification import Impression
 
 MOST_ASKED = 2000

@@ -16,9 +16,8 @@ from hive_agents.retrieval.generation import State
 from hive_agents.retrieval.generation_reader import StaleIndex
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.retrieval.lanes import LaneIndex
-from hive_agents.retrieval.presentation import present
 from hive_agents.retrieval.providers import Reranker, open_reranker
-from hive_agents.retrieval.ranking import Ranking
+from hive_agents.retrieval.ranking import Ranking, present
 from hive_agents.retrieval.stages import Search, finish, rerank, retrieve, retrieve_many
 from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace

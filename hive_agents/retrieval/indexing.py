@@ -13,7 +13,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from hive_agents.retrieval.chunking import Chunk, chunk_markdown
 from hive_agents.retrieval.documents import (
     Collection,
     Document,
+    DocumentFolder,
     collection_names,
     load_collection,
     parse_document,
@@ -37,9 +38,11 @@ from hive_agents.retrieval.generation import Contents, Generation, IndexedDocume
 from hive_agents.retrieval.minilm import WordPieces
 from hive_agents.retrieval.postings import TermVocabulary
 from hive_agents.retrieval.providers import TOKENIZER, Embedder, open_embedder
-from hive_agents.retrieval.stamps import DocumentFolder
-from hive_agents.store import Progress, connect, connected, database_errors, transaction
+from hive_agents.store import connect, connected, database_errors, transaction
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.store import Progress
 
 FORMAT = "index-1"
 _READ_PER_SECOND, _EMBEDDED_PER_SECOND = 500_000, 40_000  # bytes of Markdown, on one modest core

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hive_agents import copilot
 from hive_agents.access import Principal, Standing, ViewGate, permissions_of
@@ -27,10 +27,12 @@ from hive_agents.copilot import (
     vocabulary_of,
 )
 from hive_agents.errors import HiveError, NotFound
-from hive_agents.llm import Script
 from hive_agents.retrieval import ScopedIndex, SearchEngine, StoredConfig, active_config, parse_filters
 from hive_agents.runtime.question import QuestionRun, require_question
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.llm import Script
 
 OnNode = Callable[[str], None]
 OPERATORS = frozenset({"operator", "admin"})

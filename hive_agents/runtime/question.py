@@ -16,7 +16,6 @@ from hive_agents.access import Principal, Standing
 from hive_agents.copilot import Request, SearchStrategy, ThreadStore, Turn, TurnOutcome, TurnSession
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
-from hive_agents.llm import Script
 from hive_agents.retrieval import SearchEngine, StaleIndex, active_config
 from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
 from hive_agents.runtime.beside import beside
@@ -25,6 +24,7 @@ from hive_agents.runtime.driver import Run, RunOutcome, leases_of
 
 if TYPE_CHECKING:
     from hive_agents.events import Bus
+    from hive_agents.llm import Script
     from hive_agents.workspace import Workspace
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.credentials import PROVE, UNPROVED, login_options, resolve
+from hive_agents.credentials import login_fix, login_options, resolve
 from hive_agents.errors import HiveError
 from hive_agents.store.elsewhere import moved
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
@@ -504,7 +504,6 @@ _TYPES = {
 
 
 _REFUSALS = {
-    UNPROVED: ("HIVE-403", PROVE),
     "password": ("HIVE-403", "correct the password: `hive credentials set NAME`, with password_ref under [storage]"),
     "does not exist": ("HIVE-403", "create that database or user on the server, or correct [storage] url"),
     "connection slots": ("HIVE-402", "raise the server's max_connections, or run fewer hosts; then try again"),
@@ -541,6 +540,8 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
     if isinstance(error, (errors.DiskFull, errors.OutOfMemory)):
         fix = "free some space on the database's host, then run the command again; nothing was lost"
         return HiveError.of("HIVE-403", f"the database can't write: {told}", file=place.name, fix=fix)
+    if isinstance(error, psycopg.OperationalError) and (proof := login_fix(str(error))) is not None:
+        return HiveError.of("HIVE-403", f"the server didn't prove which one it is: {told}", file=place.name, fix=proof)
     for words, (code, fix) in _REFUSALS.items():
         if isinstance(error, psycopg.OperationalError) and words in str(error):
             return HiveError.of(code, f"the database refuses: {told}", file=place.name, fix=fix)
