@@ -3,9 +3,6 @@ from . import (
     calibration as calibration,
     labels as labels,
 )
-from .attempts import (
-    Attempts as Attempts,
-)
 from .certify import (
     lower_bound as lower_bound,
 )
@@ -35,6 +32,7 @@ from .evaluators import (
     fingerprint_of as fingerprint_of,
 )
 from .hybrid import (
+    Attempts as Attempts,
     HybridJudge as HybridJudge,
     JudgeProtocol as JudgeProtocol,
 )
