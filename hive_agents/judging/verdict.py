@@ -46,7 +46,10 @@ Confidence = Annotated[float, Field(ge=0, le=1)]
 def _action(value: Any) -> Any:
     """The member for its value or its name: files and models write either, in any case."""
     known = {action.value: action for action in JudgmentAction}
-    return known.get(value.strip().lower(), value) if isinstance(value, str) else value
+    found = known.get(value.strip().lower()) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"use one of {', '.join(known)}")
+    return found
 
 
 Action = Annotated[JudgmentAction, BeforeValidator(_action)]
