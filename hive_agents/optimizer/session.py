@@ -71,7 +71,18 @@ class Tuning:
 
 
 def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
-    splits = split(load_golden(workspace, path))
+    """Return the open queries of the golden set at `path`. Raises: HIVE-105 where it has none."""
+    golden = load_golden(workspace, path)
+    golden.require_queries()
+    splits = split(golden)
+    if not splits.train:
+        raise HiveError.of(
+            "HIVE-105",
+            "the golden set has no queries to learn from: none is in the split train, and none is without a split",
+            file=golden.file,
+            path="queries",
+            fix='add queries with `hive label QUERY`, or take "split" from some of these',
+        )
     return Tuning(splits.train, splits.validation, splits.regime)
 
 

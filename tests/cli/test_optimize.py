@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.retrieval import build_index
@@ -87,6 +89,14 @@ def test_a_holdout_too_small_to_decide_by_is_told_and_nobody_is_asked(tmp_path: 
     assert missing in told
     assert missing in page_of(place, result)
     assert f"hive deploy {result['best']['config']} --allow-inconclusive" in told
+
+
+@pytest.mark.parametrize(
+    "queries", [[], splits(holdout=10), splits(validation=2, holdout=8)], ids=["empty", "holdout", "validation"]
+)
+def test_without_a_query_to_learn_from_the_golden_set_is_invalid(tmp_path: Path, queries: list[dict[str, Any]]) -> None:
+    ran = optimize(workspace(tmp_path / "w", queries), "--json")
+    assert (ran.code, ran.codes, ran.json["diagnostics"][0]["path"]) == (1, {"HIVE-105"}, "queries")
 
 
 def test_under_twenty_queries_it_says_how_many_more_would_show_such_a_gain(tmp_path: Path) -> None:
