@@ -28,13 +28,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Promise:
-    """`each` is how many tries one test makes; `least` is how many tries were promised."""
+    """`each` is how many tries one test makes; `least` is how many tries were promised; `options` are pytest's."""
 
     title: str
     least: int
     tests: tuple[str, ...]
     each: int = 1
     slow: bool = False
+    options: tuple[str, ...] = ()
 
 
 PROMISES = (
@@ -63,6 +64,12 @@ PROMISES = (
     Promise("attempts to game the deploy gate", 30,
             ("tests/verification/test_gaming.py::test_the_attempt_fails",
              "tests/verification/test_gaming.py::test_a_trick_of_one_line_does_not_pass_on_the_sample")),
+    Promise("attempts to game the deploy gate, records on a server", 30,
+            ("tests/verification/test_gaming.py::test_the_attempt_fails",
+             "tests/verification/test_gaming.py::test_a_trick_of_one_line_does_not_pass_on_the_sample"),
+            options=("--storage", "postgres")),
+    Promise("a schema or server that a stranger made", 30,
+            ("tests/store/test_own_schema.py",), slow=True),
     Promise("decisions that race, between threads", 100,
             ("tests/approvals/test_races.py::test_races_between_threads_have_one_winner",), each=100),
     Promise("decisions that race, between processes", 100,
@@ -97,7 +104,13 @@ def tried(promise: Promise) -> Figure:
         marks = ["-m", "slow" if promise.slow else "not slow"]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *marks]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        subprocess.run([*command, *promise.tests], cwd=ROOT, stdout=subprocess.DEVNULL, env=environment, check=False)
+        subprocess.run(
+            [*command, *promise.options, *promise.tests],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            env=environment,
+            check=False,
+        )
         cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
     failed = sum(case.find("failure") is not None or case.find("error") is not None for case in cases)
     seconds = time.monotonic() - began

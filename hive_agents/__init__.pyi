@@ -53,6 +53,7 @@ from .judging import (
     Judgment as Judgment,
     JudgmentAction as JudgmentAction,
     Signal as Signal,
+    register_criterion as register_criterion,
 )
 from .judging.learning import (
     RuleProposal as RuleProposal,

@@ -92,25 +92,28 @@ def examine(workspace: Workspace) -> list[Check]:
     for name, part in parts.items():
         try:
             result = part(workspace)
-            found += [result] if isinstance(result, Check) else result
-        except HiveError as error:
-            for check in (_from_diagnostic(name, diagnostic) for diagnostic in error.diagnostics):
+            for check in [result] if isinstance(result, Check) else result:
                 _add(found, check)
+        except HiveError as error:
+            for diagnostic in error.diagnostics:
+                _add(found, _from_diagnostic(name, diagnostic))
     return found
 
 
 def _add(found: list[Check], check: Check) -> None:
-    """Add a fault, or its name to the check that found the same one."""
+    """Add a check; of a fault that another one found already, its name alone."""
     for n, known in enumerate(found):
-        if known.message == check.message:
-            found[n] = replace(known, name=f"{known.name}, {check.name}")
+        if check.status == "fail" and known.message == check.message:
+            if check.name not in known.name.split(", "):
+                found[n] = replace(known, name=f"{known.name}, {check.name}")
             return
     found.append(check)
 
 
 def _from_diagnostic(name: str, found: Diagnostic, status: CheckStatus = "fail") -> Check:
-    place = f" ({found.file}: {found.path})" if found.file and found.path not in (None, "$") else ""
-    return Check(name, status, f"{found.code}: {found.message}{place}", found.fix)
+    place = f"{found.file}: {found.path}" if found.path not in (None, "$") else str(found.file)
+    where = f" ({place})" if found.file and place not in found.message else ""
+    return Check(name, status, f"{found.code}: {found.message}{where}", found.fix)
 
 
 def _settings(workspace: Workspace) -> Check:
@@ -370,16 +373,20 @@ def _readers(workspace: Workspace, rules: AccessRules) -> Iterator[Check]:
             message = f"HIVE-108: documents/{doc_id}: {labels.fault}; only the tenant's admins see it"
             yield Check("permissions", "warn", message, "mend tenant and view in the front matter")
     hidden = rules.unseen(documents).tolist()
-    unseen = [
-        doc_id for (doc_id, labels), may_not in zip(documents, hidden, strict=True) if may_not and not labels.fault
-    ]
-    if unseen:
-        fix = "give them tenant and view (`hive import --tenant T --view tenant`), or a grant in access/"
+    unseen = [one for one, may_not in zip(documents, hidden, strict=True) if may_not and not one[1].fault]
+    for of_tenant in (False, True):
+        found = [doc_id for doc_id, labels in unseen if bool(labels.tenants) is of_tenant]
+        if not found:
+            continue
+        who = "nobody but a tenant's admins" if of_tenant else "nobody"
+        message = f"{who} can see {len(found)} of {len(documents)} documents: {_first(found)}"
+        fix = "give them view (`hive import --view tenant`), or a grant in access/"
+        if not of_tenant:
+            fix = "give them tenant and view (`hive import --tenant T --view tenant`); a grant alone gives no tenant"
         if not rules.principals:
             fix = 'access/ names nobody: set mode = "open" under [access] in hive.toml, and you see all of them'
-        message = f"nobody but a tenant's admins can see {len(unseen)} of {len(documents)} documents: {_first(unseen)}"
         yield Check("permissions", "warn", message, fix)
-    elif documents:
+    if documents and not unseen:
         yield Check("permissions", "ok", f"each of {len(documents)} documents has readers")
 
 

@@ -57,6 +57,9 @@ class SuccessCriterion(Format):
 
     `target` is the text or value to find, the pattern, or the number to reach; for a number it may be
     `{"field": "accuracy", "value": 0.9}`. For `custom` it names the registered callable, else the id does.
+
+    >>> SuccessCriterion(id="secure", metric="output_contains", target="bcrypt", weight=0.3).metric
+    'output_contains'
     """
 
     id: Name

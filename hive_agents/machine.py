@@ -1,4 +1,4 @@
-"""What this machine knows by itself, outside of every workspace: its key, and with it which `.hive` was made here.
+"""What this machine is by itself, outside of every workspace: its key, which `.hive` was made here, its cores.
 
 `HIVE_HOME` names the folder, by default `$XDG_STATE_HOME/hive-agents`, else `~/.local/state/hive-agents`. A `.hive`
 holds its random id and a mark that only the key makes: a stranger's has none, and one that is copied or moved on this
@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,12 @@ def home() -> Path:
     except RuntimeError:
         fix = f"set {VARIABLE} to a folder to keep"
         raise HiveError.of("HIVE-403", "this user has no home folder", fix=fix) from None
+
+
+def cores() -> int:
+    """Return how many threads may compute side by side: one a core that this process may use, 8 at most."""
+    available = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(available, 8)
 
 
 def make_state(folder: Path) -> None:

@@ -14,9 +14,24 @@ if TYPE_CHECKING:
 
 
 class Workspace(workspace.Workspace):
-    """One workspace folder.
+    r"""One workspace folder.
 
     Raises: HIVE-410 when `root` has no `collections/`.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> words = {"name": "words", "collection": "knowledge-base", "retrieval": {"method": "keyword", "top_k": 5}}
+    >>> place.index().documents
+    1
+    >>> place.engine().search("who dances?", config=words).hits[0].doc_id
+    'bees.md'
+    >>> folder.cleanup()
     """
 
     # Both import when they are called, so that opening a workspace stays cheap.

@@ -20,7 +20,9 @@ import pytest
 
 from tests.ports import lasting_port
 
-OPENSEARCH = "2.19.1"
+OPENSEARCH = os.environ.get("HIVE_TEST_OPENSEARCH", "2.19.1")
+JAVA = os.environ.get("HIVE_TEST_JAVA", "")
+"""Another version of OpenSearch, and the folder of the JDK that runs it; by default the one on the PATH."""
 
 
 def postgres_programs() -> list[Path]:
@@ -37,16 +39,21 @@ def postgres_programs() -> list[Path]:
 
 
 class Postgres:
-    """A server on a socket in a folder of its own, as a user who isn't root."""
+    """A server on a socket in a folder of its own, as a user who isn't root.
 
-    def __init__(self, programs: Path, folder: Path) -> None:
-        self._programs, self._folder = programs, folder
+    With a `certificate`, a file of key and certificates, it is asked by TLS at a port of loopback, too.
+    """
+
+    def __init__(self, programs: Path, folder: Path, certificate: Path | None = None) -> None:
+        self._programs, self._folder, self._certificate = programs, folder, certificate
+        self.port = lasting_port() if certificate else 5432
         self._user = "nobody" if os.getuid() == 0 else None
         if self._user:
             shutil.chown(folder, self._user)
 
     def _run(self, program: str, *arguments: object, text: str = "") -> str:
         environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "HOME": str(self._folder)}
+        environment["PGPORT"] = str(self.port)
         environment["PGCTLTIMEOUT"] = "600"  # seconds for a start on a busy machine
         ran = subprocess.run(
             [str(self._programs / program), *map(str, arguments)],
@@ -68,7 +75,7 @@ class Postgres:
     @property
     def socket(self) -> str:
         """The socket's path."""
-        return str(self._folder / ".s.PGSQL.5432")
+        return str(self._folder / f".s.PGSQL.{self.port}")
 
     @property
     def process(self) -> int:
@@ -79,7 +86,15 @@ class Postgres:
         data = self._folder / "data"
         if not data.exists():
             self._run("initdb", "-D", data, "-U", "hive", "-A", "trust", "--locale=C.UTF-8", "-E", "UTF8", "-N")
-        options = f"-c listen_addresses= -c unix_socket_directories={self._folder} -c fsync=off -c max_connections=400"
+        options = f"-c unix_socket_directories={self._folder} -c fsync=off -c max_connections=400"
+        options += f" -c port={self.port} -c listen_addresses={'127.0.0.1' if self._certificate else ''}"
+        if self._certificate:
+            shown = self._folder / "certificate.pem"
+            shown.write_bytes(self._certificate.read_bytes())
+            shown.chmod(0o600)
+            if self._user:
+                shutil.chown(shown, self._user)
+            options += f" -c ssl=on -c ssl_cert_file={shown} -c ssl_key_file={shown}"
         self._run("pg_ctl", "-D", data, "-o", options, "-l", self._folder / "log", "-w", "start")
 
     def stop(self) -> None:
@@ -135,6 +150,15 @@ def _call(function: str, values: dict[str, Any]) -> str:
     return f"SELECT * FROM hive.{function}({', '.join(given)}) ORDER BY 1"
 
 
+def postgres_with_tls() -> Path | None:
+    """The folder of the programs of a PostgreSQL here that was built with OpenSSL."""
+    for programs in [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True), *postgres_programs()]:
+        server = programs / "postgres"
+        if server.is_file() and b"SSL_CTX_new" in server.read_bytes():
+            return programs
+    return None
+
+
 def has_postgres() -> bool:
     return bool(postgres_programs())
 
@@ -148,12 +172,12 @@ def _texts(values: Sequence[str]) -> str:
 
 
 @contextmanager
-def postgres(programs: Path | None = None) -> Iterator[Postgres]:
+def postgres(programs: Path | None = None, *, certificate: Path | None = None) -> Iterator[Postgres]:
     known = [programs] if programs is not None else postgres_programs()
     if not known:
         pytest.skip("no PostgreSQL with pgvector on this machine")
     folder = Path(tempfile.mkdtemp(prefix="hive-pg-", dir="/tmp"))
-    server = Postgres(known[0], folder)
+    server = Postgres(known[0], folder, certificate)
     try:
         server.start()
         try:
@@ -173,10 +197,10 @@ class OpenSearch:
     def __init__(self, home: Path, folder: Path) -> None:
         self.home, self._folder = home, folder
         self._process: subprocess.Popen[bytes] | None = None
-        self._port = lasting_port()
+        self.port = lasting_port()
 
     def url(self, prefix: str) -> str:
-        return f"opensearch://127.0.0.1:{self._port}/{prefix}"
+        return f"opensearch://127.0.0.1:{self.port}/{prefix}"
 
     def start(self) -> None:
         if not (self._folder / "config").exists():
@@ -191,7 +215,7 @@ class OpenSearch:
         shutil.copytree(self.home / "config", config)
         (config / "opensearch.yml").write_text(
             "discovery.type: single-node\nnetwork.host: 127.0.0.1\n"
-            f"http.port: {self._port}\ntransport.port: 0\n"
+            f"http.port: {self.port}\ntransport.port: 0\n"
             f"path.data: {self._folder / 'data'}\npath.logs: {self._folder / 'logs'}\n"
             "bootstrap.memory_lock: false\ncluster.routing.allocation.disk.threshold_enabled: false\n"
         )
@@ -206,7 +230,7 @@ class OpenSearch:
         environment = os.environ | {
             "OPENSEARCH_PATH_CONF": str(self._folder / "config"),
             "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m",
-            "OPENSEARCH_JAVA_HOME": str(Path(shutil.which("java") or "").resolve().parents[1]),
+            "OPENSEARCH_JAVA_HOME": str(_jdk()),
             "HOME": str(self._folder),
         }
         with (self._folder / "out").open("wb") as out:
@@ -244,7 +268,7 @@ class OpenSearch:
         lines = body if isinstance(body, str) else None if body is None else json.dumps(body)
         answer = httpx.request(
             method,
-            f"http://127.0.0.1:{self._port}{path}",
+            f"http://127.0.0.1:{self.port}{path}",
             content=lines,
             headers={"Content-Type": "application/json"},
             timeout=120,
@@ -273,7 +297,7 @@ has.native.controller=false
 @contextmanager
 def opensearch(*, knn: bool = False) -> Iterator[OpenSearch]:
     """Distribution and plugin are fetched by Maven, which keeps them for the next time."""
-    if shutil.which("mvn") is None or shutil.which("javac") is None:
+    if shutil.which("mvn") is None or not (_jdk() / "bin" / "javac").exists():
         pytest.skip("no Maven or no Java on this machine, by which OpenSearch is fetched and run")
     folder = Path(tempfile.mkdtemp(prefix="hive-os-", dir="/tmp"))
     folder.chmod(0o755)
@@ -306,11 +330,18 @@ def _fetch(artifact: str, folder: Path) -> None:
 def _add_knn(home: Path, folder: Path) -> None:
     _fetch(f"org.opensearch.plugin:opensearch-knn:{OPENSEARCH}.0:zip", folder)
     shutil.unpack_archive(folder / f"opensearch-knn-{OPENSEARCH}.0.zip", home / "plugins" / "opensearch-knn")
+    if (home / "modules" / "lang-painless").exists():  # which a distribution of version 3 has
+        return
     painless, source = home / "plugins" / "lang-painless", folder / "stub" / "Stub.java"
     painless.mkdir()
     source.parent.mkdir()
     source.write_text(_NO_PAINLESS)
     (painless / "plugin-descriptor.properties").write_text(_DESCRIPTOR.lstrip())
     made = folder / "classes"
-    subprocess.run(["javac", "-d", made, "-cp", f"{home}/lib/*", source], check=True)
-    subprocess.run(["jar", "cf", painless / "stub.jar", "-C", made, "."], check=True)
+    programs = _jdk() / "bin"
+    subprocess.run([programs / "javac", "-d", made, "-cp", f"{home}/lib/*", source], check=True)
+    subprocess.run([programs / "jar", "cf", painless / "stub.jar", "-C", made, "."], check=True)
+
+
+def _jdk() -> Path:
+    return Path(JAVA) if JAVA else Path(shutil.which("javac") or "/").resolve().parent.parent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,37 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.store import audit, connected, database, postgres, record_tables, transaction
+from hive_agents.runtime import move_records
+from hive_agents.store import audit, clear_records, connected, database, postgres, record_tables, transaction
+from hive_agents.workspace import RemoteDatabase
+
+
+def copied(made: Path, root: Path) -> Workspace:
+    """A copy of a workspace that was made with records in files: with its history in the database of this test."""
+    shutil.copytree(made, root, symlinks=True)
+    target = Workspace(root).records
+    if isinstance(target, RemoteDatabase):
+        with pytest.MonkeyPatch.context() as before:
+            before.delenv("HIVE_STORAGE__URL")
+            move_records(Workspace(root), target, progress=lambda *_: None)
+    return Workspace(root)
+
+
+def lose_records(place: Workspace) -> None:
+    """Let all of them be gone, and the index with them where both are in one file; the audit log stays."""
+    for file in place.state.glob("hive.db*"):
+        file.unlink()
+    if isinstance(place.records, RemoteDatabase):
+        with connected(place.records) as connection:
+            clear_records(connection)
+
+
+def lose_log(place: Workspace) -> None:
+    """Let the audit log be gone."""
+    if isinstance(place.records, Path):
+        (place.root / audit.FILE).unlink()
+    else:
+        rewrite_log(place, [])
 
 
 def execute(place: Workspace, statement: str, *values: object) -> None:

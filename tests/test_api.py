@@ -17,8 +17,8 @@ def test_every_public_name_is_there(name: str) -> None:
     assert getattr(hive_agents, name).__name__ == name
 
 
-@pytest.mark.parametrize("name", JUDGEMENT)
-def test_names_of_the_judgement_have_an_example(name: str) -> None:
+@pytest.mark.parametrize("name", hive_agents.__all__)
+def test_every_public_name_has_an_example(name: str) -> None:
     assert ">>> " in (getattr(hive_agents, name).__doc__ or "")
 
 

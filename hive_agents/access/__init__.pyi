@@ -27,7 +27,6 @@ from .principal import (
     is_subject as is_subject,
 )
 from .remote import (
-    PermissionFault as PermissionFault,
     RemotePermissions as RemotePermissions,
 )
 from .revocations import (
@@ -38,6 +37,7 @@ from .rules import (
     AccessFile as AccessFile,
     AccessRules as AccessRules,
     Grant as Grant,
+    PermissionFault as PermissionFault,
     is_open as is_open,
     of_tenant as of_tenant,
 )

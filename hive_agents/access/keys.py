@@ -7,13 +7,15 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hive_agents import credentials
-from hive_agents.credentials import Secret
 from hive_agents.errors import HiveError, NoSecret, WrongUsage
 from hive_agents.files import atomic_write, locked, read_bytes
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.credentials import Secret
 
 FILE = ".hive/local.key"
 BYTES = 32

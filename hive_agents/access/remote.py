@@ -16,7 +16,7 @@ import numpy as np
 
 from hive_agents.access.documents import Documents
 from hive_agents.access.principal import Principal
-from hive_agents.access.rules import of_tenant
+from hive_agents.access.rules import PermissionFault, of_tenant
 from hive_agents.errors import HiveError
 from hive_agents.files import jsontext
 
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _log = logging.getLogger("hive_agents.access")
-
-
-class PermissionFault(Exception):
-    """Why the service's answer counts as a denial."""
 
 
 class RemotePermissions:

@@ -80,6 +80,10 @@ Admin = Annotated[str, AfterValidator(_admin)]
 Glob = Annotated[str, Field(min_length=1, max_length=MAX_GLOB), AfterValidator(_glob)]
 
 
+class PermissionFault(Exception):
+    """Why a permission service's answer counts as a denial."""
+
+
 class TenantEntry(Format):
     """`admins` view every document of their tenant."""
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from hive_agents.access.documents import DocumentFiles, Documents
 from hive_agents.access.principal import Principal
-from hive_agents.access.remote import PermissionFault, RemotePermissions
-from hive_agents.access.rules import AccessRules, is_open
+from hive_agents.access.rules import AccessRules, PermissionFault, is_open
 from hive_agents.access.who import owner
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
@@ -116,6 +115,8 @@ def permissions_of(workspace: Workspace) -> PermissionService:
     settings = workspace.settings.access
     service: PermissionService
     if settings.service_url:
+        from hive_agents.access.remote import RemotePermissions
+
         trusted = partial(is_trusted, workspace)
         service = RemotePermissions(settings.service_url, settings.timeout_seconds, trusted=trusted)
     else:

@@ -9,18 +9,21 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hive_agents import evaluation, retrieval, verification
 from hive_agents.access import LOCAL_TENANT, AccessRules, ViewGate, permissions_of
 from hive_agents.agents.tool import ToolContext
 from hive_agents.approvals import PatchError, patched
 from hive_agents.errors import HiveError, has_errors
-from hive_agents.evaluation import GoldenSet, OpenSplit, QueryEvaluation, compare, evaluate, load_golden
+from hive_agents.evaluation import OpenSplit
 from hive_agents.files import NAME_PATTERN, atomic_write_text, load_value, read_bytes
 from hive_agents.memory import ToolResult
-from hive_agents.retrieval import RetrievalConfig, SearchEngine, StoredConfig, build_index, find_active
-from hive_agents.verification import check_config, named_config, require_sound, run_gate, stored_from, switch
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.evaluation import GoldenSet, QueryEvaluation
+    from hive_agents.retrieval import StoredConfig
 
 ROLES = frozenset({"operator", "admin"})
 LISTED = 10
@@ -34,7 +37,7 @@ def validate_config(name: str, context: ToolContext) -> ToolResult:
     """
     workspace = _operated(context)
     try:
-        findings = check_config(workspace, _config(workspace, name))
+        findings = verification.check_config(workspace, _config(workspace, name))
     except HiveError as error:
         findings = error.diagnostics
     # What would be a known value is known from the documents of all tenants.
@@ -52,8 +55,8 @@ def evaluate_config(name: str, context: ToolContext, split: OpenSplit = "validat
     workspace = _operated(context)
     golden = _part(context, split)
     stored = _sound(workspace, name, golden)
-    build_index(workspace)
-    found = evaluate(workspace, config=stored.config, golden=golden)
+    retrieval.build_index(workspace)
+    found = evaluation.evaluate(workspace, config=stored.config, golden=golden)
     worst = sorted(found.queries, key=lambda query: query.nudcg)[:LISTED]
     return _told(
         {
@@ -78,8 +81,8 @@ def compare_configs(a: str, b: str, context: ToolContext, split: OpenSplit = "va
     workspace = _operated(context)
     golden = _part(context, split)
     first, second = (_sound(workspace, name, golden) for name in (a, b))
-    build_index(workspace)
-    found = compare(SearchEngine(workspace), first.config, second.config, golden).to_json()
+    retrieval.build_index(workspace)
+    found = evaluation.compare(retrieval.SearchEngine(workspace), first.config, second.config, golden).to_json()
     changed = sorted((query for query in found["queries"] if query["delta"]), key=lambda query: -abs(query["delta"]))
     return _told({**found, "split": split, "queries": changed[:LISTED]})
 
@@ -103,8 +106,8 @@ def propose_config(
     except PatchError as error:
         raise HiveError.of("HIVE-409", str(error), fix="give an object of what differs") from None
     file = f"configs/{name}.json"
-    stored = stored_from(load_value(RetrievalConfig, value, file), file)
-    require_sound(workspace, stored)
+    stored = verification.stored_from(load_value(retrieval.RetrievalConfig, value, file), file)
+    verification.require_sound(workspace, stored)
     with workspace.exclusive("proposing a config"):
         path = workspace.configs / f"{name}.json"
         if not path.exists() and not path.is_symlink():
@@ -125,22 +128,31 @@ def deploy_config(name: str, reason: str, context: ToolContext) -> ToolResult:
         reason: One sentence of why; kept in the history.
     """
     workspace = _operated(context)
-    golden = load_golden(workspace)
-    build_index(workspace)
+    golden = evaluation.load_golden(workspace)
+    retrieval.build_index(workspace)
     stored = _sound(workspace, name, golden)
-    active = find_active(workspace)
+    active = retrieval.find_active(workspace)
     if active is None:
         fix = "let a person run `hive deploy CONFIG` first: then there is something to be better than"
         raise HiveError.of("HIVE-408", "nothing is deployed yet, and a first deployment proves nothing", fix=fix)
     # One use of the holdout for each config: a run that is resumed has it already, one that tries on has not.
     use = f"{context.run_id}:{stored.hash}" if context.run_id else None
-    result = run_gate(
-        workspace, SearchEngine(workspace), stored, active.stored, golden, purpose="agent", run_id=use, agent=True
+    result = verification.run_gate(
+        workspace,
+        retrieval.SearchEngine(workspace),
+        stored,
+        active.stored,
+        golden,
+        purpose="agent",
+        run_id=use,
+        agent=True,
     )
     passed = result.decision == "passed"
     if passed:
         by = f"agent:{context.agent_id or 'unknown'}"
-        switch(workspace, stored, result.record(), decision=result.decision, via="deploy", reason=reason, by=by)
+        verification.switch(
+            workspace, stored, result.record(), decision=result.decision, via="deploy", reason=reason, by=by
+        )
     return _told(
         {
             "decision": result.decision,
@@ -169,18 +181,18 @@ def _name(name: str) -> str:
 
 def _config(workspace: Workspace, name: str) -> StoredConfig:
     """By name alone: an agent reaches no other file by a path."""
-    return named_config(workspace, name if name == "active" else _name(name))
+    return verification.named_config(workspace, name if name == "active" else _name(name))
 
 
 def _sound(workspace: Workspace, name: str, golden: GoldenSet) -> StoredConfig:
     stored = _config(workspace, name)
-    require_sound(workspace, stored, golden=golden)
+    verification.require_sound(workspace, stored, golden=golden)
     return stored
 
 
 def _part(context: ToolContext, split: OpenSplit) -> GoldenSet:
     """The split's queries, less those that are asked for a principal of another tenant: their words are theirs."""
-    golden, principals = load_golden(context.workspace), AccessRules.load(context.workspace).principals
+    golden, principals = evaluation.load_golden(context.workspace), AccessRules.load(context.workspace).principals
     assert context.principal is not None
     tenant = context.principal.tenant
     theirs = {user for user, known in principals.items() if known.tenant == tenant or tenant == LOCAL_TENANT}

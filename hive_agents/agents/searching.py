@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from hive_agents import retrieval
 from hive_agents.access import AccessLabels, CurrentLabels, PermissionService, Principal, permissions_of
 from hive_agents.agents.tool import ToolContext
 from hive_agents.errors import HiveError
-from hive_agents.retrieval import Ranking, SearchEngine, SqliteIndex, finish, present, retrieve
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.retrieval import Ranking, SearchEngine, SqliteIndex
 
 
 class DocumentSearch:
@@ -60,7 +63,7 @@ class DocumentSearch:
     def _opened(self) -> SearchEngine:
         with self._lock:
             if self._engine is None:
-                self._engine = SearchEngine(self._workspace)
+                self._engine = retrieval.SearchEngine(self._workspace)
             return self._engine
 
 
@@ -76,14 +79,16 @@ def scoped_search(engine: SearchEngine, principal: Principal, query: str) -> Ran
         indexed = [(doc_id, AccessLabels.of(front_matter)) for doc_id, front_matter in index.front_matter()]
         documents = CurrentLabels(engine.workspace, indexed, index.created_at).now()
         scope = index.within(permissions.scope(principal, documents), owner=(principal.tenant, principal.user))
-        found = retrieve(scope, query, config)
+        found = retrieval.retrieve(scope, query, config)
         if config.rerank.enabled:
             found = engine.rerank(scope, found, config, allowed=lambda ids: _viewed(permissions, principal, ids))
-        return present(scope, finish(found, config), config)
+        return retrieval.present(scope, retrieval.finish(found, config), config)
 
     ranking = engine.with_index(config.collection, search)
     allowed = _viewed(permissions, principal, [hit.doc_id for hit in ranking.hits])
-    return Ranking(ranking.query, ranking.config, [hit for hit in ranking.hits if hit.doc_id in allowed], ranking.cut)
+    return retrieval.Ranking(
+        ranking.query, ranking.config, [hit for hit in ranking.hits if hit.doc_id in allowed], ranking.cut
+    )
 
 
 def _viewed(permissions: PermissionService, principal: Principal, doc_ids: Sequence[str]) -> Collection[str]:

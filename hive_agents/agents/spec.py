@@ -53,6 +53,11 @@ class NodeSpec(Format):
     data buffer, `output_keys` set by the node, of which `nullable_output_keys` may stay unset. `sub_agents` are nodes
     of the same agent, or agents of the workspace. `success_criteria` is a text that a model judges the node's work
     by; `judge` names one that was registered, in Python it may be the judge itself.
+
+    >>> node = NodeSpec(id="collect", system_prompt="Collect what is new.", output_keys=["items", "note"],
+    ...                 nullable_output_keys=["note"], tools=["search_documents"])
+    >>> node.required_output_keys
+    ['items']
     """
 
     id: Name

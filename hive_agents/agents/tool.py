@@ -73,6 +73,11 @@ class ToolContext:
 
     A tool adds to `documents` the ids of the workspace's documents that its result quotes: then what the run does with
     it is shown to those only who may view them.
+
+    >>> def refund(order: str, context: ToolContext) -> str:
+    ...     return f"{order} is refunded under {context.idempotency_key}"
+    >>> refund("o1", ToolContext(workspace=None, idempotency_key="k1"))
+    'o1 is refunded under k1'
     """
 
     workspace: Workspace

@@ -1,3 +1,6 @@
+from . import (
+    interchange as interchange,
+)
 from .answers import (
     Recheck as Recheck,
 )

@@ -174,6 +174,17 @@ class ApprovalRequest(Filing):
     `grant` is the `call_hash` of the calls that its approval lets through for the rest of its run. `version`
     grows with every change of the content; `due_at` and `remind_at` are null where nothing is due; `note` says why it
     was superseded.
+
+    >>> import tempfile, pathlib
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.approvals import ApprovalStore, Filing
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> pathlib.Path(folder.name, "collections").mkdir()
+    >>> store = ApprovalStore(Workspace(folder.name))
+    >>> request = store.file(Filing(kind="question", title="Which one?", requester="agent:digest", tenant="local"))
+    >>> request.status, request.version, request.decided
+    ('pending', 1, False)
+    >>> folder.cleanup()
     """
 
     id: str

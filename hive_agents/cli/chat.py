@@ -78,7 +78,7 @@ def _explain_missing(surface: Surface) -> None:
 
     if nobody_sees(surface.workspace):
         message = "none of the documents has a tenant and readers, so that nobody may see any of them"
-        fix = "give them `hive import --tenant T --view tenant`, or a grant in access/; `hive doctor` says more"
+        fix = "give them both: `hive import --tenant T --view tenant`; `hive doctor` says more"
         surface.warn([Diagnostic("HIVE-409", message, "documents", fix=fix, severity="warning")])
 
 

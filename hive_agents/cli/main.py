@@ -12,6 +12,7 @@ import typer
 from hive_agents.cli import (
     agents,
     approvals,
+    backup,
     canary,
     chat,
     compare,
@@ -97,6 +98,7 @@ COMMANDS = {
     "token": token,
     "trust": trust,
     "doctor": doctor,
+    "backup": backup,
     "demo": demo,
 }
 for name, module in COMMANDS.items():

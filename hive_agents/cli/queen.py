@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,6 +30,8 @@ def command(
     chat: Annotated[bool, typer.Option("--chat", help="Talk with her, line by line.")] = False,
 ) -> None:
     """Ask the queen what runs, why it is stuck, or to stop it: you hear of what you may see."""
+    import asyncio
+
     from hive_agents.errors import HiveError
     from hive_agents.runtime import Queen
 
@@ -57,6 +58,7 @@ def told(answer: str) -> list[str]:
 
 
 def _talk(queen: Queen, asker: Callable[[], Principal]) -> None:
+    import asyncio
     import io
     import sys
 

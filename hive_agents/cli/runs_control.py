@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
@@ -49,6 +48,8 @@ def retry(
     """Let failed runs go on from their last good step; what they have done already, they don't do again."""
 
     def tried(place: Workspace, row: RunRow, by: str) -> tuple[RunRow, str]:
+        import asyncio
+
         from hive_agents import runtime
 
         row = asyncio.run(runtime.retry(place, row.run_id, by, node=node))

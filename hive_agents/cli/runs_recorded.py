@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +30,8 @@ def replay(
     ] = None,
 ) -> None:
     """Run it again with its recorded models and tools, free of effects, and show where it parts."""
+    import asyncio
+
     from hive_agents import runtime
     from hive_agents.cli.answering import read_patch
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Annotated, Any
 
@@ -65,6 +64,8 @@ def call(
     args: Annotated[str, typer.Option("--args", metavar="JSON", help="An object with the arguments.")] = "{}",
 ) -> None:
     """Call a tool now. Whoever calls it approves of it; its effects are real."""
+    import asyncio
+
     from hive_agents.agents import ToolContext, workspace_tools
     from hive_agents.errors import HiveError
     from hive_agents.files import jsontext

@@ -80,6 +80,13 @@ def stemmed_words(text: str, language: str) -> tuple[tuple[int, int, tuple[str, 
     return tuple((word.start(), word.end(), _stems(word[0], language)) for word in found_words(text))
 
 
+@lru_cache(maxsize=4096)
+def stems_in(text: str, language: str) -> frozenset[str]:
+    """Return the stems of all words of a text."""
+    found = {word[0] for word in found_words(text)}
+    return frozenset(stem for word in found for stem in _stems(word, language))
+
+
 @lru_cache(maxsize=16384)
 def _stems(word: str, language: str) -> tuple[str, ...]:
     return tuple(terms(word, language))
@@ -98,8 +105,14 @@ def tells(question: str, sentence: str) -> bool | None:
     >>> tells("How long is a link valid?", "A link works for 24 hours."), tells("Who signs?", "It is signed in ink.")
     (True, False)
     """
+    pattern = telling(question)
+    return None if pattern is None else bool(pattern.search(sentence))
+
+
+def telling(question: str) -> re.Pattern[str] | None:
+    """Return what stands in a sentence that tells what a question asks for; None as in `tells`."""
     kind = _kind(question)
-    return None if kind is None else bool(_telling(kind).search(sentence))
+    return None if kind is None else _telling(kind)
 
 
 def as_bounded(question: str, sentence: str) -> bool:

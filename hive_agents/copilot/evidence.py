@@ -80,6 +80,10 @@ class Judged:
     judgment: Judgment
     judge: HybridJudge
 
+    @property
+    def sent_back(self) -> bool:
+        return self.judgment.action in (JudgmentAction.RETRY, JudgmentAction.REPLAN)
+
 
 async def judge_answer(
     workspace: Workspace,

@@ -1,16 +1,238 @@
-"""What is shown of a result: the passage that answers, its matched words marked, and one sentence that says why."""
+"""What is shown of a result: the chunk and in it the lines that hold most of what is asked, marked, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
-from hive_agents.copilot.asking import FieldWeights, content_terms, equal_weights, stemmed_words
-from hive_agents.copilot.passages import BESIDE, telling_text, weights_within, window
+import numpy as np
+
+from hive_agents.copilot.asking import FieldWeights, content_terms, equal_weights, stemmed_words, stems_in, telling
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
-from hive_agents.copilot.prose import sentences, without_marks
-from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, ChunkRow, excerpt
+from hive_agents.copilot.prose import BlockKind, read, sentences, without_marks
+from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, BM25Params, ChunkRow, ScopedIndex, excerpt
 from hive_agents.text import one_line
+
+PASSAGE, BESIDE = 360, 240
+"""Characters of a document's best passage as it is shown, and of the next best, from anywhere in the document."""
+CHUNKS = 3
+"""Chunks of a document that are read for its best passage, the first by both lanes."""
+BY_HEADING, BY_KIND, BY_MEANING = 0.6, 0.3, 0.3
+"""What counts beside the words in the lines: words in the chunk's headings alone, that a person, a time or a number
+which is asked for is named, and the cosine of the chunk."""
+BY_BOILERPLATE = 0.2
+"""How much more of the question lines must hold that many documents have, to be shown instead of the chunk's own."""
+OF_TITLE = 0.3
+"""What a word of the question counts that stands in the document's title: it tells no passage from another."""
+_RRF = 60
+_CONSIDERED = 200
+
+
+@dataclass(frozen=True)
+class Window:
+    """Lines of a text in a row, by their places; `score` is the share of the question's words that they hold, from 0
+    to 1, and more where they name what it asks for."""
+
+    text: str = ""
+    score: float = 0.0
+    lines: range = range(0)
+
+
+def best_chunks(
+    index: ScopedIndex, doc_ids: Sequence[str], question: str, weights: FieldWeights, *, by_meaning: bool
+) -> list[tuple[int, int | None]]:
+    """Return, for each document, the chunk whose best lines hold most of what is asked, and that of the next best.
+
+    It is the same one where both stand in it, and None where no other lines hold anything. The search is right about
+    the document more often than about the chunk. `by_meaning` says that the question can be embedded.
+    """
+    of_documents = [index.chunks_of(doc_id) for doc_id in doc_ids]
+    every = np.concatenate(of_documents)
+    scores = [index.keyword_scores(question, every, BM25Params())]
+    if by_meaning and index.embedding_model is not None:
+        scores.append(index.vector_scores(question, every))
+    ends = np.cumsum([len(chunks) for chunks in of_documents])[:-1]
+    found = []
+    for chunks, *lanes in zip(of_documents, *(np.split(lane, ends) for lane in scores), strict=True):
+        ranks = [np.argsort(np.argsort(-lane, kind="stable"), kind="stable") for lane in lanes]
+        places = np.argsort(-sum(1 / (_RRF + rank) for rank in ranks), kind="stable")[:CHUNKS].tolist()
+        meaning = [BY_MEANING * float(lanes[1][place]) if len(lanes) > 1 else 0.0 for place in places]
+        found.append((chunks[places].tolist(), meaning))
+    rows = iter(index.rows([number for numbers, _ in found for number in numbers]))
+    return [
+        _best_of(numbers, [next(rows) for _ in numbers], meaning, question, weights, index.language)
+        for numbers, meaning in found
+    ]
+
+
+def _best_of(
+    numbers: Sequence[int],
+    rows: Sequence[ChunkRow],
+    meaning: Sequence[float],
+    question: str,
+    weights: FieldWeights,
+    language: str,
+) -> tuple[int, int | None]:
+    """Return the chunk with the best lines, and that of the next best, of chunks of one document."""
+    inside = weights_within(weights, rows[0].title, language)
+    texts = [telling_text(row, question, inside, language) for row in rows]
+    found = [
+        window(text, question, inside, language, heading=row.heading) for row, text in zip(rows, texts, strict=True)
+    ]
+    best = max(range(len(rows)), key=lambda n: found[n].score + meaning[n])
+    others = [
+        window(
+            text,
+            question,
+            inside,
+            language,
+            BESIDE,
+            heading=row.heading,
+            apart_from=found[best].lines if n == best else range(0),
+        )
+        for n, (row, text) in enumerate(zip(rows, texts, strict=True))
+    ]
+    beside = max(range(len(rows)), key=lambda n: (others[n].score > 0, others[n].score + meaning[n]))
+    return numbers[best], numbers[beside] if others[beside].score > 0 else None
+
+
+def telling_text(row: ChunkRow, question: str, weights: FieldWeights, language: str) -> str:
+    """Return a chunk's text without boilerplate, unless that holds clearly more of the question."""
+    if row.own is None:
+        return row.text
+    own = window(row.own, question, weights, language, heading=row.heading)
+    whole = window(row.text, question, weights, language, heading=row.heading)
+    return row.own if own.text and own.score + BY_BOILERPLATE >= whole.score else row.text
+
+
+def weights_within(weights: FieldWeights, title: str, language: str) -> FieldWeights:
+    """Return the weights of the question's words inside a document."""
+    of_title = _terms(title, frozenset(weights), language)
+    return {term: weight * (OF_TITLE if term in of_title else 1.0) for term, weight in weights.items()}
+
+
+def window(
+    text: str,
+    question: str,
+    weights: FieldWeights,
+    language: str,
+    length: int = PASSAGE,
+    *,
+    heading: str = "",
+    apart_from: range = range(0),
+) -> Window:
+    """Return the lines in a row, of at most `length` characters, that hold most of the question; the first of equals.
+
+    Lines of code are among them only where they hold words that no sentence beside them does. None of them is one of
+    `apart_from`.
+    """
+    return _window(text, question, tuple(weights.items()), language, length, heading, apart_from)
+
+
+@lru_cache(maxsize=256)
+def _window(
+    text: str,
+    question: str,
+    weights: tuple[tuple[str, float], ...],
+    language: str,
+    length: int,
+    heading: str,
+    apart_from: range,
+) -> Window:
+    """Return the same; a turn asks for it where it looks for the best passage, and again where it shows it."""
+    asked = dict(weights)
+    wanted, total = frozenset(asked), sum(asked.values()) or 1.0
+    above = _terms(heading, wanted, language)
+    lines = [line.cut(wanted, language, length) for line in _lines(text, wanted, language)]
+    pattern = telling(question)
+    by_kind = BY_KIND if pattern is not None else 0.0
+    shares: dict[frozenset[str], float] = {}
+    found = []
+    for first, line in enumerate(lines):
+        if first in apart_from:
+            continue
+        until = apart_from.start if first < apart_from.start else len(lines)
+        places, words = _extended(lines, range(first, until), length)
+        if words not in shares:
+            held = sum(asked[term] * (1.0 if term in words else BY_HEADING * (term in above)) for term in wanted)
+            shares[words] = held / total
+        # Lines that begin with a match show at once why they were found.
+        found.append((round(shares[words] + by_kind, 9), bool(line.words), -first, shares[words], places))
+    best, best_key = Window(), (-1.0, False, 0)
+    for most, begins, before, share, places in sorted(found, key=lambda one: one[:3], reverse=True):
+        if (most, begins, before) < best_key:
+            break  # whatever kind of thing the rest names, which takes longest to tell
+        shown = " ".join(lines[place].text for place in places)
+        score = share + by_kind * (pattern is not None and pattern.search(shown) is not None)
+        key = (round(score, 9), begins, before)
+        if key > best_key:
+            best, best_key = Window(shown, score, range(places[0], places[-1] + 1)), key
+    return best
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line as it would be shown, and the wanted words in it."""
+
+    text: str
+    words: frozenset[str]
+    kind: BlockKind
+    is_written: bool
+
+    def cut(self, wanted: frozenset[str], language: str, length: int) -> _Line:
+        """Return the line, or of one that is too long a part that fits."""
+        if len(self.text) <= length:
+            return self
+        piece = _piece(self.text, wanted, language, length)
+        return replace(self, text=piece, words=_terms(piece, wanted, language))
+
+
+@lru_cache(maxsize=256)
+def _lines(text: str, wanted: frozenset[str], language: str) -> Sequence[_Line]:
+    found = read(text)
+    if len(found) > 1 and found[0].kind == "heading":
+        found = found[1:]  # it is shown as the section's name
+    return tuple(_Line(line.text, _terms(line.text, wanted, language), line.kind, line.is_written) for line in found)
+
+
+def _extended(lines: Sequence[_Line], within: range, length: int) -> tuple[Sequence[int], frozenset[str]]:
+    """Return the places of the first line and of those behind it that fit, and the asked words in them."""
+    first = lines[within.start]
+    places, words, size = [within.start], first.words, len(first.text)
+    for place in within[1:]:
+        line = lines[place]
+        if first.is_written and line.kind in ("code", "log") and line.words <= words:
+            continue
+        size += 1 + len(line.text)
+        if size > length:
+            break
+        places.append(place)
+        words |= line.words
+    return places, words
+
+
+def _terms(text: str, wanted: frozenset[str], language: str) -> frozenset[str]:
+    return wanted & stems_in(text, language)
+
+
+def _piece(text: str, wanted: frozenset[str], language: str, length: int) -> str:
+    """Return of a line too long to show the part that holds most of the wanted words, cut between words."""
+    room = length - 2
+    found = [(start, end, stems) for start, end, stems in stemmed_words(text, language) if wanted.intersection(stems)]
+    found = found[:_CONSIDERED]
+
+    def words(begin: int) -> int:
+        inside = [stems for start, end, stems in found if begin <= start and end <= begin + room]
+        return len(wanted.intersection(*[[term for stems in inside for term in stems]]))
+
+    begin = max((0, *(start for start, _, _ in found)), key=words)
+    piece = text[begin : begin + room]
+    if begin + room < len(text):
+        piece = piece.rsplit(" ", 1)[0] + "…"
+    return ("…" if begin else "") + piece
+
 
 OPEN, CLOSE = "<mark>", "</mark>"
 MAX_LABEL = 80

@@ -61,6 +61,10 @@ class RouterDecision(Format):
     """What to do with one question.
 
     `search_value` is what is searched for, null where nothing is; `question` and `options` ask the reader back.
+
+    >>> decision = RouterDecision(rewritten_query="rotate an API key", strategy="contentonly")
+    >>> decision.route, decision.strategy, decision.query
+    ('documents.search', <SearchStrategy.CONTENT_ONLY: 'ContentOnly'>, 'rotate an API key')
     """
 
     route: Route = "documents.search"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import ViewGate
 from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
 from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import RESERVED
-from hive_agents.copilot.drafting import drafted
-from hive_agents.copilot.evidence import judge_answer
 from hive_agents.copilot.excerpts import marked_passages, reason
 from hive_agents.copilot.extract import extractive
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage, named_values
@@ -20,9 +18,11 @@ from hive_agents.copilot.session import Conclusion, TurnSession
 from hive_agents.copilot.spelling import still_known
 from hive_agents.copilot.threads import ModelAnswer, Turn
 from hive_agents.copilot.vocabulary import Vocabulary
-from hive_agents.judging import JudgmentAction
-from hive_agents.llm import ModelError
+from hive_agents.llm import Chain, ModelError
 from hive_agents.retrieval import ChunkRow, ScopedIndex
+
+if TYPE_CHECKING:
+    from hive_agents.copilot.evidence import Judged
 
 LIMITED = "Results are limited to documents that you can open."
 ESCALATED = "The judge wasn't sure of this answer; a person was asked to check it."
@@ -50,7 +50,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     """Return the outcome of a turn whose results have passed the gate; an answer is judged before it is read."""
     decision = RouterDecision.model_validate(state["decision"])
     found = [Result.model_validate(result) for result in state.get("results", [])]
-    results = await drafted(session, decision, found)
+    results = await _shown(session, decision, found)
     rows = rows_of(session.index, results)
     removed = 0
     if results and decision.strategy is not SearchStrategy.METADATA_ONLY:
@@ -89,6 +89,14 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     return {"outcome": outcome.model_dump(mode="json")}
 
 
+async def _shown(session: TurnSession, decision: RouterDecision, found: list[Result]) -> list[Result]:
+    if not session.workspace.settings.canary.share:
+        return found
+    from hive_agents.copilot.drafting import drafted
+
+    return await drafted(session, decision, found)
+
+
 def _found(session: TurnSession, results: Sequence[Result]) -> TurnStatus:
     if session.conclusion.outage:
         return "unavailable"
@@ -100,7 +108,7 @@ async def _answered(session: TurnSession, decision: RouterDecision, rows: list[C
 
     A turn asks a model for one answer: what it doesn't give, or the judge sends back, are the documents' own words.
     """
-    query, passages, build, removed = decision.query, numbered(rows), session.build_judge, 0
+    query, passages, removed = decision.query, numbered(rows), 0
     if session.outage:  # what was found by less than the config's search is no ground for an answer
         return Conclusion(rows, outage=True), 0
     try:
@@ -110,23 +118,30 @@ async def _answered(session: TurnSession, decision: RouterDecision, rows: list[C
     if written is not None:
         removed = written.removed_citations
     if written:
-        judge = session.model("judge")
-        judged = await judge_answer(session.workspace, query, written, passages, build=build, model=judge)
-        if judged.judgment.outage:
-            session.trace.notes.append("answer: no model could judge it")
+        judged = await _judged(session, query, written, passages, session.model("judge"))
+        if judged is None:
             return Conclusion(rows, outage=True), removed
-        if judged.judgment.action not in (JudgmentAction.RETRY, JudgmentAction.REPLAN):
+        if not judged.sent_back:
             return Conclusion(rows, written, judged), removed
         session.trace.notes.append(f"answer: the judge says {judged.judgment.action.value}")
     quoted = _quoted(session.index, decision, passages)
     if quoted is None:
         return Conclusion(rows), removed
-    judge = None if written else session.model("judge")
-    judged = await judge_answer(session.workspace, query, quoted, passages, build=build, model=judge)
+    judged = await _judged(session, query, quoted, passages, None if written else session.model("judge"))
+    return Conclusion(rows, outage=True) if judged is None else Conclusion(rows, quoted, judged), removed
+
+
+async def _judged(
+    session: TurnSession, query: str, answer: Answer, passages: Sequence[Passage], model: Chain | None
+) -> Judged | None:
+    """Return the judgment on an answer; None where no model could judge it."""
+    from hive_agents.copilot.evidence import judge_answer
+
+    judged = await judge_answer(session.workspace, query, answer, passages, build=session.build_judge, model=model)
     if judged.judgment.outage:
         session.trace.notes.append("answer: no model could judge it")
-        return Conclusion(rows, outage=True), removed
-    return Conclusion(rows, quoted, judged), removed
+        return None
+    return judged
 
 
 def _quoted(index: ScopedIndex, decision: RouterDecision, passages: Sequence[Passage]) -> Answer | None:

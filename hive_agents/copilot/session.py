@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,14 +18,13 @@ import numpy as np
 from hive_agents.access import AccessLabels, CurrentLabels, Principal, TurnGate, ViewGate, local_key, permissions_of
 from hive_agents.copilot.answer import Answer
 from hive_agents.copilot.documents import Cursors, DatedRow, declared
-from hive_agents.copilot.evidence import JudgeBuilder, Judged
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.files import Format
-from hive_agents.llm import Chain, Meter, Role, Script, is_outage, model_names, open_chain
+from hive_agents.llm import Chain, Meter, Role, is_outage, model_names, open_chain
 from hive_agents.retrieval import (
     ChunkRow,
     Mask,
@@ -39,8 +38,12 @@ from hive_agents.retrieval import (
 )
 from hive_agents.store import audit
 from hive_agents.telemetry import span
-from hive_agents.verification import Impression
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.copilot.evidence import JudgeBuilder, Judged
+    from hive_agents.llm import Script
+    from hive_agents.verification import Impression
 
 MOST_ASKED = 2000
 """Documents that a service which can't list is asked about one by one."""

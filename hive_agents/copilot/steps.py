@@ -9,17 +9,16 @@ import numpy as np
 
 from hive_agents.copilot.asking import weights_in
 from hive_agents.copilot.documents import conditions, ordered, page_of, require_known
+from hive_agents.copilot.excerpts import best_chunks
 from hive_agents.copilot.language import answer_pattern
 from hive_agents.copilot.outcome import RelevanceSource, Result
-from hive_agents.copilot.passages import best_chunks
 from hive_agents.copilot.plan import DocumentFilter, Routed, RouterDecision, SearchStrategy
-from hive_agents.copilot.planner import PlanFault, plan_with_model
 from hive_agents.copilot.router import route as route_by_words
 from hive_agents.copilot.session import Candidates, TurnSession, may_open
 from hive_agents.copilot.spelling import corrections, mended
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.llm import ModelError
-from hive_agents.retrieval import Mask, adaptive
+from hive_agents.retrieval import Mask
 
 TurnState = Mapping[str, Any]
 TurnUpdate = dict[str, Any]
@@ -33,6 +32,8 @@ async def rewrite(session: TurnSession, _: TurnState) -> TurnUpdate:
     request, planner = session.request, "deterministic"
     model = session.model("planner") if session.settings.planner == "auto" else None
     if model is not None:
+        from hive_agents.copilot.planner import PlanFault, plan_with_model
+
         try:
             routed = await plan_with_model(
                 model,
@@ -147,6 +148,8 @@ def _retrieved(session: TurnSession, state: TurnState) -> TurnUpdate:
     if decision.strategy is SearchStrategy.HYBRID:
         if session.universe is None:
             session.universe = _universe(session, decision.filters)
+        from hive_agents.retrieval import adaptive
+
         found = adaptive(
             session.engine,
             session.index,

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hive_agents import judging
 from hive_agents.access import Principal, ViewGate
 from hive_agents.copilot.outcome import Trace, TurnOutcome
 from hive_agents.copilot.plan import PastTurn
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import NotFound
-from hive_agents.judging import DecisionLog
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
@@ -195,7 +195,7 @@ class ThreadStore:
             # A run that was killed has no turn.
             known = f"SELECT run_id FROM turns {_MINE} UNION SELECT run_id FROM runs {_MINE}"
             run_ids = [run_id for (run_id,) in connection.execute(known, key + key)]
-        DecisionLog(self.workspace).forget_questions(run_ids)
+        judging.DecisionLog(self.workspace).forget_questions(run_ids)
         with connected(self.workspace.records) as connection, transaction(connection):
             connection.execute(f"DELETE FROM answers WHERE run_id IN (SELECT run_id FROM turns {_MINE})", key)
             for table in ("runs", "turns", "threads"):

@@ -1,6 +1,5 @@
 from .postgres_login import (
-    PROVE as PROVE,
-    UNPROVED as UNPROVED,
+    login_fix as login_fix,
     login_options as login_options,
 )
 from .references import (

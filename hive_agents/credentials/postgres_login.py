@@ -6,9 +6,20 @@ import os
 from ipaddress import ip_address
 from typing import Any
 
-UNPROVED = "authentication method requirement"
-"""What libpq says where a server asks in a way that `login_options` doesn't allow."""
-PROVE = "add sslmode=verify-full to the url, or say there which login the server may ask for, such as require_auth=md5"
+_FIXES = {
+    "authentication method requirement": (
+        "add sslmode=verify-full to the url, or say there which login the server may ask for, such as require_auth=md5"
+    ),
+    "does not match host name": "name the server in the url as its certificate does, or give it one for that name",
+    "root certificate": "let sslrootcert=FILE in the url name the authority that signed the server's certificate",
+    "certificate verify failed": (
+        "let sslrootcert=FILE in the url name the authority that signed the server's certificate, or renew that one "
+        "where it has expired"
+    ),
+    "certificate has expired": "renew the server's certificate",
+    "does not support SSL": "switch on TLS at the server (ssl = on), or take sslmode out of the url",
+}
+"""What libpq says where it doesn't take a server for the one that the URL names, and what helps."""
 _DEFAULTS = {
     "host": "PGHOST",
     "hostaddr": "PGHOSTADDR",
@@ -37,6 +48,15 @@ def login_options(url: str) -> dict[str, Any]:
     if proved or (not named["service"] and all(map(_is_here, places))):
         return {}
     return {"require_auth": "!password,!md5"}
+
+
+def login_fix(said: str) -> str | None:
+    """Return what helps where libpq doesn't take a server for the one that was meant; None where that isn't it.
+
+    >>> login_fix('server certificate for "db" does not match host name "db.example"')
+    'name the server in the url as its certificate does, or give it one for that name'
+    """
+    return next((fix for words, fix in _FIXES.items() if words in said), None)
 
 
 def _is_here(place: str) -> bool:

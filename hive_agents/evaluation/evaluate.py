@@ -62,9 +62,28 @@ def evaluate(
     golden: GoldenSet | Path | None = None,
     engine: SearchEngine | None = None,
 ) -> Evaluation:
-    """Run every golden query through `config` (None means the active one) and measure what comes back.
+    r"""Run every golden query through `config` (None means the active one) and measure what comes back.
 
     Raises: as `load_golden` and `SearchEngine.search`.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> words = {"name": "words", "collection": "knowledge-base", "retrieval": {"method": "keyword", "top_k": 5}}
+    >>> _ = place.index()
+    >>> (place.root / "evals").mkdir()
+    >>> labelled = '{"id": "q1", "query": "who dances?", "relevant": ["bees.md"], "distractors": []}'
+    >>> golden = f'{{"collection": "knowledge-base", "queries": [{labelled}]}}'
+    >>> _ = Path(place.root, "evals", "golden.json").write_text(golden)
+    >>> evaluation = evaluate(place, config=words)
+    >>> evaluation.metrics["nudcg"], evaluation.queries[0].hits[0].label
+    (1.0, 'relevant')
+    >>> folder.cleanup()
     """
     engine = engine or SearchEngine(workspace)
     chosen = engine.resolve(config)

@@ -36,7 +36,8 @@ def question_key(text: str) -> str:
     """
     plain = _UNSEEN.sub("", unicodedata.normalize("NFKC", text)).lower()
     # A mark that composes with its letter has done so by now.
-    plain = "".join(sign for sign in plain if not _only_looks_new(sign))
+    if not plain.isascii():
+        plain = "".join(sign for sign in plain if not _only_looks_new(sign))
     signs = (sign if sign.isalnum() or sign == "_" or unicodedata.category(sign)[0] == "M" else " " for sign in plain)
     return " ".join("".join(signs).split())
 

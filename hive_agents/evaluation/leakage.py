@@ -21,7 +21,8 @@ def alike(a: Set[str], b: Set[str]) -> bool:
     >>> alike({"rotate", "my", "key"}, {"rotate", "my", "key", "now"}), alike({"rotate", "key"}, {"lost", "key"})
     (True, False)
     """
-    return len(a & b) >= SIMILAR * len(a | b)
+    common = len(a & b)
+    return common >= SIMILAR * (len(a) + len(b) - common)
 
 
 def near_twins(held_out: GoldenSet, others: GoldenSet) -> list[tuple[str, str]]:

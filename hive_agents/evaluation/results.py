@@ -59,7 +59,12 @@ class QueryEvaluation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A config measured; means are over `queries`, `metrics["nudcg"]` is the raw value."""
+    """A config measured; means are over `queries`, `metrics["nudcg"]` is the raw value.
+
+    >>> evaluation = Evaluation(config="v1", k=10, queries=(), golden_hash="", index_hash="")
+    >>> evaluation.metrics["nudcg"], evaluation.tags
+    (None, {})
+    """
 
     config: str
     k: int

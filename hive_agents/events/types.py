@@ -14,7 +14,11 @@ from typing import Any, Literal
 
 
 class EventType(StrEnum):
-    """Every type of event; `docs/events.md` says what each tells."""
+    """Every type of event; `docs/events.md` says what each tells.
+
+    >>> EventType.NODE_COMPLETED, EventType("run.waiting").name
+    (<EventType.NODE_COMPLETED: 'node.completed'>, 'RUN_WAITING')
+    """
 
     RUN_QUEUED = "run.queued"
     RUN_STARTED = "run.started"

@@ -15,6 +15,7 @@ from hive_agents.errors import HiveError
 from hive_agents.files.guarded import make_folder, opened, parent_of, read_bytes, remove, unlinked
 
 _SILENT_SECONDS = 1.0
+_OWN = "another thread of this process"
 
 
 def atomic_write(path: Path, data: bytes | Iterable[bytes], *, mode: int | None = None) -> None:
@@ -72,7 +73,8 @@ def locked(
 ) -> Iterator[None]:
     """Hold the lock file `path`; a second process gets HIVE-402 after its wait.
 
-    `what` is what the holder does. `waiting` is called, once a wait takes over a second, with who holds the lock.
+    `what` is what the holder does. `waiting` is called, once a wait takes over a second, with which other process holds
+    the lock; a thread of this one is its own affair.
     """
     from filelock import FileLock, Timeout
 
@@ -88,7 +90,8 @@ def locked(
             except Timeout:
                 if waiting is None or patience == timeout:
                     raise
-                waiting(_told(holder, what))
+                if not (told := _told(holder, what)).startswith(_OWN):
+                    waiting(told)
                 lock.acquire(timeout=timeout - patience)
         except Timeout:
             raise HiveError.of(
@@ -115,7 +118,8 @@ def _told(holder: Path, what: str) -> str:
         doing = read_bytes(holder).decode()
     except (OSError, UnicodeDecodeError, HiveError):
         doing = ""
-    return f"another process is {doing or what}"
+    who = _OWN if f"(process {os.getpid()}," in doing else "another process"
+    return f"{who} is {doing or what}"
 
 
 @contextmanager

@@ -80,6 +80,8 @@ def _diagnostic(model: type[BaseModel], fault: Any, value: Any, file: str, text:
     kind, path = fault["type"], _path_in(value, fault["loc"])
     if kind in ("model_type", "dict_type"):
         fault = {**fault, "msg": "Input should be an object, { … }"}
+    elif kind == "value_error":  # what a validator of ours said, without pydantic's "Value error, " before it
+        fault = {**fault, "msg": str(fault["ctx"]["error"])}
     code = _CODES.get(kind) or ("HIVE-105" if kind.startswith(_RANGE) or kind.endswith(_RANGE) else "HIVE-104")
     message, fix = fault["msg"], None
     shown = jsontext.show_path(path)

@@ -124,7 +124,8 @@ def _wanted(
         if not path.exists() and not any(one.path == _absolute(path) for one in remembered):
             raise HiveError.of("HIVE-409", f"there is no {path}", fix="name a file, a folder or a glob")
         if pattern:
-            if not list_files(path, pattern).found:
+            listing = list_files(path, pattern)
+            if not listing.found and not listing.refused:
                 raise HiveError.of("HIVE-409", f"there is no {text}", fix="name a file, a folder or a glob")
             patterns.append((path, pattern))
         else:

@@ -66,6 +66,7 @@ def _folder(root: Path, wanted: set[Path] | None, workspace: Path | None) -> Lis
     listing = Listing()
     rules = GitIgnore(root.resolve())
     inside = root.resolve()
+    reached = None if wanted is None else wanted.union(*(path.parents for path in wanted))
 
     def unreadable(error: OSError) -> None:
         folder = Path(str(error.filename))
@@ -92,6 +93,8 @@ def _folder(root: Path, wanted: set[Path] | None, workspace: Path | None) -> Lis
             if why is not None:
                 listing.ignore(why)
             elif path.is_symlink():
+                if reached is not None and path not in reached:
+                    continue  # the pattern names nothing below it
                 listing.refused[_key(path.relative_to(inside))] = "a link to a folder; import the folder itself"
             else:
                 kept.append(below)

@@ -46,6 +46,10 @@ class ImportReport:
     and why; `still_skipped` counts those told before. `kept` were edited by hand and their source did not change;
     `conflicts` changed on both sides: the edited document stays, `note` names the file with what changed in the source.
     `gone` left their source and wait to be deleted.
+
+    >>> report = ImportReport(added=["bees.md"])
+    >>> report.added, report.unchanged, report.conflicts
+    (['bees.md'], 0, [])
     """
 
     imported: list[str] = field(default_factory=list)

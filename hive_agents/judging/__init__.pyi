@@ -3,13 +3,11 @@ from . import (
     calibration as calibration,
     labels as labels,
 )
-from .attempts import (
-    Attempts as Attempts,
-)
 from .certify import (
     lower_bound as lower_bound,
 )
 from .criteria import (
+    register_criterion as register_criterion,
     score_criteria as score_criteria,
 )
 from .decision_log import (
@@ -34,6 +32,7 @@ from .evaluators import (
     fingerprint_of as fingerprint_of,
 )
 from .hybrid import (
+    Attempts as Attempts,
     HybridJudge as HybridJudge,
     JudgeProtocol as JudgeProtocol,
 )

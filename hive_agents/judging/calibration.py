@@ -56,7 +56,9 @@ def calibrate(
     found: dict[str, tuple[Recommendation | None, float]] = {GLOBAL: (pooled, overall)}
     for name in sorted(newest):
         own = [row for row in current if row.goal_type == name]
-        result = certify(_strata(own), alpha=alpha, delta=delta) if _labelled(own) >= OWN_FROM else None
+        result: Recommendation | None = certify(_strata(own), alpha=alpha, delta=delta)
+        if result is not None and result.n < OWN_FROM:  # a lax alpha certifies on fewer
+            result = None
         value = max(floor, result.threshold) if result and result.threshold is not None else None
         if value is None:
             # Too little of its own: what all types show together, but never a pooled lowering of a certified one.
@@ -113,10 +115,6 @@ def _stratum(logged: Sequence[JudgedCase], labelled: Sequence[JudgedCase], blind
         np.array([confidence for confidence, _ in pairs], dtype=np.float64),
         np.array([agrees for _, agrees in pairs], dtype=bool),
     )
-
-
-def _labelled(rows: Sequence[JudgedCase]) -> int:
-    return sum(len(stratum.agrees) for stratum in _strata(rows))
 
 
 def _audit_arrays(rows: Sequence[JudgedCase]) -> tuple[list[float], list[bool]]:

@@ -44,6 +44,8 @@ def register_criterion(name: str, score: Custom) -> None:
 
     It gives a number from 0 to 1, or a bool, or an awaitable of one; the last registration of a name holds. It has
     `CUSTOM_SECONDS`, after which the criterion is absent; a plain function runs in a thread of its own.
+
+    >>> register_criterion("short", lambda goal, result: len(str(result)) < 80)
     """
     _registered[name] = score
 

@@ -151,11 +151,18 @@ def _sound_label(label: Label) -> bool:
 
 
 def source_of(judgment: Mapping[str, Any]) -> str:
-    """Which kind of signal decided: `rule`, `llm`, `evidence`, or `none` when nothing could be heard."""
+    """Which kind of signal decided: `rule`, `llm`, `evidence`, or `none` when nothing could be heard.
+
+    A verdict that stands and names neither rule nor signal can only be an evaluator's.
+
+    >>> source_of({"action": "accept"}), source_of({"action": "escalate"})
+    ('llm', 'none')
+    """
     if judgment.get("rule_id") or judgment.get("escalation_reason") in ("hard_constraint", "rule_error"):
         return "rule"
     sources = [signal.get("source") for signal in judgment.get("signals") or []]
-    return str(next((source for source in reversed(sources) if source != "human"), "none"))
+    unnamed = "none" if judgment["action"] == "escalate" else "llm"
+    return str(next((source for source in reversed(sources) if source != "human"), unnamed))
 
 
 def _number(value: Any) -> float:

@@ -166,19 +166,26 @@ class ModelEvaluator:
         return answer.structured
 
     async def _langchain(self, text: str) -> Any:
-        from hive_agents.llm import untraced, validated
+        from hive_agents.llm import IN_WORDS, untraced, validated
 
         with untraced():
-            answer = await self._model.with_structured_output(SCHEMA, include_raw=True).ainvoke([("user", text)])
+            try:
+                asked = self._model.with_structured_output(SCHEMA, include_raw=True)
+            except NotImplementedError:  # the base class's: a model without tools is asked in words
+                words = f"{text}\n\n{IN_WORDS}{json.dumps(SCHEMA)}"
+                answer = {"raw": await self._model.ainvoke([("user", words)]), "parsed": None}
+            else:
+                answer = await asked.ainvoke([("user", text)])
         if not isinstance(answer, Mapping) or "parsed" not in answer:
             return answer
-        self._count(answer.get("raw"))
+        raw: Any = answer.get("raw")
+        self._count(raw)
         if answer.get("parsing_error") is not None:
             raise EvaluatorFault("unparsable", str(answer["parsing_error"])[:500])
-        raw: Any = answer.get("raw")
         if getattr(raw, "content", None) and not getattr(raw, "tool_calls", None):
-            # LangChain reads the first of several objects in a text, which may be a quoted one.
-            validated(str(raw.text), {"type": "object"})
+            # LangChain reads the first of several objects in a text, which may be a quoted one, or none at all.
+            said_in_words = validated(str(raw.text), {"type": "object"})
+            return said_in_words if answer["parsed"] is None else answer["parsed"]
         return answer["parsed"]
 
     def _count(self, raw: Any) -> None:

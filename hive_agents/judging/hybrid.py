@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hive_agents.errors import HiveError
 from hive_agents.expressions import ExpressionError
+from hive_agents.files import Count, Format
 from hive_agents.goals import Goal, goal_type_of
-from hive_agents.judging.attempts import within_bounds
 from hive_agents.judging.case import Case, HoldReason, ids_of, storable
 from hive_agents.judging.criteria import score_criteria
 from hive_agents.judging.deadline import must_end
@@ -22,12 +22,69 @@ from hive_agents.judging.verdict import EscalationReason, FeedbackContext, Judgm
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
 
+MAX_RETRIES = 3
+MAX_REPLANS = 2
+
+
+class Attempts(Format):
+    """Retries of the present plan, and plans so far; part of a graph's state."""
+
+    retries: Count = 0
+    replans: Count = 0
+
+    def after(self, judgment: Judgment) -> tuple[Judgment, Attempts]:
+        """The judgment as it holds, and the count that goes with it; a new plan has all its retries.
+
+        >>> again = Judgment(action=JudgmentAction.RETRY, confidence=0.9, reasoning="incomplete")
+        >>> Attempts(retries=2).after(again)[1]
+        Attempts(retries=3, replans=0)
+        >>> Attempts(retries=3).after(again)[0].escalation_reason
+        'retries_exhausted'
+        """
+        if judgment.action is JudgmentAction.RETRY:
+            if self.retries >= MAX_RETRIES:
+                return _exhausted(judgment, "retries_exhausted", f"{MAX_RETRIES} retries"), self
+            return judgment, Attempts(retries=self.retries + 1, replans=self.replans)
+        if judgment.action is JudgmentAction.REPLAN:
+            if self.replans >= MAX_REPLANS:
+                return _exhausted(judgment, "replans_exhausted", f"{MAX_REPLANS} new plans"), self
+            return judgment, Attempts(replans=self.replans + 1)
+        return judgment, self
+
+
+def within_bounds(judgment: Judgment, attempt: int) -> Judgment:
+    """The judgment as it holds for a plan's result of this number, from 1 on: no plan has more than its retries.
+
+    >>> again = Judgment(action=JudgmentAction.RETRY, confidence=0.9, reasoning="incomplete")
+    >>> [within_bounds(again, attempt).escalation_reason for attempt in (3, 4)]
+    [None, 'retries_exhausted']
+    """
+    if judgment.action is JudgmentAction.RETRY:
+        return Attempts(retries=max(0, attempt - 1)).after(judgment)[0]
+    if judgment.action is JudgmentAction.REPLAN and attempt > MAX_RETRIES + 1:
+        # Who counts so far counts over plans, and then they have been spent.
+        return _exhausted(judgment, "replans_exhausted", f"{attempt - 1} attempts")
+    return judgment
+
+
+def _exhausted(judgment: Judgment, reason: EscalationReason, spent: str) -> Judgment:
+    why = f"{spent} did not do it. {judgment.reasoning}"
+    changes = {"action": JudgmentAction.ESCALATE, "escalation_reason": reason, "reasoning": why}
+    return judgment.model_copy(update=changes)
+
+
 THRESHOLD = 0.7
 ESCALATE = JudgmentAction.ESCALATE
 
 
 class JudgeProtocol(Protocol):
-    """Whatever can judge a result."""
+    """Whatever can judge a result.
+
+    >>> class Patient:
+    ...     async def evaluate(self, goal, result, context=None):
+    ...         return Judgment(action="retry", confidence=1.0, reasoning="not yet")
+    >>> judge: JudgeProtocol = Patient()
+    """
 
     async def evaluate(self, goal: Goal, result: Any, context: FeedbackContext | None = None) -> Judgment: ...
 

@@ -11,7 +11,11 @@ from hive_agents.files import Format
 
 
 class JudgmentAction(StrEnum):
-    """What is to happen with a result."""
+    """What is to happen with a result.
+
+    >>> [str(action) for action in JudgmentAction]
+    ['accept', 'retry', 'replan', 'escalate']
+    """
 
     ACCEPT = "accept"
     RETRY = "retry"
@@ -42,14 +46,21 @@ Confidence = Annotated[float, Field(ge=0, le=1)]
 def _action(value: Any) -> Any:
     """The member for its value or its name: files and models write either, in any case."""
     known = {action.value: action for action in JudgmentAction}
-    return known.get(value.strip().lower(), value) if isinstance(value, str) else value
+    found = known.get(value.strip().lower()) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"use one of {', '.join(known)}")
+    return found
 
 
 Action = Annotated[JudgmentAction, BeforeValidator(_action)]
 
 
 class Signal(Format):
-    """One opinion that went into a judgment."""
+    """One opinion that went into a judgment.
+
+    >>> Signal(source="llm", action="accept", confidence=0.91, detail="all is there").action
+    <JudgmentAction.ACCEPT: 'accept'>
+    """
 
     source: SignalSource
     action: Action
@@ -99,7 +110,12 @@ class FailedStep(Format):
 
 
 class FeedbackContext(Format):
-    """What a judge, and after a REPLAN the planner, should know of the work so far."""
+    """What a judge, and after a REPLAN the planner, should know of the work so far.
+
+    >>> failed = {"step_id": "write", "attempts": 2, "errors": ["no source is cited"]}
+    >>> FeedbackContext(completed_steps=["collect"], failed_steps=[failed]).failed_steps[0].attempts
+    2
+    """
 
     completed_steps: list[str] = []
     failed_steps: list[FailedStep] = []
@@ -108,7 +124,11 @@ class FeedbackContext(Format):
 
 
 class CapabilityLevel(StrEnum):
-    """How well a worker fits a request."""
+    """How well a worker fits a request.
+
+    >>> CapabilityLevel("uncertain") is CapabilityLevel.UNCERTAIN
+    True
+    """
 
     CANNOT_HANDLE = "cannot_handle"
     UNCERTAIN = "uncertain"

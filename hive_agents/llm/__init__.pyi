@@ -62,6 +62,7 @@ from .sending import (
     sending as sending,
 )
 from .structured import (
+    IN_WORDS as IN_WORDS,
     validated as validated,
 )
 from .threads import (

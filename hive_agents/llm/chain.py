@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel
 
@@ -26,12 +26,14 @@ from hive_agents.llm.model import (
     within,
 )
 from hive_agents.llm.prices import list_price
-from hive_agents.llm.scripted import Script, ScriptedModel
 from hive_agents.llm.sending import sent
 from hive_agents.llm.structured import json_schema, validated
 from hive_agents.settings import Price, Settings
 from hive_agents.telemetry import Span, span
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.llm.scripted import Script
 
 Role = Literal["chat", "planner", "answer", "judge", "queen", "optimizer"]
 
@@ -261,6 +263,8 @@ def _open(name: str, settings: Settings, root: Path, scripts: dict[Path, Script]
         fix = "write provider:model, for example bedrock:… or scripted:FILE"
         raise HiveError.of("HIVE-105", f'"{name}" is not a model name', file="hive.toml", path="models", fix=fix)
     if provider == "scripted":
+        from hive_agents.llm.scripted import Script, ScriptedModel
+
         path = Path(os.path.abspath(root / model))
         if path not in scripts:
             scripts[path] = Script(path, model)

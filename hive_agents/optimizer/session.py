@@ -71,17 +71,17 @@ class Tuning:
 
 
 def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
-    """Return the open queries of the golden set at `path`. Raises: HIVE-105 where it has none."""
+    """Return the queries that may be learned from. Raises: HIVE-105 where there is none; level 1 of the golden set."""
     golden = load_golden(workspace, path)
     golden.require_queries()
     splits = split(golden)
     if not splits.train:
         raise HiveError.of(
             "HIVE-105",
-            "the golden set has no queries to learn from: none is in the split train, and none is without a split",
+            "every query of the golden set is held out: none is left to learn from",
             file=golden.file,
             path="queries",
-            fix='add queries with `hive label QUERY`, or take "split" from some of these',
+            fix="add queries with `hive label QUERY`, or take the split off some that nobody has looked at yet",
         )
     return Tuning(splits.train, splits.validation, splits.regime)
 

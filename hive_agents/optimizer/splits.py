@@ -61,7 +61,7 @@ def golden_size(held_out: int) -> int:
 
 
 def _named(golden: GoldenSet) -> Splits:
-    """Queries without a split are shared out between train and validation, 5 to 2."""
+    """Queries without a split are shared out to train and validation, 5 to 2; with none of train, validation is it."""
     holdout = golden.split("holdout")
     open_queries = golden.only(query.id for query in golden if query.split is None)
     places = _places(open_queries)
@@ -69,6 +69,8 @@ def _named(golden: GoldenSet) -> Splits:
         q for q, place in places.items() if place < 5 / 7
     }
     validation = {query.id for query in golden if query.id not in train and query.split != "holdout"}
+    if not train:  # a search has to learn from something; validation queries are open, too
+        train, validation = validation, set()
     return Splits(golden.only(train), golden.only(validation), holdout, "named")
 
 

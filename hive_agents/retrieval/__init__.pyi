@@ -99,7 +99,10 @@ from .generation import (
     promote as promote,
     stored_value as stored_value,
 )
-from .generation_reader import StaleIndex as StaleIndex
+from .generation_reader import (
+    StaleIndex as StaleIndex,
+    StoredChunk as StoredChunk,
+)
 from .index import (
     ScopedIndex as ScopedIndex,
     SqliteIndex as SqliteIndex,
@@ -134,36 +137,29 @@ from .pgvector_copies import (
 from .postgres import (
     open_database as open_database,
 )
-from .presentation import (
-    present as present,
-)
 from .providers import (
+    Reranker as Reranker,
     open_embedder as open_embedder,
     open_reranker as open_reranker,
 )
 from .ranking import (
-    Cut as Cut,
     Hit as Hit,
     Ranking as Ranking,
+    present as present,
 )
 from .recent import (
     Recent as Recent,
-)
-from .rerank import (
-    Reranker as Reranker,
 )
 from .rerank_cache import (
     CachedReranker as CachedReranker,
     Relevance as Relevance,
 )
 from .stages import (
+    Cut as Cut,
     Search as Search,
     finish as finish,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
-)
-from .stored import (
-    StoredChunk as StoredChunk,
 )
 from .vectors import (
     Mask as Mask,

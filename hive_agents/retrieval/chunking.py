@@ -14,8 +14,8 @@ from pydantic import Field
 
 from hive_agents.files import AnyCase, Format
 from hive_agents.retrieval.block_parser import block_parser
-from hive_agents.retrieval.embedding import TokenCounter
 from hive_agents.retrieval.marks import heading_text
+from hive_agents.retrieval.providers import TokenCounter
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

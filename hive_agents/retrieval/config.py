@@ -100,6 +100,13 @@ class BoilerplateSettings(Format):
 
 
 class RetrievalConfig(FileFormat):
+    """A retrieval program: how to search a collection.
+
+    >>> config = RetrievalConfig(name="v1", collection="kb", retrieval={"method": "keyword", "top_k": 5})
+    >>> config.retrieval.top_k, config.max_results, config.dynamic_k.enabled
+    (5, 5, False)
+    """
+
     name: ConfigName
     collection: str
     description: str = ""

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.files import atomic_write, load_arrays, opened
-from hive_agents.retrieval.embedding import Embedder
+from hive_agents.retrieval.providers import Embedder
 from hive_agents.workspace import Workspace
 
 SHARD = 256  # texts embedded between two writes: what an interruption can cost

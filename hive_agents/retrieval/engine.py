@@ -16,11 +16,8 @@ from hive_agents.retrieval.generation import State
 from hive_agents.retrieval.generation_reader import StaleIndex
 from hive_agents.retrieval.index import SqliteIndex
 from hive_agents.retrieval.lanes import LaneIndex
-from hive_agents.retrieval.presentation import present
-from hive_agents.retrieval.providers import open_reranker
-from hive_agents.retrieval.ranking import Ranking
-from hive_agents.retrieval.rerank import Reranker
-from hive_agents.retrieval.rerank_cache import CachedReranker
+from hive_agents.retrieval.providers import Reranker, open_reranker
+from hive_agents.retrieval.ranking import Ranking, present
 from hive_agents.retrieval.stages import Search, finish, rerank, retrieve, retrieve_many
 from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
@@ -30,9 +27,24 @@ ConfigLike = str | Mapping[str, Any] | RetrievalConfig | None
 
 
 class SearchEngine:
-    """Searches a workspace's index; cheap to open, safe to share between threads.
+    r"""Searches a workspace's index; cheap to open, safe to share between threads.
 
     Without `engines` all is searched here, whatever the settings name.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> words = {"name": "words", "collection": "knowledge-base", "retrieval": {"method": "keyword", "top_k": 5}}
+    >>> _ = place.index()
+    >>> ranking = SearchEngine(place).search("who dances?", config=words)
+    >>> [(hit.rank, hit.doc_id, hit.title) for hit in ranking.hits]
+    [(1, 'bees.md', 'Bees')]
+    >>> folder.cleanup()
     """
 
     def __init__(
@@ -151,6 +163,8 @@ class SearchEngine:
     @property
     def saved_seconds(self) -> float:
         """How much longer all searches so far would have taken without a cache of the reranker's scores."""
+        from hive_agents.retrieval.rerank_cache import CachedReranker
+
         return self.reranker.saved_seconds if isinstance(self.reranker, CachedReranker) else 0.0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,10 @@ from hive_agents.retrieval.generation_reader import GenerationReader
 from hive_agents.retrieval.keyword_batch import padded
 from hive_agents.retrieval.lanes import Lane, VectorLane, WordLane
 from hive_agents.retrieval.vectors import Mask
-from hive_agents.store import Progress
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.store import Progress
 
 
 class Engine(Protocol):

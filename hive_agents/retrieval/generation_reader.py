@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -24,10 +25,40 @@ from hive_agents.retrieval.generation import State, find_generation
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow
 from hive_agents.retrieval.providers import no_model
 from hive_agents.retrieval.recent import Recent
-from hive_agents.retrieval.stored import StoredChunk, ancestors_of
 from hive_agents.retrieval.vectors import VectorIndex, open_vectors, vectors_path
 from hive_agents.store import connect, database_errors, file_identity
 from hive_agents.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class StoredChunk:
+    """One chunk in the order of the index; `words` and `title_words` are the terms that it is found by.
+
+    `ancestors` are the headings above its text, `words` those of ancestors and text. `vector` is None where
+    the index has no embedding model.
+    """
+
+    number: int
+    chunk_id: str
+    doc_id: str
+    title: str
+    ancestors: str
+    text: str
+    metadata: Mapping[str, Any]
+    front_matter: Mapping[str, Any]
+    words: tuple[str, ...]
+    title_words: tuple[str, ...]
+    vector: NDArray[np.float32] | None
+
+
+def ancestors_of(path: list[str], own_words: int, words_of_path: int) -> list[str]:
+    """Return the headings above a chunk's text: the whole path where its words are counted besides the text's own.
+
+    >>> ancestors_of(["Guide", "Setup"], own_words=2, words_of_path=2), ancestors_of(["Guide", "Setup"], 1, 2)
+    (['Guide', 'Setup'], ['Guide'])
+    """
+    return path if own_words == words_of_path else path[:-1]
+
 
 _SCORERS = 6
 _READ_AT_ONCE = 2000

@@ -7,6 +7,7 @@ of the one is the other's in the numbers of visible chunks.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import compress
 from typing import Any, TypeVar
@@ -15,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
+from hive_agents.machine import cores
 from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.bm25 import BM25, BM25Params
 from hive_agents.retrieval.boilerplate import Boilerplate
 from hive_agents.retrieval.documents import Collection
-from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.engines import Engine, LaneBatch, open_engines
 from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
@@ -27,7 +28,7 @@ from hive_agents.retrieval.generation import State, index_hash
 from hive_agents.retrieval.generation_reader import GenerationReader
 from hive_agents.retrieval.keyword_batch import KeywordBatch
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, VectorLane, WordBatch, WordLane
-from hive_agents.retrieval.providers import no_model, open_embedder
+from hive_agents.retrieval.providers import Embedder, no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
 from hive_agents.retrieval.vectors import Mask
 from hive_agents.workspace import Workspace
@@ -87,8 +88,15 @@ class SqliteIndex(GenerationReader):
 
     def embed(self, queries: Sequence[str], memory: Recent[str, NDArray[np.float32]]) -> NDArray[np.float32]:
         """Unit vectors, shape `(n, dim)`, kept in `memory` and nowhere else."""
-        # One at a time, so that a query's vector never depends on the batch it came in.
-        return np.stack([memory.get(query, partial(self._embed, query)) for query in queries])
+
+        def embedded(query: str) -> NDArray[np.float32]:
+            # Alone, so that a query's vector never depends on the batch it came in.
+            return memory.get(query, partial(self._embed, query))
+
+        if len(queries) == 1:
+            return np.stack([embedded(queries[0])])
+        with ThreadPoolExecutor(cores()) as pool:
+            return np.stack(list(pool.map(embedded, queries)))
 
     def within(self, visible: NDArray[np.bool_], owner: Hashable = None) -> ScopedIndex:
         """The index as if only the documents in `visible` (shape `(n_documents,)`, by `doc_ids()`) existed.

@@ -13,13 +13,13 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hive_agents import events
 from hive_agents.errors import Damaged, Diagnostic, HiveError, NewerRelease, closest
-from hive_agents.events import Event, EventLog, EventType
 from hive_agents.files import disk_errors
 from hive_agents.retrieval import generation as store
 from hive_agents.retrieval.analysis import ANALYZER, languages, terms
@@ -27,20 +27,22 @@ from hive_agents.retrieval.chunking import Chunk, chunk_markdown
 from hive_agents.retrieval.documents import (
     Collection,
     Document,
+    DocumentFolder,
     collection_names,
     load_collection,
     parse_document,
 )
-from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
 from hive_agents.retrieval.engines import Engine, open_engines, ship, switch
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
 from hive_agents.retrieval.minilm import WordPieces
 from hive_agents.retrieval.postings import TermVocabulary
-from hive_agents.retrieval.providers import TOKENIZER, open_embedder
-from hive_agents.retrieval.stamps import DocumentFolder
-from hive_agents.store import Progress, connect, connected, database_errors, transaction
+from hive_agents.retrieval.providers import TOKENIZER, Embedder, open_embedder
+from hive_agents.store import connect, connected, database_errors, transaction
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.store import Progress
 
 FORMAT = "index-1"
 _READ_PER_SECOND, _EMBEDDED_PER_SECOND = 500_000, 40_000  # bytes of Markdown, on one modest core
@@ -58,9 +60,22 @@ class PendingWork:
 
 @dataclass
 class IndexReport:
-    """`documents` and `chunks` are what searches find now; the counts are this call's.
+    r"""`documents` and `chunks` are what searches find now; the counts are this call's.
 
     `waiting` names the collections whose new generation stands aside until the active config is proved on it.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> report = place.index()
+    >>> report.documents, report.added, place.index().unchanged
+    (1, 1, 1)
+    >>> folder.cleanup()
     """
 
     documents: int = 0
@@ -131,7 +146,9 @@ def build_index(
                         switch(connection, engines, collection.name)
                 if report.added or report.updated or report.deleted:
                     with connected(workspace.records) as records, transaction(records):
-                        EventLog.record(records, [Event(EventType.INDEX_COMPLETED, payload=report.counts)])
+                        events.EventLog.record(
+                            records, [events.Event(events.EventType.INDEX_COMPLETED, payload=report.counts)]
+                        )
         finally:
             connection.close()
     report.seconds = round(time.perf_counter() - started, 3)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
+from hive_agents.machine import cores
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -178,7 +178,7 @@ class LocalMiniLM(WordPieces):
 
     def __init__(self, model_path: Path | None = None, *, threads: int | None = None) -> None:
         self._path = model_path or installed_weights()
-        self._threads = threads or _cores()
+        self._threads = threads or cores()
         self._loading = Lock()
         self._loaded: InferenceSession | None = None
         digest = _sha256(self._path, _stamp(self._path))
@@ -293,11 +293,6 @@ def _token_vectors(session: InferenceSession) -> tuple[str, int]:
 
 def _unit(vector: Any) -> NDArray[np.float64]:
     return np.asarray(vector / np.sqrt(np.square(vector).sum()))
-
-
-def _cores() -> int:
-    available = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return min(available, 8)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -26,6 +26,15 @@ OLDEST = (2, 17)
 MOST_BYTES = 256_000_000
 """Of an answer: a list of all chunks has about 40 bytes a chunk."""
 
+_TLS_FIX = "let the variable SSL_CERT_FILE name the authority that signed the cluster's certificate"
+_TLS_FIXES = {
+    "expired": "renew the cluster's certificate",
+    "not valid for": "name the cluster in search.url as its certificate does, or give it one for that name",
+    "WRONG_VERSION_NUMBER": "write opensearch:// in search.url, or switch TLS on at the cluster",
+    "record layer failure": "write opensearch:// in search.url, or switch TLS on at the cluster",
+}
+"""What TLS says of a server, and what helps."""
+
 _PART = 1 << 20
 _CONNECTIONS = 16
 
@@ -86,6 +95,10 @@ class ClusterConnection:
             told = f"timeout: no answer within {self.settings.timeout_seconds:g} s"
             fix = "see what keeps the cluster busy, or raise search.timeout_seconds"
             raise self.fault(what, told, fix, TimedOut) from error
+        except opensearchpy.SSLError as error:
+            told = _reason(error)
+            fix = next((fix for words, fix in _TLS_FIXES.items() if words in told), _TLS_FIX)
+            raise self.fault(what, f"untrusted: {told}", fix) from error
         except opensearchpy.ConnectionError as error:
             if isinstance(error.info, Exceeded):
                 told = f"failed: {error.info}"

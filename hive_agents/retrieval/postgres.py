@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary, finalize
 
-from hive_agents.credentials import PROVE, UNPROVED, login_options, resolve
+from hive_agents.credentials import login_fix, login_options, resolve
 from hive_agents.errors import Diagnostic, EngineFault, HiveError
 from hive_agents.settings import VectorSettings
 from hive_agents.trust import require_trust
@@ -165,7 +165,7 @@ class Database:
         said = error.diag.message_primary or next(iter(str(error).strip().splitlines()), type(error).__name__)
         if error.sqlstate == _NO_ANSWER:
             said = f"no answer within {self.settings.timeout_seconds:g} s"
-        return self.unusable(said, PROVE if UNPROVED in said else _FIXES.get(error.sqlstate or "", _FIX))
+        return self.unusable(said, login_fix(str(error)) or _FIXES.get(error.sqlstate or "", _FIX))
 
     def unusable(self, why: str, fix: str) -> EngineFault:
         return EngineFault([_unusable(self, why, fix)])

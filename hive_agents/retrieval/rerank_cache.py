@@ -22,7 +22,7 @@ import numpy as np
 
 from hive_agents.files import atomic_write, load_arrays, opened
 from hive_agents.retrieval.embedding_cache import text_hash
-from hive_agents.retrieval.rerank import Reranker
+from hive_agents.retrieval.providers import Reranker
 from hive_agents.workspace import Workspace
 
 

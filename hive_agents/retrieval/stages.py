@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,18 @@ from hive_agents.retrieval.config import RetrievalConfig
 from hive_agents.retrieval.cutoff import dynamic_k, occurrences
 from hive_agents.retrieval.fusion import Fused, lane_weights, rrf
 from hive_agents.retrieval.lanes import ChunkNumbers, Lane, LaneIndex
-from hive_agents.retrieval.ranking import Cut, CutReason
-from hive_agents.retrieval.rerank import Reranker
+from hive_agents.retrieval.providers import Reranker
 from hive_agents.retrieval.vectors import Mask
+
+CutReason = Literal["none", "top_k", "gap", "max_results", "floor", "exhausted", "abstain"]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What ended the list, and how many hits it has."""
+
+    reason: CutReason
+    at: int
 
 
 @dataclass(frozen=True)

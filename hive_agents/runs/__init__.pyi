@@ -5,19 +5,17 @@ from .control import (
     say as say,
     stop as stop,
 )
-from .holding import (
+from .leases import (
     LOST as LOST,
     WEIGHT as WEIGHT,
     Hold as Hold,
+    Lease as Lease,
+    LeaseLost as LeaseLost,
+    Leases as Leases,
     let_go as let_go,
     take as take,
     taken as taken,
     taken_each as taken_each,
-)
-from .leases import (
-    Lease as Lease,
-    LeaseLost as LeaseLost,
-    Leases as Leases,
 )
 from .limits import (
     Limits as Limits,

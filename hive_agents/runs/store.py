@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.approvals import ApprovalStore
+from hive_agents import approvals, events
 from hive_agents.errors import HiveError, NotFound, Taken, closest
-from hive_agents.events import Event, EventLog, EventType
+from hive_agents.events import Event, EventType
 from hive_agents.store import audit, connected, transaction
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class RunStore:
             connection.execute(f"INSERT INTO runs ({names}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))
             if status == "queued":
                 queued = Event(EventType.RUN_QUEUED, run_id, thread_id, tenant=tenant, payload={"agent": agent})
-                EventLog.record(connection, [queued])
+                events.EventLog.record(connection, [queued])
         return RunRow.of(_NEW | row), True
 
     def get(self, run_id: str) -> RunRow:
@@ -276,7 +276,7 @@ class RunStore:
             )
             done = changed.rowcount == 1
             if done and told is not None:
-                EventLog.record(connection, [told])
+                events.EventLog.record(connection, [told])
         if done and status == "failed":
             self.withdraw(run_id, f"run {run_id} failed")
         return done
@@ -303,7 +303,7 @@ class RunStore:
                     " WHERE run_id = ?",
                     (to, by if to == "stopped" else None, at if to == "stopped" else None, run_id),
                 )
-                EventLog.record(connection, [_moved(RunRow.of(found), to, by)])
+                events.EventLog.record(connection, [_moved(RunRow.of(found), to, by)])
             return RunRow.of(connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()), True
 
     def asked(self, run_id: str) -> str | None:
@@ -327,7 +327,7 @@ class RunStore:
     def withdraw(self, run_id: str, why: str) -> None:
         """Close the requests of a run that nobody needs to answer any more."""
         with suppress(HiveError):  # requests that can't be read must not hide how the run ended
-            store = ApprovalStore(self.workspace)
+            store = approvals.ApprovalStore(self.workspace)
             for request in store.list("pending", run_ids=[run_id]):
                 with suppress(HiveError):  # somebody answers it at this very moment
                     store.supersede(request.id, why)

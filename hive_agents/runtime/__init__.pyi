@@ -17,6 +17,10 @@ from .agent_input import (
 from .agent_run import (
     AgentRun as AgentRun,
 )
+from .backup import (
+    Backup as Backup,
+    back_up as back_up,
+)
 from .chat import (
     Chat as Chat,
 )

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from hive_agents import copilot
 from hive_agents.access import Principal, Standing, ViewGate, permissions_of
 from hive_agents.copilot import (
     RESERVED,
     DocumentFilter,
-    FeedbackQueue,
     Request,
     SearchStrategy,
     ThreadStore,
     Turn,
     certain_scope,
-    credit_open,
     declared,
     document_filters,
     fresh_reply,
@@ -28,17 +27,19 @@ from hive_agents.copilot import (
     vocabulary_of,
 )
 from hive_agents.errors import HiveError, NotFound
-from hive_agents.llm import Script
 from hive_agents.retrieval import ScopedIndex, SearchEngine, StoredConfig, active_config, parse_filters
 from hive_agents.runtime.question import QuestionRun, require_question
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    from hive_agents.llm import Script
 
 OnNode = Callable[[str], None]
 OPERATORS = frozenset({"operator", "admin"})
 
 
 class Chat:
-    """A conversation of one reader with the copilot.
+    r"""A conversation of one reader with the copilot.
 
     `thread_id` goes on with a thread of the reader's, None begins a new one.
 
@@ -48,6 +49,20 @@ class Chat:
 
     Raises: HIVE-409 for a thread that isn't theirs, HIVE-417 where `who` names somebody else than it did first, and
     whatever `who` raises.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> from hive_agents import Principal
+    >>> chat = Chat(place, Principal("local", "me"))
+    >>> chat.reader.user, chat.thread_id
+    ('me', None)
+    >>> folder.cleanup()
     """
 
     def __init__(
@@ -148,7 +163,7 @@ class Chat:
         rows = index.rows(index.chunks_of(doc_id).tolist()) if may else []
         if not rows:
             raise NotFound.of("HIVE-409", f"{doc_id} is not found", fix="open a result by its number", exit_code=2)
-        credit_open(self.workspace, self.reader, doc_id)
+        copilot.credit_open(self.workspace, self.reader, doc_id)
         metadata = {name: value for name, value in rows[0].metadata.items() if name not in RESERVED}
         text = "\n\n".join(row.text for row in rows)
         return {"doc_id": doc_id, "title": rows[0].title, "metadata": metadata, "text": text}
@@ -203,9 +218,9 @@ class Chat:
             "config": config.name,
         }
 
-    def feedback(self) -> FeedbackQueue:
+    def feedback(self) -> copilot.FeedbackQueue:
         self._recognise()
-        return FeedbackQueue(self.workspace, self.reader, self.gate)
+        return copilot.FeedbackQueue(self.workspace, self.reader, self.gate)
 
     def trace(self, run_id: str) -> dict[str, Any]:
         """Return how a turn was made: for operators, who need not be its reader. Raises: HIVE-409, HIVE-415."""

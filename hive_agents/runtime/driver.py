@@ -17,12 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from hive_agents.approvals import ApprovalStore
+from hive_agents import approvals, events
 from hive_agents.errors import HiveError, Outage, RightsWithdrawn, WorkerFault
-from hive_agents.events import Event, EventBus, EventLog, EventSource, EventType, derived_id
+from hive_agents.events import Event, EventType, derived_id
 from hive_agents.llm import tracing, waited
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
-from hive_agents.runtime.checkpoints import async_checkpointer
 from hive_agents.store import briefly
 from hive_agents.telemetry import span
 from hive_agents.text import encodable
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
     from langgraph.types import StateSnapshot
 
-    from hive_agents.events import Bus
+    from hive_agents.events import Bus, EventSource
 
 T = TypeVar("T")
 STEPS = 100_000
@@ -109,7 +108,13 @@ class Run(ABC):
 
     def checkpointer(self, lease: Lease) -> AbstractAsyncContextManager[BaseCheckpointSaver[str] | None]:
         """Open what keeps the graph's checkpoints; None where it keeps none and begins anew each time."""
+        from hive_agents.runtime.checkpoints import async_checkpointer
+
         return async_checkpointer(self.workspace, lease)
+
+    async def aside(self, work: Callable[[], T], *, brief: bool = True) -> T:
+        """Return what `open`, `begin` and `outcome` give, in a thread where they may take long."""
+        return await (briefly(work) if brief and self.BRIEF else asyncio.to_thread(work))
 
     @abstractmethod
     def open(self, lease: Lease, bus: Bus | None) -> Any:
@@ -255,7 +260,7 @@ class Run(ABC):
         return self.row.status in ENDED or (self.row.status == "waiting" and not self._answered(self.row.result))
 
     def _answered(self, result: dict[str, Any]) -> bool:
-        store, asked = ApprovalStore(self.workspace), _requests(result)
+        store, asked = approvals.ApprovalStore(self.workspace), _requests(result)
         return not asked or any(store.get(id).decided for id in asked)
 
     @asynccontextmanager
@@ -264,8 +269,8 @@ class Run(ABC):
             yield None
             return
         async with AsyncExitStack() as stack:
-            bus = self.bus or EventBus(EventLog(self.workspace))
-            if isinstance(bus, EventBus) and bus is not self.bus:
+            bus = self.bus or events.EventBus(events.EventLog(self.workspace))
+            if isinstance(bus, events.EventBus) and bus is not self.bus:
                 await stack.enter_async_context(bus)
             if self.on_event is not None:
                 stack.callback(bus.unsubscribe, bus.subscribe(self.on_event, run_id=self.run_id))
@@ -366,7 +371,7 @@ class Attempt:
         run = self._run
         config: Any = {"configurable": {"thread_id": run.checkpoints(run.row)}, "recursion_limit": STEPS}
         async with run.checkpointer(self._lease) as saver:
-            self._context, graph = await self._aside(
+            self._context, graph = await run.aside(
                 lambda: (run.open(self._lease, self._bus), run.compile(saver)),
                 brief=f"graphs.{run.GRAPH}" in sys.modules,  # else its import takes a second
             )
@@ -385,7 +390,7 @@ class Attempt:
                 # Not `next`: it is empty, too, where a process died between a node's writes and its checkpoint.
                 value = answer
                 if answer is None and not now.tasks:
-                    value = await self._aside(partial(run.begin, self._context))
+                    value = await run.aside(partial(run.begin, self._context))
                 try:
                     await run.advance(graph, value, how)
                 except (GraphDrained, asyncio.CancelledError):
@@ -394,10 +399,6 @@ class Attempt:
                     raise
                 now = await graph.aget_state(config)
 
-    async def _aside(self, work: Callable[[], T], *, brief: bool = True) -> T:
-        """Return what work of the run's kind gives, in a thread where it may take long."""
-        return await (briefly(work) if brief and self._run.BRIEF else asyncio.to_thread(work))
-
     def _answer(self, known: StateSnapshot) -> tuple[Any, list[str]]:
         """What wakes the branches whose requests were all answered, None where there are none; and the other requests.
 
@@ -405,7 +406,7 @@ class Attempt:
         """
         from langgraph.types import Command
 
-        store = ApprovalStore(self._run.workspace)
+        store = approvals.ApprovalStore(self._run.workspace)
         asked = {one.id: _requests(one.value) for one in known.interrupts}
         pending = {id for ids in asked.values() for id in ids if not store.get(id).decided}
         ready = {branch: "answered" for branch, ids in asked.items() if not pending.intersection(ids)}
@@ -417,7 +418,7 @@ class Attempt:
         def look() -> tuple[RunOutcome, RunRow]:
             return self._run.outcome(self._context, state, asked), self._store.get(self._run.run_id)
 
-        found, now = await self._aside(look)
+        found, now = await self._run.aside(look)
         self._tells = self._tells or now.status != "running"  # somebody told that it was given up
         status, by = found.status, found.stopped_by
         if status == "waiting" and now.control is not None:
@@ -485,7 +486,7 @@ class Attempt:
             done = self._store.update(row.run_id, status, **how, lease=self._lease, told=event)
             self._run.row = self._store.get(row.run_id)
             if done and event is not None:  # with the number of its record, which the bus then need not look up
-                told_as = EventLog(self._run.workspace).recorded(event.id) or event
+                told_as = events.EventLog(self._run.workspace).recorded(event.id) or event
 
         # What a failed run asked is withdrawn with it, which may take a while.
         await (asyncio.to_thread(write) if status == "failed" else briefly(write))

@@ -35,12 +35,28 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Host:
-    """Serves a workspace until it is told to end; `async with` it, or `run` it.
+    r"""Serves a workspace until it is told to end; `async with` it, or `run` it.
 
     `roles` are the parts that this process has, or "api" (http), "worker" (runs and triggers), "all". Several hosts
     may serve one workspace: runs are shared out, and judge, queen and triggers are one host's at a time. `serve`
     listens for HTTP requests until it is cancelled. `tools` and `models` are given to all agents: tools beside those
     of the workspace, models in place of those of the settings.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from hive_agents import Workspace
+    >>> from hive_agents.sample import init_workspace
+    >>> folder = TemporaryDirectory()
+    >>> place = Workspace(init_workspace(Path(folder.name), empty=True))
+    >>> _ = Path(folder.name, "hive.toml").write_text('[models]\nembedding = "none"')
+    >>> _ = Path(folder.name, "documents", "bees.md").write_text("# Bees\nThey dance.")
+    >>> import asyncio
+    >>> async def briefly() -> str:
+    ...     async with Host(place, roles=["runs"]) as host:
+    ...         return "it works"
+    >>> asyncio.run(briefly())
+    'it works'
+    >>> folder.cleanup()
     """
 
     def __init__(

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +27,12 @@ from hive_agents.store import (
     moved_to,
     record_tables,
     require_own_objects,
+    require_own_schema,
     require_references,
     seal,
     transaction,
     unseal,
+    wrong_answers,
 )
 from hive_agents.workspace import RemoteDatabase, Workspace
 
@@ -86,19 +90,31 @@ def move_records(
     With `replacing`, other records that are there make room; an audit log never does.
 
     Raises: HIVE-402 where living workers hold runs, HIVE-407 for records that a server can't hold or that came out
-    different, HIVE-409 where the records are there already or others are, HIVE-413 for another audit log.
+    different, and for a schema in which somebody else could act, HIVE-409 where the records are there already or others
+    are, HIVE-413 for another audit log and a broken one.
     """
     source = workspace.records
     if source == target:
         raise HiveError.of("HIVE-409", f"the records are in {where(workspace)} already", fix="name another place")
     other = Workspace(workspace.root)
     other.__dict__["records"] = target
-    with exclusive(workspace, "moving the records"), connected(source) as here, transaction(here, long=True):
+    servers = [place for place in (source, target) if isinstance(place, RemoteDatabase)]
+    for server in servers:
+        require_own_schema(server)
+    with (
+        _answers(),
+        exclusive(workspace, "moving the records"),
+        connected(source) as here,
+        transaction(here, long=True),
+    ):
         require_own_objects(here)
         _require_rest(workspace)
         require_references(here)
         with audit.held(workspace) as lines, connected(target) as there:
+            for server in servers:  # again, since one may have been made just then
+                require_own_schema(server)
             require_own_objects(there)
+            _require_unbroken(workspace)
             places = _Places(workspace, other, here, there, lines)
             marked = _marked(there)
             found = places.compared() if marked is None else None
@@ -124,6 +140,15 @@ def move_records(
     return RecordsMove(where(workspace), where(workspace, target), tuple(found), copied)
 
 
+@contextmanager
+def _answers() -> Iterator[None]:
+    """Raise HIVE-407 where a server's answers are none: others than PostgreSQL's could be anything."""
+    try:
+        yield
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise wrong_answers(f"the records ({error})") from error
+
+
 def reopen_records(workspace: Workspace) -> None:
     """Let the records that the settings name be written again, though they were moved to another place once."""
     with exclusive(workspace, "reopening the records"), connected(workspace.records) as here, transaction(here):
@@ -136,6 +161,13 @@ def _require_rest(workspace: Workspace) -> None:
         message = f"living workers hold {len(held)} threads: {', '.join(held[:3])}{' …' if len(held) > 3 else ''}"
         fix = "stop `hive serve` and whatever else works on runs, on every host, then run the command again"
         raise HiveError.of("HIVE-402", message, fix=fix)
+
+
+def _require_unbroken(workspace: Workspace) -> None:
+    """Raise HIVE-413 for a log that can't be relied on: elsewhere nobody would mend it."""
+    verdict = audit.verify(workspace)
+    if not verdict.ok:
+        raise audit.broken(verdict)
 
 
 def _occupied(workspace: Workspace, target: Path | RemoteDatabase) -> HiveError:

@@ -9,25 +9,25 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from hive_agents import verification
 from hive_agents.access import Principal, Standing
 from hive_agents.copilot import Request, SearchStrategy, ThreadStore, Turn, TurnOutcome, TurnSession
 from hive_agents.errors import HiveError
 from hive_agents.events import Event, EventType
-from hive_agents.llm import Script
 from hive_agents.retrieval import SearchEngine, StaleIndex, active_config
 from hive_agents.runs import CHAT_GRAPH, Lease, RunRow, RunStore, new_run_id
 from hive_agents.runtime.beside import beside
 from hive_agents.runtime.context import HiveContext, load_graph
 from hive_agents.runtime.driver import Run, RunOutcome, leases_of
-from hive_agents.runtime.runtime import Runtime
-from hive_agents.verification import record_impression
 
 if TYPE_CHECKING:
     from hive_agents.events import Bus
+    from hive_agents.llm import Script
     from hive_agents.workspace import Workspace
 
+T = TypeVar("T")
 TRIES = 5
 
 
@@ -130,6 +130,10 @@ class QuestionRun(Run):
     async def checkpointer(self, lease: Lease) -> AsyncIterator[None]:
         yield None
 
+    async def aside(self, work: Callable[[], T], *, brief: bool = True) -> T:
+        """A question that is answered here needs no thread for it: its turn is computed in this event loop, too."""
+        return await super().aside(work, brief=brief) if self.hosted else work()
+
     def open(self, lease: Lease, bus: Bus | None) -> HiveContext:
         return HiveContext(
             str(self.workspace.root),
@@ -201,7 +205,7 @@ class QuestionRun(Run):
         thread_id = self.row.thread_id
         self.turn = threads.add(thread_id, self.run_id, self.request.text, found, session.trace, written)
         if session.impression is not None:
-            record_impression(self.workspace, session.impression)
+            verification.record_impression(self.workspace, session.impression)
         return RunOutcome("done", None)
 
     def _judged(self, outcome: TurnOutcome, session: TurnSession) -> TurnOutcome:
@@ -209,6 +213,8 @@ class QuestionRun(Run):
         judged = session.conclusion.judged
         if judged is None:
             return outcome
+        from hive_agents.runtime.runtime import Runtime
+
         judgment = judged.judgment
         runtime = Runtime(self.workspace, tenant=self.reader.tenant, run_id=self.run_id)
         silent = [signal.model_copy(update={"detail": ""}) for signal in judgment.signals]

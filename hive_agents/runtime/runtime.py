@@ -44,8 +44,9 @@ class Runtime:
     """One run's judgements in a workspace: wired, logged, and labelled by people later.
 
     `workspace` is a folder; None looks for one upwards from here. `run_id` decides which learned rules act: the same
-    run always has the same ones. Without one, each Runtime is a run of its own. Nothing is kept between calls but the
-    model, so that what people decide meanwhile, in this process or another, holds for the next result.
+    run always has the same ones. Without one, each Runtime has one of its own, and the log names none. Nothing is kept
+    between calls but the model, so that what people decide meanwhile, in this process or another, holds for the next
+    result.
 
     >>> from tempfile import TemporaryDirectory
     >>> from hive_agents import EvaluationRule, Goal, Runtime
@@ -70,6 +71,9 @@ class Runtime:
         self.workspace = workspace if isinstance(workspace, Workspace) else searchable.Workspace(workspace)
         self.tenant = tenant
         self.run_id = run_id or f"r{uuid.uuid4().hex[:10]}"
+        # A run that nobody named holds for the stages only: in the log each of its decisions stands by itself, as
+        # rules are mined from what was decided in different runs.
+        self._logged_run = run_id
 
     def judge(
         self,
@@ -148,7 +152,7 @@ class Runtime:
             _type_of(goal) or UNTYPED,
             goal.id if isinstance(goal, Goal) else None,
             result,
-            self.run_id,
+            self._logged_run,
             judge.fingerprint if isinstance(judge, HybridJudge) else judge,
             usage,
             self.tenant,

@@ -184,7 +184,7 @@ def json_of(request: Request, sent: bytes) -> Any:
     """Raises: 415 for anything but JSON, HIVE-101 for what is no JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise HTTPException(415, "send JSON, with the header Content-Type: application/json")
+        raise HTTPException(415, "the body is not sent as JSON")
     try:
         return jsontext.parse(jsontext.decode(sent, "body"), "body")
     except HiveError as error:

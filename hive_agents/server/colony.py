@@ -47,8 +47,10 @@ class SteeringMessage(Body):
 
 
 class QueenReply(Value):
+    """`runs` are the ids of those that she speaks of, `actions` what was really done: {action, run_id, status}."""
+
     answer: str
-    runs: list[dict[str, Any]]
+    runs: list[str]
     actions: list[dict[str, Any]]
     usage: dict[str, Any]
 

@@ -33,6 +33,15 @@ _BY_CODE = {
 }
 _BY_EXIT_CODE = {2: 400, 3: 503}
 """Wrong usage is the caller's, the environment is ours; the rest can't be done as it was asked."""
+_BY_STATUS = {
+    404: ("HIVE-409", "GET /api/openapi.json lists what there is"),
+    405: ("HIVE-409", "the header Allow has the methods"),
+    408: ("HIVE-409", "send the body without a pause"),
+    413: ("HIVE-115", "send less at once, or raise server.body_bytes"),
+    415: ("HIVE-409", "send JSON, with the header Content-Type: application/json"),
+    421: ("HIVE-409", "ask for a name that it has, or add this one to server.hosts"),
+}
+"""What is wrong with a request that was refused for no diagnostic's sake: its code, and what to do."""
 CHALLENGE = {"WWW-Authenticate": "Bearer"}
 AGAIN = {"Retry-After": "5"}
 
@@ -44,6 +53,9 @@ def problem(
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     """`code` is the first diagnostic's; `detail` its message, unless something else is said."""
+    if not diagnostics and status in _BY_STATUS:
+        code, fix = _BY_STATUS[status]
+        diagnostics = [Diagnostic(code, detail or HTTPStatus(status).description, fix=fix)]
     value = Problem.of(status, diagnostics, detail).model_dump()
     return JSONResponse(value, status, headers=dict(headers or {}), media_type="application/problem+json")
 

@@ -8,6 +8,7 @@ from .copying import (
     record_tables as record_tables,
     require_own_objects as require_own_objects,
     require_references as require_references,
+    wrong_answers as wrong_answers,
 )
 from .database import (
     BUSY_SECONDS as BUSY_SECONDS,
@@ -39,6 +40,9 @@ from .ledger import (
 from .notices import (
     listening as listening,
     notify as notify,
+)
+from .own_schema import (
+    require_own_schema as require_own_schema,
 )
 from .postgres import (
     PostgresConnection as PostgresConnection,

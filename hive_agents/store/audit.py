@@ -362,7 +362,8 @@ class _TableLines:
     def replace(self, data: bytes) -> None:
         from hive_agents.store.database import connected
 
-        lines = data.decode().splitlines()
+        # A text in a line may hold what else ends one.
+        lines = data.decode().removesuffix("\n").split("\n") if data else []
         with connected(self.place) as found:
             connection = cast("PostgresConnection", found)
             connection.begin("audit")

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
+from math import isfinite
 from typing import Any
 
 from hive_agents.errors import HiveError
@@ -22,6 +23,14 @@ _LARGEST = 100_000_000
 BATCH = 500
 """Rows that are read, or written and committed, at once."""
 _TYPES: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (int, float), "TEXT": (str,), "BLOB": (bytes,)}
+_BESIDE = (
+    ("audit_lines", "seq", "line"),
+    ("checkpoint_blobs", "thread_id", "blob"),
+    ("checkpoint_writes", "thread_id", "blob"),
+    ("checkpoints", "thread_id", "checkpoint"),
+    ("checkpoints", "thread_id", "metadata"),
+)
+"""What else stands in a server's schema: tables, a column that names the row, and one that may hold much."""
 Progress = Callable[[str, int, int], None]
 """Told what is copied, how many rows are there, and how many there will be."""
 
@@ -46,13 +55,29 @@ class RecordTable:
             after = f" WHERE ({keys}) > ({', '.join('?' * width)})" if last is not None else ""
             query = f"SELECT {keys}, {columns} FROM {self.name}{after} ORDER BY {keys} LIMIT {BATCH}"
             found = [tuple(row) for row in connection.execute(query, last or ()).fetchall()]
+            if not isinstance(connection, sqlite3.Connection):
+                self._require_next(found, last)
             yield from (row[width:] for row in found)
             if len(found) < BATCH:
                 return
             last = found[-1][:width]
 
+    def _require_next(self, found: Sequence[tuple[Any, ...]], last: tuple[Any, ...] | None) -> None:
+        """Raise HIVE-407 for rows that no server gives which was asked for the next ones: they might never end."""
+        width = len(self.order)
+        keys = [*filter(None, [last]), *(row[:width] for row in found)]
+        try:
+            ordered = all(one < other for one, other in pairwise(keys))
+        except TypeError:
+            ordered = False
+        if not ordered or len(found) > BATCH or any(len(row) != width + len(self.columns) for row in found):
+            raise wrong_answers(self.name)
+
     def count(self, connection: RecordsConnection) -> int:
-        return int(connection.execute(f"SELECT count(*) FROM {self.name}").fetchone()[0])
+        (found,) = connection.execute(f"SELECT count(*) FROM {self.name}").fetchone() or (None,)
+        if not isinstance(found, int):
+            raise wrong_answers(self.name)
+        return found
 
     def digest(self, connection: RecordsConnection) -> str:
         """Return the SHA-256 of the rows, of their order, and of the number that the next one gets."""
@@ -77,6 +102,8 @@ class RecordTable:
         columns = ", ".join(name for name, _ in self.columns)
         insert = f"INSERT INTO {self.name} ({columns}) VALUES ({', '.join('?' * len(self.columns))})"
         while batch := list(islice(here, BATCH)):
+            if done + len(batch) > total:
+                raise wrong_answers(self.name)
             for row in batch:
                 self._require_sound(row)
             with transaction(target):
@@ -89,13 +116,18 @@ class RecordTable:
 
     def _require_sound(self, row: Sequence[Any]) -> None:
         for (name, type), value in zip(self.columns, row, strict=True):
-            damaged = value is not None and not isinstance(value, _TYPES[type])
+            damaged = value is not None and not (isinstance(value, _TYPES[type]) and _fits(value))
             if damaged or (isinstance(value, str) and "\0" in value):
                 what = "the character NUL" if not damaged else f"something else than {type}"
                 message = (
                     f"a row of {self.name} that begins with {str(row[0])[:40]!r} holds {what} in its column {name}"
                 )
                 raise HiveError.of("HIVE-407", message, fix="mend or delete that row, then run the command again")
+
+
+def _fits(value: object) -> bool:
+    """Whether both databases hold a number as it is."""
+    return not isinstance(value, (int, float)) or (abs(value) < 2**63 if isinstance(value, int) else isfinite(value))
 
 
 def _number_on(target: RecordsConnection, table: RecordTable, last: int) -> None:
@@ -106,6 +138,12 @@ def _number_on(target: RecordsConnection, table: RecordTable, last: int) -> None
     else:
         sequence = f"CAST(pg_get_serial_sequence('{table.name}', '{table.numbered}') AS regclass)"
         target.execute(f"SELECT setval({sequence}, {max(last, 1)}, {str(last > 0).lower()})")
+
+
+def wrong_answers(about: str) -> HiveError:
+    """Return HIVE-407 for a server that answers otherwise than PostgreSQL would."""
+    message = f"the server's answers about {about} aren't those of a PostgreSQL that holds records"
+    return HiveError.of("HIVE-407", message, fix="see whether [storage] url leads to your own server")
 
 
 @cache
@@ -142,12 +180,25 @@ def require_own_objects(connection: RecordsConnection) -> None:
         for (name,) in connection.execute("SELECT name FROM sqlite_sequence WHERE typeof(seq) <> 'integer'").fetchall():
             message = f"the last number of {str(name)[:60]!r} is no number"
             raise HiveError.of("HIVE-407", message, fix="mend its row of sqlite_sequence, then run the command again")
-        for table in record_tables():
-            for column, _ in table.columns:
-                large = f"WHERE length(CAST({column} AS BLOB)) > {_LARGEST} LIMIT 1"
-                for (row,) in connection.execute(f"SELECT {table.order[0]} FROM {table.name} {large}").fetchall():
-                    message = f"row {str(row)[:40]!r} of {table.name} holds over {_LARGEST // 1_000_000} MB in {column}"
-                    raise HiveError.of("HIVE-407", message, fix="delete that row, then run the command again")
+    for table, key, column, size in _sizes(connection):
+        large = f"WHERE {size} > {_LARGEST} LIMIT 1"
+        for (row,) in connection.execute(f"SELECT {key} FROM {table} {large}").fetchall():
+            message = f"row {str(row)[:40]!r} of {table} holds over {_LARGEST // 1_000_000} MB in {column}"
+            raise HiveError.of("HIVE-407", message, fix="delete that row, then run the command again")
+
+
+def _sizes(connection: RecordsConnection) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each column that may hold much: its table, a column that names the row, its name, and what its size is."""
+    here = isinstance(connection, sqlite3.Connection)
+    for table in record_tables():
+        for column, type in table.columns:
+            if here or type in ("TEXT", "BLOB"):
+                size = f"length(CAST({column} AS BLOB))" if here else f"octet_length({column})"
+                yield table.name, table.order[0], column, size
+    for name, key, column in () if here else _BESIDE:
+        if connection.execute("SELECT to_regclass(?)", (name,)).fetchone()[0] is not None:
+            size = f"octet_length({column})" if column in ("line", "blob") else f"octet_length(CAST({column} AS text))"
+            yield name, key, column, size
 
 
 def _require_own_views(connection: sqlite3.Connection) -> None:

@@ -21,9 +21,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.credentials import PROVE, UNPROVED, login_options, resolve
+from hive_agents.credentials import login_fix, login_options, resolve
 from hive_agents.errors import HiveError
 from hive_agents.store.elsewhere import moved
 from hive_agents.store.schema import INDEX_TABLES, MIGRATIONS
@@ -41,7 +42,7 @@ _CONNECT_SECONDS = 5
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|.", re.DOTALL)
 MOVED = "HM001"
 """The SQLSTATE by which a schema refuses that was moved away."""
-_FUNCTIONS = """
+FUNCTIONS = """
     CREATE FUNCTION instr(whole text, part text) RETURNS integer LANGUAGE sql IMMUTABLE AS
         $$ SELECT strpos(whole, part) $$;
     CREATE FUNCTION json_valid(value text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS
@@ -98,15 +99,11 @@ class PostgresConnection:
         self.has_checkpoints = False
         self._place = place
         self._number: int | None = None
-        self.raw = _opened(place)
+        self.raw = opened(place)
         try:
-            self._migrate()
-            self._require_own()
-        except (ValueError, TypeError, LookupError) as error:
-            from psycopg import DatabaseError
-
-            self.raw.close()
-            raise DatabaseError(f"it gives other answers than PostgreSQL: {error}") from error
+            with other_answers():
+                self._migrate()
+                self._require_own()
         except BaseException:
             self.raw.close()
             raise
@@ -165,7 +162,7 @@ class PostgresConnection:
         self.raw.close()
         while time.monotonic() < until:
             with suppress(psycopg.Error):
-                raw = _opened(self._place)
+                raw = opened(self._place)
                 try:
                     # A COMMIT that is still on its way would count later, when nobody reckons with it any more.
                     end = b"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s"
@@ -296,7 +293,7 @@ class PostgresConnection:
                 raise HiveError.of("HIVE-407", message, fix="upgrade hive-agents on this host", exit_code=3)
             if not version:
                 self.raw.execute(f'CREATE SCHEMA IF NOT EXISTS "{self._place.schema}"'.encode())
-                self.raw.execute(_FUNCTIONS.encode())
+                self.raw.execute(FUNCTIONS.encode())
                 self.raw.execute(b"CREATE TABLE schema_version (version integer NOT NULL)")
                 self.raw.execute(b"INSERT INTO schema_version VALUES (0)")
             self.raw.execute(b"SET LOCAL hive.migrating = 'on'")
@@ -344,10 +341,12 @@ class PostgresCursor:
         return self._cursor.rowcount
 
     def fetchone(self) -> Any:
-        return self._shown(self._cursor.fetchone())
+        with other_answers():
+            return self._shown(self._cursor.fetchone())
 
     def fetchall(self) -> list[Any]:
-        return [self._shown(row) for row in self._cursor.fetchall()]
+        with other_answers():
+            return [self._shown(row) for row in self._cursor.fetchall()]
 
     def __iter__(self) -> Iterator[Any]:
         return map(self._shown, self._cursor)
@@ -358,8 +357,24 @@ class PostgresCursor:
         return row if self._names is None or row is None else NamedRow(self._names, row)
 
 
-def _opened(place: RemoteDatabase) -> psycopg.Connection[Any]:
-    """Return psycopg's own connection.
+class other_answers:
+    """Raise psycopg's DatabaseError where the server's answers are none of a PostgreSQL's."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, (ValueError, TypeError, LookupError, OverflowError)):
+            from psycopg import DatabaseError
+
+            raise DatabaseError(f"it gives other answers than PostgreSQL: {error}") from error
+
+
+def opened(place: RemoteDatabase, *, names_from: str | None = None) -> psycopg.Connection[Any]:
+    """Return psycopg's own connection, which finds names in the place's schema, or in those that are given.
 
     A host that is frozen or unplugged in its turn to write loses it after a while, and a server that is gone without a
     word is given up as soon.
@@ -371,7 +386,11 @@ def _opened(place: RemoteDatabase) -> psycopg.Connection[Any]:
     reference = workspace.settings.storage.password_ref
     given: dict[str, Any] = {"password": resolve(workspace, reference).reveal()} if reference else {}
     options = {
-        "search_path": place.schema,
+        "search_path": place.schema if names_from is None else names_from,
+        # Which a database's owner could have set to something else.
+        "standard_conforming_strings": "on",
+        "extra_float_digits": "1",
+        "client_encoding": "UTF8",
         "lock_timeout": f"{LOCK_SECONDS}s",
         "synchronous_commit": "on",
         "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
@@ -485,7 +504,6 @@ _TYPES = {
 
 
 _REFUSALS = {
-    UNPROVED: ("HIVE-403", PROVE),
     "password": ("HIVE-403", "correct the password: `hive credentials set NAME`, with password_ref under [storage]"),
     "does not exist": ("HIVE-403", "create that database or user on the server, or correct [storage] url"),
     "connection slots": ("HIVE-402", "raise the server's max_connections, or run fewer hosts; then try again"),
@@ -522,6 +540,8 @@ def explained(error: psycopg.Error, place: RemoteDatabase) -> HiveError:
     if isinstance(error, (errors.DiskFull, errors.OutOfMemory)):
         fix = "free some space on the database's host, then run the command again; nothing was lost"
         return HiveError.of("HIVE-403", f"the database can't write: {told}", file=place.name, fix=fix)
+    if isinstance(error, psycopg.OperationalError) and (proof := login_fix(str(error))) is not None:
+        return HiveError.of("HIVE-403", f"the server didn't prove which one it is: {told}", file=place.name, fix=proof)
     for words, (code, fix) in _REFUSALS.items():
         if isinstance(error, psycopg.OperationalError) and words in str(error):
             return HiveError.of(code, f"the database refuses: {told}", file=place.name, fix=fix)

@@ -28,6 +28,11 @@ _FUNCTION = """
         RETURN coalesce(NEW, OLD);
     END $$
 """
+_SEAL = re.compile(
+    re.escape(_FUNCTION.partition("$$")[2].rpartition("$$")[0])
+    .replace(re.escape("{code}"), MOVED)
+    .replace(re.escape("{target}"), "(?:[^']|'')*")
+)
 
 
 def seal(workspace: Workspace, connection: RecordsConnection, target: str) -> None:
@@ -55,6 +60,11 @@ def unseal(workspace: Workspace, connection: RecordsConnection) -> None:
     audit.unseal_file(workspace)
     for name, _ in connection.execute(SEALS).fetchall():
         connection.execute(f"DROP TRIGGER {name}")
+
+
+def is_seal(body: str) -> bool:
+    """Return whether that is the code of the function by which a server's schema refuses."""
+    return bool(_SEAL.fullmatch(body))
 
 
 def moved_to(connection: RecordsConnection) -> str | None:

@@ -56,14 +56,15 @@ def _parsed(text: str) -> Cron:
     from cronsim import CronSim, CronSimError
 
     parts = text.split()
+    fields = "use five fields: minute hour day month weekday, as 0 2 * * *"
     if len(parts) != 5 or len(text) > MAX_SCHEDULE:
-        raise ValueError("use five fields: minute hour day month weekday, as 0 2 * * *")
+        raise ValueError(fields)
     try:
         sim = CronSim(text, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))
         if next(sim, None) is None:
             raise ValueError("it never comes")
     except CronSimError as error:
-        raise ValueError(f"{str(error)[:1].lower()}{str(error)[1:]}") from None
+        raise ValueError(f"{str(error)[:1].lower()}{str(error)[1:]}; {fields}") from None
     fixed = not (parts[0].startswith("*") or parts[1].startswith("*"))
     return Cron(tuple(sorted(sim.minutes)), tuple(sorted(sim.hours)), fixed, sim)
 

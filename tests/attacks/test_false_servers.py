@@ -18,6 +18,7 @@ from tests.llm.trusting import workspace_with
 from tests.sample import hive
 
 pytest.importorskip("psycopg")
+pytestmark = pytest.mark.sqlite_file  # they name servers themselves
 
 PASSWORD = "hunter2-4711"
 EVIL = b"\x1b]0;owned\x07\x1b[31mred\rcr"

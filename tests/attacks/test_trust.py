@@ -59,6 +59,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setenv("HIVE_HOME", str(folder / "another machine"))
 
 
+@pytest.mark.sqlite_file  # `hive runs` asks a server, and not the state
 def test_a_state_from_another_machine_is_refused_by_every_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

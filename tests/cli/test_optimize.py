@@ -12,6 +12,7 @@ from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore
 from hive_agents.retrieval import build_index
 from hive_agents.retrieval.deployed import active_config
+from hive_agents.runs import RunStore
 from tests.sample import Ran, hive
 from tests.topics import TOPICS, activate, make_topics, query, write_golden
 
@@ -91,12 +92,15 @@ def test_a_holdout_too_small_to_decide_by_is_told_and_nobody_is_asked(tmp_path: 
     assert f"hive deploy {result['best']['config']} --allow-inconclusive" in told
 
 
-@pytest.mark.parametrize(
-    "queries", [[], splits(holdout=10), splits(validation=2, holdout=8)], ids=["empty", "holdout", "validation"]
-)
-def test_without_a_query_to_learn_from_the_golden_set_is_invalid(tmp_path: Path, queries: list[dict[str, Any]]) -> None:
-    ran = optimize(workspace(tmp_path / "w", queries), "--json")
-    assert (ran.code, ran.codes, ran.json["diagnostics"][0]["path"]) == (1, {"HIVE-105"}, "queries")
+@pytest.mark.parametrize("held_out", [0, 6])
+def test_a_golden_set_that_leaves_nothing_to_learn_from_is_told_before_a_run_begins(
+    tmp_path: Path, held_out: int
+) -> None:
+    place = workspace(tmp_path / "w", [query(topic, split="holdout") for topic in TOPICS[:held_out]])
+    ran = optimize(place, "--json")
+    assert (ran.code, ran.json["ok"], ran.codes) == (1, False, {"HIVE-105"})
+    assert ran.json["diagnostics"][0]["file"] == "evals/golden.json"
+    assert RunStore(place).list() == []
 
 
 def test_under_twenty_queries_it_says_how_many_more_would_show_such_a_gain(tmp_path: Path) -> None:

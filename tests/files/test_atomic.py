@@ -159,3 +159,17 @@ def test_lock_holds_between_threads_and_is_freed_by_an_error(tmp_path: Path) -> 
         raise KeyError
     thread.join()
     assert order == ["first", "second"]
+
+
+def test_who_waits_for_a_thread_of_its_own_process_hears_of_it_at_the_end_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hive_agents.files.atomic._SILENT_SECONDS", 0.01)
+    told: list[str] = []
+    with (
+        locked(tmp_path / "write.lock", "indexing"),
+        pytest.raises(HiveError, match=r"another thread of this process is indexing \(process "),
+        locked(tmp_path / "write.lock", "deploying", timeout=0.05, waiting=told.append),
+    ):
+        pass
+    assert told == []

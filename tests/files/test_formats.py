@@ -4,7 +4,7 @@ import json
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.evaluation.golden import GoldenFile
@@ -86,6 +86,25 @@ def test_wrong_value_is_shown_with_what_is_right(leaf: Any, code: str, fix: str)
     key, value = next(iter(leaf.items()))
     assert (found.code, found.path, found.fix) == (code, f"leaves[0].{key}", fix)
     assert json.dumps(value) in found.message
+
+
+class Even(Format):
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def _even(cls, number: int) -> int:
+        if number % 2:
+            raise ValueError("use an even number")
+        return number
+
+
+def test_what_a_validator_says_is_told_in_its_own_words() -> None:
+    with pytest.raises(HiveError) as raised:
+        load(Even, b'{"number": 3}', "even.json")
+    (found,) = raised.value.diagnostics
+    assert (found.code, found.path) == ("HIVE-105", "number")
+    assert (found.message, found.fix) == ("number is 3: use an even number", "use an even number")
 
 
 def test_enum_ignores_case() -> None:

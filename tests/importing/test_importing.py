@@ -152,8 +152,16 @@ def test_links_that_leave_the_folder_are_skipped(place: Workspace, folder: Path,
 
 def test_what_several_patterns_lead_to_is_told_once(place: Workspace, folder: Path) -> None:
     (folder / "loop").symlink_to(folder)
-    report = run(place, folder / "*.md", folder / "g*.md")
+    (folder / "linked").mkdir()
+    (folder / "linked" / "guide.md").write_text("# Guide\n\nOf what is linked.\n")
+    report = run(place, folder / "*" / "*.md", folder / "l*" / "*.md")
     assert [Path(one["file"]).name for one in report.skipped].count("loop") == 1
+
+
+def test_a_linked_folder_that_a_pattern_does_not_lead_into_is_not_told(place: Workspace, folder: Path) -> None:
+    (folder / "loop").symlink_to(folder)
+    assert "loop" not in messages(run(place, folder / "*.md"))
+    assert "loop" in messages(run(place, folder / "l*"))
 
 
 def test_no_name_leads_out_of_the_documents(place: Workspace, tmp_path: Path) -> None:

@@ -383,3 +383,13 @@ def test_an_alarm_that_rises_during_a_calibration_is_not_ended_by_it(
     monkeypatch.setattr("hive_agents.judging.calibration.certify", late)
     assert set(calibrate(text_workspace).awaiting_approval) == {"summary"}
     assert threshold_for(text_workspace, "summary", "a").status == "drift"
+
+
+def test_a_lax_alpha_gives_no_type_a_threshold_of_its_own_on_fewer_audits(text_workspace: Workspace) -> None:
+    put(text_workspace, 30, goal_type="small")
+    put(text_workspace, 20, goal_type="small", confidence=0.6, errors=20)
+    put(text_workspace, 60, goal_type="large", confidence=0.95)
+    put(text_workspace, 60, goal_type="large", errors=20)
+    found = calibrate(text_workspace, alpha=0.1)
+    assert found.recommended_threshold == 0.95
+    assert found.threshold_by_goal_type["small"] == 0.95, "only 30 of its 50 audits reach 0.9"

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
+from hive_agents import register_criterion
 from hive_agents.goals import Constraint, Goal, SuccessCriterion
-from hive_agents.judging.attempts import Attempts
-from hive_agents.judging.criteria import register_criterion
 from hive_agents.judging.evaluators import FunctionEvaluator, ModelEvaluator
-from hive_agents.judging.hybrid import HybridJudge
+from hive_agents.judging.hybrid import Attempts, HybridJudge
 from hive_agents.judging.rules import EvaluationRule
 from hive_agents.judging.verdict import CapabilityLevel, FailedStep, FeedbackContext, Judgment, JudgmentAction, Signal
 from hive_agents.llm import ModelError, Script, ScriptedModel, Usage
@@ -381,6 +381,27 @@ async def test_a_langchain_model_is_asked_with_goal_and_result() -> None:
     judgment = await HybridJudge(llm=model).evaluate(WEIGHED, {"code": "bcrypt $goal"}, context)
     assert (judgment.action, judgment.reasoning, judgment.rule_id) == (ACCEPT, "fine", None)
     assert all(word in model.asked[0] for word in ("nobody-registered-this", "bcrypt $goal", "too long"))
+
+
+VERDICT = '{"action": "accept", "confidence": 0.9, "reasoning": "fine"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(VERDICT, None), (f"I say:\n```json\n{VERDICT}\n```", None), (f"{VERDICT} or {VERDICT}", "unparsable"),
+     ("yes", "unparsable")],
+)  # fmt: skip
+async def test_a_langchain_model_without_tools_is_asked_in_words(text: str, reason: str | None) -> None:
+    judgment = await HybridJudge(llm=FakeListChatModel(responses=[text])).evaluate(GOAL, {})
+    assert (judgment.action, judgment.escalation_reason) == (ESCALATE if reason else ACCEPT, reason)
+
+
+async def test_a_langchain_model_that_calls_no_tool_may_answer_in_words() -> None:
+    class Talkative(Model):
+        def _generate(self, *_: Any, **__: Any) -> ChatResult:
+            return ChatResult(generations=[ChatGeneration(message=AIMessage(content=VERDICT))])
+
+    assert (await HybridJudge(llm=Talkative(answer=None)).evaluate(GOAL, {})).action is ACCEPT
 
 
 @pytest.mark.parametrize(

@@ -177,3 +177,11 @@ def test_every_fault_of_every_rule_file_is_told_with_its_line(workspace: Workspa
         ("HIVE-104", "rules/c.json", "$", 1),
     }
     assert {found.file for found in failure.value.diagnostics} == {f"rules/{name}.json" for name in "abcd"}
+
+
+@pytest.mark.parametrize("action", ["acept", 3, None])
+def test_an_action_that_there_is_not_is_told_with_those_that_there_are(action: Any) -> None:
+    with pytest.raises(HiveError) as failed:
+        rule(action=action)
+    [found] = failed.value.diagnostics
+    assert (found.code, found.path, found.fix) == ("HIVE-105", "action", "use one of accept, retry, replan, escalate")

@@ -34,6 +34,11 @@ def test_queries_without_a_split_join_train_and_validation_when_a_holdout_is_nam
     assert len(found.validation) >= 2
 
 
+def test_without_queries_for_training_those_of_the_validation_are_learned_from() -> None:
+    found = split(golden(different(4), ["validation", "holdout", "validation", "holdout"]))
+    assert (ids(found.train), ids(found.validation), ids(found.holdout)) == ({"q0", "q2"}, set(), {"q1", "q3"})
+
+
 def test_from_forty_queries_on_they_are_shared_50_20_30() -> None:
     found = split(golden(different(100)))
     assert (len(found.train), len(found.validation)) == (50, 20)

@@ -25,6 +25,7 @@ from hive_agents.runtime import Chat
 from hive_agents.store import audit
 from hive_agents.verification import deploy, rollback
 from tests.copilot.chats import ask, copied_knowledge_base
+from tests.records import log_lines, rewrite_log
 from tests.sample import hive
 from tests.topics import holdout_queries, make_topics, stored, write_golden
 
@@ -108,8 +109,7 @@ def test_after_documents_change_a_measurement_is_unknown_and_the_record_still_th
 
 def test_a_log_that_was_edited_vouches_for_no_receipt(served: Workspace) -> None:
     receipt = deployment_receipt(served)
-    log = served.root / audit.FILE
-    log.write_text(log.read_text(encoding="utf-8").replace('"by": "ana"', '"by": "eve"'), encoding="utf-8")
+    rewrite_log(served, [line.replace('"by": "ana"', '"by": "eve"') for line in log_lines(served)])
     with pytest.raises(HiveError) as caught:
         outcomes(served, receipt)
     assert caught.value.diagnostics[0].code == "HIVE-413"

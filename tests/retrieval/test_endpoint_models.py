@@ -11,9 +11,7 @@ from hive_agents import Workspace
 from hive_agents.errors import HiveError
 from hive_agents.llm import forget_breakers
 from hive_agents.retrieval import build_index, open_embedder
-from hive_agents.retrieval.embedding import Embedder
-from hive_agents.retrieval.providers import open_reranker
-from hive_agents.retrieval.rerank import Reranker
+from hive_agents.retrieval.providers import Embedder, Reranker, open_reranker
 from tests.llm.openai_server import Body, ModelServer, Slow, Status, model_server
 from tests.llm.trusting import endpoint_settings, workspace_with
 

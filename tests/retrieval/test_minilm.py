@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from hive_agents.errors import HiveError
 from hive_agents.retrieval import minilm
-from hive_agents.retrieval.embedding import Embedder
 from hive_agents.retrieval.minilm import LocalMiniLM, WordPieces, installed_weights
 from hive_agents.retrieval.minilm_graph import faster, probe
+from hive_agents.retrieval.providers import Embedder
 
 TEXTS = [
     "How do I rotate an API key?",

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from hive_agents import HiveError, Workspace
 from hive_agents.retrieval import open_reranker
 from hive_agents.retrieval.minilm_graph import FLOAT, INT64, write_model
-from hive_agents.retrieval.rerank import Reranker
+from hive_agents.retrieval.providers import Reranker
 
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "train", "lamp", "water", "cactus", "month")
 

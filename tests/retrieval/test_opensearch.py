@@ -27,6 +27,7 @@ from tests.conftest import config_json, write_document
 from tests.engines import OpenSearch, opensearch
 from tests.readmes import readmes, summaries
 from tests.sample import copied_sample, hive
+from tests.tls import Authority, ending_tls
 
 pytestmark = pytest.mark.slow
 
@@ -108,6 +109,23 @@ def test_several_shards_rank_by_the_statistics_of_all(cluster: OpenSearch, tmp_p
             place.engine().index(KB).keyword(query, 20, BM25Params(), None).chunks.tolist() for place in (one, three)
         )
         assert ours == theirs
+
+
+def test_a_cluster_behind_tls_is_filled_and_searched(
+    cluster: OpenSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path, "ours")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+    place = copied_sample(tmp_path / "ws")
+    with ending_tls(authority.issue("localhost"), cluster.port) as port:
+        with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
+            url = f"opensearchs://localhost:{port}/t{random.getrandbits(48):x}"
+            file.write(f'[search]\nurl = "{url}"\ntimeout_seconds = 60.0\n')
+        trust(Workspace(place.root))
+        place = Workspace(place.root)
+        place.index()
+        ours, theirs = embedded(place), place.engine().index(KB)
+        assert overlap(ours, theirs, questions(place, 10), BM25Params()) >= 0.95
 
 
 def test_the_doctor_says_where_words_and_vectors_are(cluster: OpenSearch, place: Workspace) -> None:

@@ -15,6 +15,7 @@ from hive_agents import Workspace
 from hive_agents.errors import EngineFault, HiveError
 from hive_agents.retrieval.opensearch_client import ClusterConnection
 from hive_agents.trust import trust
+from tests.tls import Authority, ending_tls
 
 
 class Server:
@@ -79,9 +80,12 @@ def server() -> Iterator[Server]:
 
 
 def connected(place: Workspace, server: Server, *more: str) -> ClusterConnection:
-    port = server.http.server_address[1]
+    return at(place, f"opensearch://127.0.0.1:{server.http.server_address[1]}/kb", *more)
+
+
+def at(place: Workspace, url: str, *more: str) -> ClusterConnection:
     with (place.root / "hive.toml").open("a", encoding="utf-8") as file:
-        file.write("\n".join(["", "[search]", f'url = "opensearch://127.0.0.1:{port}/kb"', *more, ""]))
+        file.write("\n".join(["", "[search]", f'url = "{url}"', *more, ""]))
     found = Workspace(place.root)
     trust(found)
     return ClusterConnection(found)
@@ -148,6 +152,50 @@ def test_nothing_is_asked_in_a_workspace_that_is_not_trusted(text_workspace: Wor
     (text_workspace.root / "hive.toml").write_text('[search]\nurl = "opensearch://127.0.0.1:9/x"\n')
     with pytest.raises(HiveError, match="HIVE-431"):
         ClusterConnection(Workspace(text_workspace.root))
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Authority]:
+    folder = tmp_path_factory.mktemp("certificates")
+    return Authority(folder, "ours"), Authority(folder, "other")
+
+
+@pytest.mark.parametrize(
+    ("case", "told", "fix"),
+    [
+        ("in order", None, None),
+        ("another host", "not valid for '127.0.0.1'", "name the cluster in search.url as its certificate does"),
+        ("expired", "expired", "renew the cluster's certificate"),
+        ("unknown authority", "issuer certificate", "SSL_CERT_FILE"),
+        ("no TLS", "", "write opensearch:// in search.url"),
+    ],
+)
+def test_a_cluster_is_known_by_its_certificate(
+    text_workspace: Workspace,
+    server: Server,
+    authorities: tuple[Authority, Authority],
+    monkeypatch: pytest.MonkeyPatch,
+    case: str,
+    told: str | None,
+    fix: str | None,
+) -> None:
+    ours, other = authorities
+    server.body = {"version": {"distribution": "opensearch", "number": "2.19.1"}}
+    monkeypatch.setenv("SSL_CERT_FILE", str((other if case == "unknown authority" else ours).file))
+    certificate = ours.issue("localhost", days=-1 if case == "expired" else 30)
+    host = "127.0.0.1" if case == "another host" else "localhost"
+    with ending_tls(certificate, server.http.server_address[1]) as port:
+        shown = server.http.server_address[1] if case == "no TLS" else port
+        connection = at(text_workspace, f"opensearchs://{host}:{shown}/kb")
+        if told is None:
+            connection.require_able()
+            return
+        with pytest.raises(EngineFault) as refused:
+            connection.require_able()
+    (found,) = refused.value.diagnostics
+    assert (found.code, found.file, found.path) == ("HIVE-434", "hive.toml", "search.url")
+    assert f"{host}:{shown}" in found.message
+    assert ("untrusted: " in found.message, told in found.message, fix in str(found.fix)) == (True, True, True), found
 
 
 def test_an_answer_without_an_end_is_cut(

@@ -15,7 +15,7 @@ from hive_agents.retrieval import RetrievalConfig, Search, SearchEngine, finish,
 from hive_agents.retrieval.cutoff import dynamic_k
 from hive_agents.retrieval.fusion import Fused
 from hive_agents.retrieval.lanes import Lane
-from hive_agents.retrieval.ranking import Cut
+from hive_agents.retrieval.stages import Cut
 from tests.conftest import DOCUMENTS, config_json
 
 QUERY = "How do I rotate an API key?"

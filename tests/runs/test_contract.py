@@ -9,7 +9,7 @@ import pytest
 from hive_agents import Workspace
 from hive_agents.events import Event, EventLog, EventType
 from hive_agents.runs import Lease, LeaseLost, Leases, LeasesProtocol, RunStore, RunStoreProtocol
-from hive_agents.runs.holding import LOST, Hold
+from hive_agents.runs.leases import LOST, Hold
 from hive_agents.store import connected
 from tests.runs.contract import Clock, LeasesContract, RunStoreContract
 

@@ -65,7 +65,7 @@ def test_each_graph_that_runs_are_started_of_has_a_kind() -> None:
 async def test_a_question_at_work_is_steered_and_a_host_answers_it_later(
     base: Workspace, monkeypatch: pytest.MonkeyPatch, steer: Any, then: str
 ) -> None:
-    monkeypatch.setattr("hive_agents.runs.holding.BEAT", 0.01)
+    monkeypatch.setattr("hive_agents.runs.leases.BEAT", 0.01)
     use_models(base, planner=[{"structured": {"steps": [PLAN]}, "delay_seconds": 0.3}])
     chat = Chat(base, known_principal(base, "dana"))
 

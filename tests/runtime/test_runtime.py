@@ -16,7 +16,7 @@ from hive_agents.judging import drift
 from hive_agents.judging.calibration import calibrate
 from hive_agents.judging.decision_log import DecisionLog
 from hive_agents.judging.evaluators import ModelEvaluator
-from hive_agents.judging.learning import RuleBook
+from hive_agents.judging.learning import RuleBook, mine
 from hive_agents.llm import Script, ScriptedModel
 from hive_agents.runtime.decisions import decide
 from hive_agents.runtime.judge_requests import ask_for_thresholds
@@ -70,6 +70,27 @@ def test_it_works_without_a_loop_and_without_a_goal_type(text_workspace: Workspa
     ]
     with pytest.raises(HiveError, match="HIVE-410"):
         Runtime(tmp_path)
+
+
+def test_escalations_of_a_run_that_nobody_named_are_mined_one_by_one(text_workspace: Workspace) -> None:
+    runtime = Runtime(text_workspace)
+    for _ in range(12):
+        doubtful = Judgment(action=ESCALATE, confidence=0.3, reasoning="?", escalation_reason="low_confidence")
+        number = runtime.log_decision("code", EVAL, doubtful)
+        for person in ("user:a", "user:b"):
+            runtime.record_human(number, "retry", person)
+    proposed = mine(DecisionLog(text_workspace).rows())
+    assert [(found.human_action, found.support) for found in proposed] == [("retry", 12)]
+
+
+def test_a_verdict_without_signals_is_the_evaluators(text_workspace: Workspace) -> None:
+    runtime = Runtime(text_workspace)
+    number = runtime.log_decision("code", PLAIN, Judgment(action=RETRY, confidence=0.9, reasoning="incomplete"))
+    runtime.record_outcome(number, "succeeded")
+    assert row(text_workspace, number).proposal == ("retry", 0.9)
+    found = calibrate(text_workspace).retry_success_rate
+    assert found is not None
+    assert (found.n, found.k, found.rate) == (1, 1, 1.0)
 
 
 async def test_the_rules_of_the_workspace_judge_too(text_workspace: Workspace) -> None:

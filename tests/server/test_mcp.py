@@ -75,8 +75,29 @@ async def test_a_role_that_is_missing_and_what_is_wrong_are_structured(place: Wo
         unknown = await session.call_tool("open_document", {"doc_id": "no.md"})
     for result, code in ((refused, "HIVE-415"), (unknown, "HIVE-409")):
         assert result.is_error
-        assert code in result.content[0].text
-        assert '"diagnostics"' in result.content[0].text
+        assert json.loads(result.content[0].text)["diagnostics"][0]["code"] == code
+
+
+async def test_arguments_that_do_not_fit_are_told_as_any_other_fault(place: Workspace) -> None:
+    async with served(place, roles=("http",)) as client, connected(client, token(place)) as session:
+        refused = await session.call_tool("query", {"filters": "status=effective"})
+    found = json.loads(refused.content[0].text)
+    assert (refused.is_error, found["ok"]) == (True, False)
+    assert {one["path"] for one in found["diagnostics"]} == {"query", "filters"}
+    assert {one["code"] for one in found["diagnostics"]} == {"HIVE-409"}
+
+
+async def test_resources_are_listed_as_far_as_the_caller_may_read_them(place: Workspace) -> None:
+    listed = {}
+    async with served(place, roles=("http",)) as client:
+        for who in ("dana", "root"):
+            async with connected(client, token(place, who)) as session:
+                listed[who] = {str(one.uri) for one in (await session.list_resources()).resources}
+                for uri in sorted(listed[who]):
+                    assert json.loads((await session.read_resource(uri)).contents[0].text)
+    both = {"hive://collections/knowledge-base", "hive://schemas/config", "hive://schemas/goal"}
+    assert both <= listed["dana"] < listed["root"]
+    assert listed["root"] - listed["dana"] == {"hive://configs/v1-naive"}
 
 
 async def test_a_token_that_was_revoked_is_refused(place: Workspace) -> None:

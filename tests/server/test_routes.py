@@ -11,7 +11,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.approvals import ApprovalStore, Filing
-from tests.server.serving import bearer, sample, served
+from tests.server.serving import asked, bearer, sample, served
 
 
 @pytest.fixture
@@ -112,6 +112,15 @@ async def test_events_are_those_of_the_callers_tenant(place: Workspace, client: 
         await client.post("/api/runs", json={"input": {"text": "hello"}}, headers=bearer(place, who))
     found = (await client.get("/api/events", headers=bearer(place, "hana", "operator"))).json()["events"]
     assert {one["tenant"] for one in found} == {"globex"}
+
+
+async def test_the_queen_names_the_runs_that_she_speaks_of(place: Workspace, client: httpx.AsyncClient) -> None:
+    operator = bearer(place, "dana", "reader", "operator")
+    run = await asked(client, operator, "what returns a fresh token?")
+    told = await client.post("/api/queen/messages", json={"text": "what is running?"}, headers=operator)
+    assert told.status_code == 200, told.text
+    assert told.json()["runs"] == [run["run_id"]]
+    assert run["run_id"] in told.json()["answer"]
 
 
 async def test_the_numbers_have_no_label_that_a_caller_could_grow(place: Workspace, client: httpx.AsyncClient) -> None:

@@ -173,7 +173,8 @@ async def test_what_cannot_be_started_is_a_problem_with_its_code(
 async def test_anything_but_json_is_refused(place: Workspace, client: httpx.AsyncClient) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         headers = bearer(place) | {"Content-Type": kind}
-        assert (await client.post("/api/runs", content=b"{}", headers=headers)).status_code == 415
+        refused = await client.post("/api/runs", content=b"{}", headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (415, "HIVE-409")
 
 
 async def test_too_many_requests_and_runs_are_told_when_to_come_again(tmp_path: Path) -> None:

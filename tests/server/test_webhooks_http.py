@@ -84,13 +84,13 @@ async def test_twenty_of_one_id_at_once_are_one_run(place: Workspace, client: ht
     [
         ("/webhooks/ring", BODY, lambda _: {}, 401, "HIVE-426"),
         ("/webhooks/ring", BODY, lambda body: signed(body, secret="another"), 401, "HIVE-426"),
-        ("/webhooks/../ring", BODY, signed, 404, None),
-        ("/webhooks/ring/", BODY, signed, 404, None),
+        ("/webhooks/../ring", BODY, signed, 404, "HIVE-409"),
+        ("/webhooks/ring/", BODY, signed, 404, "HIVE-409"),
         ("/webhooks/rung", BODY, signed, 404, "HIVE-426"),
         ("/webhooks/ring", b"{", signed, 400, "HIVE-101"),
         ("/webhooks/ring", b'{"wat": 1}', signed, 422, "HIVE-103"),
-        ("/webhooks/ring", b"x" * 2001, signed, 413, None),
-        ("/api/nothing", BODY, lambda _: {}, 404, None),
+        ("/webhooks/ring", b"x" * 2001, signed, 413, "HIVE-115"),
+        ("/api/nothing", BODY, lambda _: {}, 404, "HIVE-409"),
     ],
 )
 async def test_what_cannot_be_taken_is_a_problem(
@@ -107,7 +107,7 @@ async def test_a_body_without_a_length_is_counted_as_it_comes(client: httpx.Asyn
         for _ in range(30):
             yield b"x" * 100
 
-    require_problem(await client.post("/webhooks/ring", content=pieces(), headers=signed()), 413)
+    require_problem(await client.post("/webhooks/ring", content=pieces(), headers=signed()), 413, "HIVE-115")
 
 
 @pytest.mark.parametrize("began", [False, True])
@@ -142,7 +142,7 @@ async def test_a_defect_is_told_by_its_kind_alone(
 
 async def test_another_method_is_a_problem_that_names_the_right_one(client: httpx.AsyncClient) -> None:
     response = await client.get("/webhooks/ring")
-    require_problem(response, 405)
+    require_problem(response, 405, "HIVE-409")
     assert response.headers["allow"] == "POST"
 
 

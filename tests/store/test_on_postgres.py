@@ -52,12 +52,22 @@ CONTRACTS = (
     "tests/store/test_ledger.py",
 )
 """Tests of what records promise, whichever database keeps them."""
+GATE = (
+    *(
+        "tests/verification/test_gaming.py",
+        "tests/verification/test_integrity.py",
+        "tests/verification/test_holdout.py",
+    ),
+    *("tests/verification/test_approved.py", "tests/receipts"),
+)
+"""Tests of what the deploy gate and receipts promise, which take the log and the history for proofs."""
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite_file]
 
 
-def test_the_contracts_hold_on_a_server() -> None:
+@pytest.mark.parametrize("tests", [CONTRACTS, GATE], ids=["contracts", "gate"])
+def test_what_records_promise_holds_on_a_server(tests: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "--storage", "postgres", "-p", "no:cacheprovider"]
-    ran = subprocess.run([*command, "-m", "not slow", *CONTRACTS], cwd=ROOT, capture_output=True, text=True)
+    ran = subprocess.run([*command, "-m", "not slow", *tests], cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout[-8000:]
 
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +21,13 @@ import pytest
 import hive_agents
 from hive_agents import Workspace
 from hive_agents.evaluation import load_golden
-from hive_agents.store import audit
+from hive_agents.store import audit, connected
 from hive_agents.verification import deploy, named_config
 from hive_agents.verification.ledger import uses
 from tests.conftest import config_json, write_config, write_document
+from tests.records import alter_json, copied, execute, log_lines, lose_log, lose_records, rewrite_log
 from tests.sample import Ran, copied_sample, hive
 from tests.topics import NO_FAQS, NOTHING, TOPICS, holdout_queries, make_topics, query, write_golden
-
-# Their workspaces are copies of one with a history, which is in its `.hive` and its audit/log.jsonl.
-pytestmark = pytest.mark.sqlite_file
 
 Attempt = Callable[[Workspace], None]
 FAILS: list[Attempt] = []
@@ -73,7 +69,7 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def world(_made: Path, tmp_path: Path) -> Workspace:
-    return Workspace(shutil.copytree(_made, tmp_path / "ws", symlinks=True))
+    return copied(_made, tmp_path / "ws")
 
 
 def misled(workspace: Workspace) -> bool:
@@ -93,11 +89,6 @@ def gate(workspace: Workspace, name: str) -> dict[str, Any]:
 def mine_as(workspace: Workspace, name: str, file: str) -> None:
     """The text of `mine` with another name, in `configs/<file>.json`."""
     (workspace.configs / f"{file}.json").write_text(json.dumps(config_json(name, "keyword")))
-
-
-def database(workspace: Workspace, statement: str, *values: object) -> None:
-    with closing(sqlite3.connect(workspace.database)) as connection, connection:
-        connection.execute(statement, values)
 
 
 def relink(workspace: Workspace, target: str | Path) -> None:
@@ -126,8 +117,7 @@ def entry_of_mine(workspace: Workspace) -> dict[str, Any]:
 
 
 def append(workspace: Workspace, entry: dict[str, Any]) -> None:
-    with (workspace.root / audit.FILE).open("a") as log:
-        log.write(json.dumps(entry, ensure_ascii=False, sort_keys=True) + "\n")
+    rewrite_log(workspace, [*log_lines(workspace), json.dumps(entry, ensure_ascii=False, sort_keys=True)])
 
 
 # What serves: files, links, rows.
@@ -197,17 +187,17 @@ def insert_a_deployment_into_the_database(world: Workspace) -> None:
     text = (world.configs / "mine.json").read_text()
     columns = "name, file, text, config_hash, at, by, authn, decision, via"
     row = ("mine", "configs/mine.json", text, "x", "2030-01-01", "user:dana", "token", "passed", "deploy")
-    database(world, f"INSERT INTO config_versions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
+    execute(world, f"INSERT INTO config_versions ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
 
 
 @fails
 def change_the_deployed_text_in_the_database(world: Workspace) -> None:
-    database(world, "UPDATE config_versions SET text = ?", (world.configs / "mine.json").read_text())
+    execute(world, "UPDATE config_versions SET text = ?", (world.configs / "mine.json").read_text())
 
 
 @fails
 def delete_the_newest_deployment_from_the_database(world: Workspace) -> None:
-    database(world, "DELETE FROM config_versions WHERE name = 'careful'")
+    execute(world, "DELETE FROM config_versions WHERE name = 'careful'")
 
 
 @fails
@@ -219,7 +209,7 @@ def append_a_deployment_to_the_audit_log(world: Workspace) -> None:
 @fails
 def approve_ones_own_override(world: Workspace) -> None:
     ran = run(world, "deploy", "mine", "--override", "--reason", "trust me")
-    database(world, "UPDATE approvals SET status = 'approved' WHERE id = ?", ran.json["approval_id"])
+    execute(world, "UPDATE approvals SET status = 'approved' WHERE id = ?", ran.json["approval_id"])
     run(world, "deploy", "mine", "--override", "--reason", "trust me")
 
 
@@ -295,7 +285,7 @@ def return_one_or_a_thousand(world: Workspace) -> None:
 @fails
 def fake_measurements(world: Workspace) -> None:
     run(world, "evaluate", "mine")
-    database(world, "UPDATE eval_results SET metrics = json_set(metrics, '$.nudcg', 99)")
+    alter_json(world, "eval_results", "metrics", lambda metrics: metrics.update(nudcg=99))
     assert run(world, "deploy", "mine").json["decision"] == "blocked"
 
 
@@ -356,8 +346,7 @@ def test_trying_until_lucky_uses_the_holdout_up(before: Workspace) -> None:
 def test_a_ledger_that_is_deleted_or_cut_before_the_last_deployment_proves_nothing(
     before: Workspace, keep: int
 ) -> None:
-    log = before.root / audit.FILE
-    log.write_text("".join(log.read_text().splitlines(keepends=True)[:keep]))
+    rewrite_log(before, log_lines(before)[:keep])
     ran = run(before, "deploy", "careful")
     assert (ran.code, [reason["code"] for reason in ran.json["reasons"]]) == (1, ["HIVE-413"])
 
@@ -415,7 +404,7 @@ def test_a_trick_of_one_line_does_not_pass_on_the_sample(tmp_path: Path, part: d
 
 @boundary("writes both `.hive/` and `audit/`")
 def forge_the_log_and_the_database(world: Workspace) -> None:
-    shutil.rmtree(world.root / "audit")
+    lose_log(world)
     change_the_deployed_text_in_the_database(world)
     assert misled(world)
 
@@ -430,8 +419,9 @@ def continue_a_log_that_has_no_key(world: Workspace) -> None:
 
 @boundary("deletes `.hive/`, `audit/` and `configs/active.json`")
 def delete_every_trace_of_history(world: Workspace) -> None:
+    lose_records(world)
     without_state(world)
-    shutil.rmtree(world.root / "audit")
+    lose_log(world)
     (world.configs / "active.json").unlink()
     assert run(world, "deploy", "mine").json["decision"] == "first"
     assert misled(world)
@@ -547,7 +537,7 @@ def edit_documents(world: Workspace) -> None:
     write_document(world, "faqs/other.md", "Something else.\n")
     hits = [hit["doc_id"] for hit in run(world, "query", TOPICS[-1]).json["hits"]]
     assert f"answers/{TOPICS[-1]}.md" in hits
-    with closing(sqlite3.connect(world.database)) as connection:
+    with connected(world.database) as connection:
         assert connection.execute("SELECT index_hash FROM corpus_stats").fetchone()[0] != deployed
 
 
@@ -563,7 +553,7 @@ def build_another_chunking_from_nothing(world: Workspace) -> None:
     change_chunking(world)
     without_state(world)
     assert run(world, "index").json["waiting"] == []
-    with closing(sqlite3.connect(world.database)) as connection:
+    with connected(world.database) as connection:
         now = connection.execute("SELECT index_hash FROM corpus_stats").fetchone()[0]
     assert run(world, "history").json["versions"][0]["evaluation"]["certificate"]["index_hash"] != now
 
@@ -577,34 +567,34 @@ def be_silent_where_the_active_config_misleads(world: Workspace) -> None:
 
 @boundary("Practice in a copy")
 def practise_in_a_copy(world: Workspace) -> None:
+    """A copy of the files has the records on a server in common with the world."""
     run(world, "rollback")
     copy = Workspace(shutil.copytree(world.root, world.root.parent / "copy", symlinks=True))
     for _ in range(3):
         gate(copy, "some")
-    assert gate(world, "some")["j"] == 2
+    assert gate(world, "some")["j"] == (2 if isinstance(world.records, Path) else 5)
 
 
 @fails
 def cut_the_last_looks_off_the_log(world: Workspace) -> None:
     """Also where the log is put back as it was before: what was looked at meanwhile is remembered."""
-    log = world.root / audit.FILE
-    whole = log.read_bytes()
+    whole = log_lines(world)
     for _ in range(2):
         gate(world, "some")
-        log.write_bytes(whole)
+        rewrite_log(world, whole)
         ran = run(world, "deploy", "mine")
         assert ran.code == 1
         assert not audit.verify(world).ok
-        log.write_bytes(whole)
+        rewrite_log(world, whole)
 
 
 @boundary("and `.hive/audit.head` with them")
 def cut_the_last_looks_off_the_log_and_its_head(world: Workspace) -> None:
     run(world, "rollback")
-    log, head = world.root / audit.FILE, world.root / audit.HEAD
-    before = log.read_bytes(), head.read_bytes()
+    head = world.root / audit.HEAD
+    before = log_lines(world), head.read_bytes()
     assert gate(world, "some")["j"] == 2
-    log.write_bytes(before[0])
+    rewrite_log(world, before[0])
     head.write_bytes(before[1])
     assert gate(world, "some")["j"] == 2
 
@@ -619,8 +609,9 @@ def work_out_the_mean_of_the_holdout(world: Workspace) -> None:
 
 @boundary("`evidence: tuning_set`")
 def try_often_where_nothing_is_held_out(world: Workspace) -> None:
+    lose_records(world)
     without_state(world)
-    shutil.rmtree(world.root / "audit")
+    lose_log(world)
     write_golden(world, [query(topic) for topic in TOPICS])
     relink(world, "naive.json")
     for _ in range(12):

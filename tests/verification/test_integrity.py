@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +20,13 @@ from hive_agents.optimizer.session import OptimizerSession
 from hive_agents.retrieval import SearchEngine, build_index
 from hive_agents.retrieval.deployed import active_config, versions
 from hive_agents.settings import Optimizer
-from hive_agents.store import audit
+from hive_agents.store import audit, connected
 from hive_agents.verification import deploy, named_config, rollback, run_gate
 from hive_agents.verification.certificate import changed_since
 from hive_agents.verification.deploy import switch
 from hive_agents.verification.ledger import uses
 from tests.conftest import write_config, write_document
+from tests.records import alter_json, copied, execute, log_lines, lose_log, lose_records, rewrite_log
 from tests.sample import Ran, hive
 from tests.topics import (
     NO_DRAFTS,
@@ -41,9 +39,6 @@ from tests.topics import (
     stored,
     write_golden,
 )
-
-# Their workspaces are copies of one with a history, which is in its `.hive` and its audit/log.jsonl.
-pytestmark = pytest.mark.sqlite_file
 
 EDIT = {"category": {"not": ["notes"]}}
 
@@ -69,7 +64,7 @@ def _deployed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def deployed(_deployed: Path, tmp_path: Path) -> Workspace:
     """`naive` serves, by a deployment; the golden set has a holdout of eight."""
-    return Workspace(shutil.copytree(_deployed, tmp_path / "ws", symlinks=True))
+    return copied(_deployed, tmp_path / "ws")
 
 
 def test_g01_an_edit_of_the_deployed_file_does_not_serve(deployed: Workspace) -> None:
@@ -81,8 +76,7 @@ def test_g01_an_edit_of_the_deployed_file_does_not_serve(deployed: Workspace) ->
 
 def test_g01_an_edit_of_the_deployed_row_does_not_serve(deployed: Workspace) -> None:
     text = versions(deployed)[0].text.replace('"rrf_k": 60', '"rrf_k": 1')
-    with closing(sqlite3.connect(deployed.database)) as connection, connection:
-        connection.execute("UPDATE config_versions SET text = ?", (text,))
+    execute(deployed, "UPDATE config_versions SET text = ?", text)
     assert active_config(deployed).stored.config.retrieval.rrf_k == 60
 
 
@@ -157,11 +151,6 @@ def test_g04_a_golden_set_in_another_file_is_not_accepted_by_its_first_use(deplo
     assert "no person has accepted evals/easy.json" in result.reasons[0].message
 
 
-def remove_database(workspace: Workspace) -> None:
-    for file in workspace.state.glob("hive.db*"):
-        file.unlink()
-
-
 def touch_label(workspace: Workspace) -> None:
     write_golden(workspace, [*holdout_queries()[:-1], query("jacket", distractors=[], split="holdout")])
 
@@ -179,7 +168,7 @@ def unmark(workspace: Workspace) -> None:
     write_golden(workspace, [query(topic) for topic in TOPICS])
 
 
-@pytest.mark.parametrize("change", [remove_database, touch_label, rename_ids, keep_over_half, unmark])
+@pytest.mark.parametrize("change", [lose_records, touch_label, rename_ids, keep_over_half, unmark])
 def test_g05_nothing_that_leaves_the_questions_resets_the_ledger(
     deployed: Workspace, change: Callable[[Workspace], None]
 ) -> None:
@@ -339,7 +328,7 @@ def test_g08_taking_the_change_back_drops_what_waits(deployed: Workspace) -> Non
     assert run(deployed, "index").json["waiting"] == ["kb"]
     set_chunking(deployed, max_tokens=512)
     assert run(deployed, "index").json["waiting"] == []
-    with closing(sqlite3.connect(deployed.database)) as connection:
+    with connected(deployed.database) as connection:
         assert connection.execute("SELECT state FROM corpus_stats").fetchall() == [("live",)]
 
 
@@ -384,8 +373,8 @@ def edited_document(workspace: Workspace, record: dict[str, Any]) -> None:
 
 
 def other_model(workspace: Workspace, record: dict[str, Any]) -> None:
-    with closing(sqlite3.connect(workspace.database)) as connection, connection:
-        connection.execute("DELETE FROM config_versions")  # nothing guards the index: the model changes at once
+    execute(workspace, "DELETE FROM config_versions")  # nothing guards the index: the model changes at once
+    with connected(workspace.database) as connection:
         connection.execute("DELETE FROM corpus_stats")
     (workspace.root / "hive.toml").unlink()
     build_index(Workspace(workspace.root))
@@ -487,19 +476,17 @@ def test_g13_a_config_of_another_collection_is_an_error(deployed: Workspace) -> 
 def test_g14_measurements_on_record_decide_nothing(deployed: Workspace) -> None:
     run(deployed, "deploy", "careful")
     run(deployed, "evaluate", "naive")
-    with closing(sqlite3.connect(deployed.database)) as connection, connection:
-        connection.execute("UPDATE eval_results SET metrics = json_set(metrics, '$.nudcg', 9.9, '$.distractors', 0)")
+    alter_json(deployed, "eval_results", "metrics", lambda metrics: metrics.update(nudcg=9.9, distractors=0))
     ran = run(deployed, "deploy", "naive")
     assert (ran.json["decision"], ran.json["reasons"][0]["message"]) == ("blocked", "nUDCG regression 1.00 -> -0.37")
 
 
 def lines(workspace: Workspace) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (workspace.root / audit.FILE).read_text().splitlines()]
+    return [json.loads(line) for line in log_lines(workspace)]
 
 
 def rewrite(workspace: Workspace, entries: list[dict[str, Any]]) -> None:
-    text = "".join(json.dumps(entry, ensure_ascii=False, sort_keys=True) + "\n" for entry in entries)
-    (workspace.root / audit.FILE).write_text(text)
+    rewrite_log(workspace, [json.dumps(entry, ensure_ascii=False, sort_keys=True) for entry in entries])
 
 
 def chained(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -532,9 +519,9 @@ def test_g15_a_log_that_was_tampered_with_is_found_and_proves_nothing(
     deployed: Workspace, monkeypatch: pytest.MonkeyPatch, forgery: str, key: str
 ) -> None:
     if key:
-        (deployed.root / audit.FILE).unlink()
+        lose_log(deployed)
         (deployed.root / audit.HEAD).unlink()
-        remove_database(deployed)
+        lose_records(deployed)
         monkeypatch.setenv("HIVE_AUDIT_KEY", key)
         run(deployed, "deploy", "naive")
     write_config(deployed, "drafts", "keyword", filters=NO_DRAFTS)
@@ -562,13 +549,14 @@ def serving_name_or_refusal(workspace: Workspace) -> str:
     return str(ran.json["config"]) if ran.code == 0 else ran.codes.pop()
 
 
-@pytest.mark.parametrize("lost", [(audit.FILE,), (audit.FILE, audit.HEAD)], ids=["log", "log and head"])
-def test_g15_a_log_that_is_gone_is_broken(deployed: Workspace, lost: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("head", [True, False], ids=["log", "log and head"])
+def test_g15_a_log_that_is_gone_is_broken(deployed: Workspace, head: bool) -> None:
     """Where the head is gone as well, the certificate of the last deployment is left."""
     write_config(deployed, "twin", "keyword")
     run(deployed, "deploy", "twin", "--allow-inconclusive")
-    for name in lost:
-        (deployed.root / name).unlink()
+    lose_log(deployed)
+    if not head:
+        (deployed.root / audit.HEAD).unlink()
     ran = run(deployed, "approvals", "verify")
     assert (ran.code, ran.json["ok"], "HIVE-413" in ran.err) == (1, False, True)
     checks = {check["name"]: check["status"] for check in run(deployed, "doctor").json["checks"]}
@@ -578,13 +566,12 @@ def test_g15_a_log_that_is_gone_is_broken(deployed: Workspace, lost: tuple[str, 
 def test_g15_a_holdout_whose_looks_were_cut_off_the_log_is_not_looked_at(deployed: Workspace) -> None:
     """Else the count would begin again, and putting the log back would hide the looks in between."""
     look = ("evaluate", "careful", "--split", "holdout")
-    log = deployed.root / audit.FILE
-    before = log.read_bytes()
+    before = log_lines(deployed)
     assert run(deployed, *look).code == 0
-    whole = log.read_bytes()
-    log.write_bytes(before)
+    whole = log_lines(deployed)
+    rewrite_log(deployed, before)
     assert (run(deployed, *look).code, run(deployed, *look).codes) == (1, {"HIVE-413"})
-    log.write_bytes(whole)
+    rewrite_log(deployed, whole)
     assert run(deployed, *look).code == 0
     assert len(uses(deployed, load_golden(deployed).split("holdout"))) == 2
 
@@ -598,7 +585,7 @@ def test_g15_a_log_of_another_key_proves_nothing(deployed: Workspace, monkeypatc
 def test_g15_deployments_come_back_from_the_log(deployed: Workspace) -> None:
     run(deployed, "deploy", "careful", "--reason", "FAQs mislead")
     before = run(deployed, "history").json
-    remove_database(deployed)
+    lose_records(deployed)
     assert run(deployed, "query", "autoclave").json["config"] == "careful"
     after = run(deployed, "history").json
     assert [{**version, "at": ""} for version in after["versions"]] == [
@@ -609,7 +596,7 @@ def test_g15_deployments_come_back_from_the_log(deployed: Workspace) -> None:
 
 def test_g15_a_broken_log_restores_nothing(deployed: Workspace) -> None:
     run(deployed, "deploy", "careful")
-    remove_database(deployed)
+    lose_records(deployed)
     entries = lines(deployed)
     entries[-1]["text"] = entries[-1]["text"].replace("faqs", "notes")
     rewrite(deployed, entries)
@@ -619,12 +606,9 @@ def test_g15_a_broken_log_restores_nothing(deployed: Workspace) -> None:
 
 def test_g15_a_row_that_no_deployment_made_does_not_serve(deployed: Workspace) -> None:
     text = (deployed.configs / "careful.json").read_text()
-    with closing(sqlite3.connect(deployed.database)) as connection, connection:
-        connection.execute(
-            "INSERT INTO config_versions (name, file, text, config_hash, at, by, authn, decision, via, previous)"
-            " VALUES ('careful', 'configs/careful.json', ?, 'x', '', 'me', 'local', 'passed', 'deploy', 1)",
-            (text,),
-        )
+    columns = "name, file, text, config_hash, at, by, authn, decision, via, previous"
+    values = "'careful', 'configs/careful.json', ?, 'x', '', 'me', 'local', 'passed', 'deploy', 1"
+    execute(deployed, f"INSERT INTO config_versions ({columns}) VALUES ({values})", text)
     ran = run(deployed, "query", "autoclave")
     assert (ran.json["config"], "HIVE-413" in ran.err) == ("naive", True)
     assert len(versions(deployed)) == 1
@@ -636,7 +620,7 @@ def test_g15_a_row_that_no_deployment_made_does_not_serve(deployed: Workspace) -
 
 def test_g15_where_the_log_was_lost_the_database_serves_and_nothing_is_proved(deployed: Workspace) -> None:
     run(deployed, "deploy", "careful")
-    (deployed.root / audit.FILE).unlink()
+    lose_log(deployed)
     assert serving(deployed)[0] == "careful"
     write_config(deployed, "twin", "keyword", filters={"category": ["guides", "notes"]})
     assert run(deployed, "deploy", "twin", "--allow-inconclusive").json["deployed"] == "twin"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from hive_agents.errors import HiveError
+from hive_agents.errors import Diagnostic, HiveError
 
 if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
@@ -40,6 +42,30 @@ class ToolCalls:
             return await run_in_threadpool(act, call)
         except HiveError as error:
             raise told(error) from None
+
+
+class DiagnosedServer(MCPServer[Any]):
+    """A server whose failed calls say what is wrong as JSON and nothing else: {ok, diagnostics}."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ToolError):
+                raise cause from None
+            raise told(HiveError(list(_misused(name, error, cause)))) from cause
+
+
+def _misused(name: str, error: ToolError, cause: BaseException | None) -> Iterator[Diagnostic]:
+    if not isinstance(cause, ValidationError):
+        yield Diagnostic("HIVE-409", str(error), fix="tools/list names the tools")
+        return
+    for one in cause.errors(include_url=False, include_input=False):
+        path = ".".join(map(str, one["loc"])) or "$"
+        yield Diagnostic("HIVE-409", f"{path}: {one['msg']}", name, path, "see the tool's input schema")
 
 
 def told(error: HiveError) -> ToolError:

@@ -10,6 +10,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,12 +29,12 @@ from hive_agents.agents import ToolContext, propose_config as propose
 from hive_agents.approvals import Status
 from hive_agents.errors import HiveError
 from hive_agents.evaluation import OpenSplit
-from hive_agents.retrieval import load_collection
-from hive_agents.schemas import json_schema
+from hive_agents.retrieval import collection_names, load_collection
+from hive_agents.schemas import KINDS, json_schema
 from hive_agents.server import approvals, configs, copilot
 from hive_agents.server.auth import OPERATOR, READER, REVIEWER, CallContext
 from hive_agents.server.protocols import mcp_ask
-from hive_agents.server.protocols.mcp_calls import ToolCalls, told
+from hive_agents.server.protocols.mcp_calls import DiagnosedServer, ToolCalls, told
 from hive_agents.server.protocols.mcp_destructive import destructive
 from hive_agents.server.shapes import ConfigRef
 
@@ -54,14 +55,14 @@ INSTRUCTIONS = (
 
 def server(workspace: Workspace, caller: McpCaller) -> MCPServer[Any]:
     """Return the server of a workspace; `caller` says who calls, anew for each request."""
-    made: MCPServer[Any] = MCPServer(
+    made: MCPServer[Any] = DiagnosedServer(
         "hive",
         title="Hive Agents",
         instructions=INSTRUCTIONS,
         version=version("hive-agents"),
         log_level="CRITICAL",  # its own faults are told with a traceback, which may quote what was sent
         request_state_security=_state_security(workspace),
-        middleware=[_without_prompts],
+        middleware=[_without_prompts, _ListedResources(workspace, caller)],
     )
     _Tools(caller).register(made)
     _resources(made, workspace, caller)
@@ -89,6 +90,36 @@ async def _without_prompts(ctx: ServerRequestContext[Any, Any], call_next: Any) 
     if ctx.method == "prompts/get":
         raise MCPError(INVALID_PARAMS, "there are no prompts here")
     return await call_next(ctx)
+
+
+class _ListedResources:
+    """Lists what there is by name beside the patterns of addresses, as far as the caller may read it."""
+
+    def __init__(self, workspace: Workspace, caller: McpCaller) -> None:
+        self._workspace, self._caller = workspace, caller
+
+    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: Any) -> Any:
+        found = await call_next(ctx)
+        if ctx.method != "resources/list":
+            return found
+        return found | {"resources": await run_in_threadpool(self._listed, Context(request_context=ctx))}
+
+    def _listed(self, ctx: Context[Any, Any]) -> list[dict[str, str]]:
+        with suppress(HiveError):
+            call = self._caller(ctx)
+            readable = {"schemas": list(KINDS)}
+            with suppress(HiveError):
+                call.require(READER | OPERATOR)
+                readable["collections"] = collection_names(self._workspace)
+            with suppress(HiveError):
+                call.require(OPERATOR)
+                readable["configs"] = [one.name for one in configs.list_configs(call).configs if one.error is None]
+            return [
+                {"uri": f"hive://{kind}/{name}", "name": name, "mimeType": "application/json"}
+                for kind, names in readable.items()
+                for name in names
+            ]
+        return []
 
 
 class _Tools:

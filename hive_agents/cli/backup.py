@@ -1,0 +1,32 @@
+"""`hive backup`: the workspace in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hive_agents.cli.surface import Surface, count, with_surface
+from hive_agents.text import safe_line
+
+
+@with_surface()
+def command(
+    surface: Surface,
+    to: Annotated[
+        Path | None, typer.Argument(help="A new file, or a folder that is there (default: .hive/backups/).")
+    ] = None,
+) -> None:
+    """Write files, records, checkpoints and index into one archive, also while others work on them."""
+    from hive_agents.runtime import back_up
+
+    place = surface.workspace
+    surface.asker.operator("back the workspace up")
+    with surface.progress() as progress:
+        made = back_up(place, to, progress=progress)
+    value = {"file": str(made.path), "bytes": made.bytes, "files": made.files, "left_out": list(made.left_out)}
+    lines = [f"{made.path} holds {count(made.files, 'file')}, {made.bytes:,} bytes"]
+    lines += [f"  without {name}, which is made anew" for name in made.left_out]
+    lines.append(f"to restore: mkdir FOLDER; tar -xzf {made.path} -C FOLDER; hive trust -w FOLDER")
+    surface.show(value, *map(safe_line, lines))

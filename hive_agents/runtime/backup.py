@@ -1,0 +1,157 @@
+"""A backup: the whole workspace in one file, made while others work on it, and unpacked into a workspace again.
+
+Each part is as it was at one moment, and the parts are taken in the order in which a crash may leave them: checkpoints,
+records, what is vouched of the audit log, then files, the log among them. What is behind is done again, or follows.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hive_agents.errors import HiveError
+from hive_agents.files import disk_errors, opened, unlinked
+from hive_agents.store import Progress, database_errors
+from hive_agents.workspace import RemoteDatabase
+
+if TYPE_CHECKING:
+    from hive_agents.workspace import Workspace
+
+FOLDER = "backups"
+SUFFIX = ".tar.gz"
+DATABASES = ("checkpoints.db", "hive.db")
+"""In the order in which they are taken."""
+_FIRST = "audit.head"
+LOCAL_KEY = "local.key"
+"""Signs tokens on this machine, and is made anew where it is missing."""
+LEFT_OUT = ("holders", FOLDER)
+"""What ends with its process, and earlier backups."""
+_OF_NOW = (".lock", ".holder", ".tmp")
+
+
+@dataclass(frozen=True)
+class Backup:
+    """`files` are counted with the databases; `left_out` is what has to be kept or made elsewhere."""
+
+    path: Path
+    bytes: int
+    files: int
+    left_out: tuple[str, ...]
+
+
+def back_up(workspace: Workspace, to: Path | None = None, *, progress: Progress) -> Backup:
+    """Write a backup to a new file, or into a folder that is there; by default into `.hive/backups/`.
+
+    `tar -xzf FILE -C FOLDER`, then `hive trust -w FOLDER`, makes a workspace of it.
+
+    Raises: HIVE-409 (exit code 2) for a file that is there already or that would be a part of the workspace, and where
+    the records are on a server; HIVE-402 while the index is written; HIVE-403, HIVE-407 for what can't be read.
+    """
+    records = workspace.records
+    if isinstance(records, RemoteDatabase):
+        fix = f"dump them first: pg_dump --schema {records.schema}; then copy the files (docs/scale.md)"
+        raise HiveError.of("HIVE-409", f"the records are in {records.name}, not here", fix=fix, exit_code=2)
+    path = _target(workspace, to)
+    with workspace.exclusive("making a backup"), _beside(path) as folder:
+        copies = {name: _copied(workspace.state / name, folder / name) for name in DATABASES}
+        found = [workspace.state / _FIRST, *_files(workspace)]
+        whole = folder / path.name
+        with tarfile.open(whole, "w:gz", compresslevel=6) as archive:
+            for name, copy in copies.items():
+                if copy is not None:
+                    archive.add(copy, f".hive/{name}")
+            for n, file in enumerate(found, start=1):
+                _add(archive, workspace, file)
+                progress("packing", n, len(found))
+            files = sum(not member.isdir() for member in archive.getmembers())
+        os.chmod(whole, 0o600)  # it holds every document's text
+        try:
+            os.link(whole, path)
+        except FileExistsError:
+            raise _taken(path) from None
+        size = path.stat().st_size
+    kept = (f".hive/{LOCAL_KEY}",) if (workspace.state / LOCAL_KEY).exists() else ()
+    return Backup(path, size, files, kept)
+
+
+def _target(workspace: Workspace, to: Path | None) -> Path:
+    name = f"{workspace.root.name}-{datetime.now(UTC):%Y%m%dT%H%M%S}{SUFFIX}"
+    if to is None:
+        return workspace.state_folder(FOLDER) / name
+    path = to.absolute() / name if to.is_dir() else to.absolute()
+    if path.exists():
+        raise _taken(path)
+    if path.parent.resolve().is_relative_to(workspace.root):
+        message = f"{path.name} would be a part of what is backed up"
+        fix = "name a file outside of the workspace, or none: .hive/backups/ is left out"
+        raise HiveError.of("HIVE-409", message, file=workspace.relative(path), fix=fix, exit_code=2)
+    return path
+
+
+def _taken(path: Path) -> HiveError:
+    fix = "name another file; backups are never written over"
+    return HiveError.of("HIVE-409", f"{path.name} is there already", file=path.name, fix=fix, exit_code=2)
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A folder on the same disk, so that a backup is there as a whole or not at all."""
+    with disk_errors(path), tempfile.TemporaryDirectory(prefix=".hive-backup-", dir=path.parent) as made:
+        yield Path(made)
+
+
+def _copied(source: Path, target: Path) -> Path | None:
+    """The database as it is at one moment, whoever writes to it; None where there is none."""
+    if not unlinked(source).exists():
+        return None
+    with database_errors(source), closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
+        here.backup(there)
+    target.chmod(0o600)
+    return target
+
+
+def _files(workspace: Workspace) -> Iterator[Path]:
+    """Everything but the databases and what is left out, folders before what they hold."""
+    for folder, folders, names in os.walk(workspace.root):
+        place = Path(folder)
+        state = place == workspace.state
+        folders[:] = sorted(name for name in folders if not (state and name in LEFT_OUT))
+        links = [name for name in folders if (place / name).is_symlink()]
+        if place != workspace.root:
+            yield place
+        for name in sorted([*names, *links]):
+            own = name.startswith(DATABASES) or name in (*LEFT_OUT, LOCAL_KEY, _FIRST) or name.endswith(_OF_NOW)
+            if not (state and own):
+                yield place / name
+
+
+def _add(archive: tarfile.TarFile, workspace: Workspace, path: Path) -> None:
+    """Pack a file, folder or link; one that has gone meanwhile is no fault, and a pipe or socket is none of ours."""
+    name = path.relative_to(workspace.root).as_posix()
+    try:
+        member = archive.gettarinfo(path, name)
+        if member.isdir() or member.issym():
+            file = None
+        elif stat.S_ISREG(path.lstat().st_mode):
+            file = os.fdopen(opened(path, os.O_RDONLY), "rb")
+        else:
+            return
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        message = f"{name} cannot be read: {error.strerror or error}"
+        raise HiveError.of("HIVE-403", message, file=name, fix="make it readable, or remove it") from None
+    with file or nullcontext():
+        if file is not None:
+            member.type, member.linkname = tarfile.REGTYPE, ""  # also for one that has two names
+            member.size = os.fstat(file.fileno()).st_size
+        archive.addfile(member, file)

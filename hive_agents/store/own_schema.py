@@ -1,0 +1,180 @@
+"""What somebody else could have put into a server's schema, so that it acts when the records there are read or written.
+
+A view, a trigger, a default, a function that fits better than the one that is meant: all of it runs with the rights of
+whoever asks. So the schema is looked at before anything in it is asked, from a connection that finds no name in it.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from hive_agents.errors import HiveError
+from hive_agents.store.copying import record_tables
+from hive_agents.store.postgres import FUNCTIONS, explained, opened, other_answers
+from hive_agents.store.sealing import is_seal
+from hive_agents.workspace import RemoteDatabase
+
+if TYPE_CHECKING:
+    import psycopg
+
+_OTHER_TABLES = (
+    *("schema_version", "audit_lines", "records_half_moved"),
+    *("checkpoints", "checkpoint_blobs", "checkpoint_writes", "checkpoint_migrations"),
+)
+_FUNCTION = re.compile(r"CREATE FUNCTION (\w+)\((.*?)\).*?LANGUAGE (\w+).*?AS\s*\$\$(.*?)\$\$", re.DOTALL)
+_LITERAL = re.compile(r"'(?:[^']|'')*'")
+_CALL = re.compile(r'(\w+|")\s*\(|[A-Za-z_"]\s*\.')
+"""A function, or a name with its schema: on this connection all that isn't PostgreSQL's own has one."""
+_CALLED = {"COALESCE", "WHEN", "THEN", "ELSE", "CASE", "AND", "OR", "NOT"}
+
+_STRANGER = """
+    NOT EXISTS (
+        SELECT FROM pg_roles AS known, pg_roles AS own WHERE own.rolname = current_user AND known.oid = {0} AND
+            (known.rolsuper OR known.oid = own.oid OR (NOT own.rolsuper AND pg_has_role(own.oid, known.oid, 'USAGE')))
+    )
+"""
+"""Whether a role is neither this user's nor a superuser, who could do anything as it is."""
+
+
+def _owned(owner: str) -> str:
+    return _STRANGER.format(owner)
+
+
+_TABLES = "pg_class AS c WHERE c.relnamespace = %(schema)s AND c.relname = ANY(%(tables)s)"
+_OF_TABLES = f"(SELECT c.oid FROM {_TABLES})"
+_SYSTEM = "'pg_catalog'::regnamespace"
+_CHANGEABLE = {
+    "the schema belongs to another role": f"""
+        SELECT nspname FROM pg_namespace WHERE oid = %(schema)s AND {_owned("nspowner")}""",
+    "another role may create something in the schema": f"""
+        SELECT nspname FROM pg_namespace, aclexplode(nspacl) AS granted
+        WHERE pg_namespace.oid = %(schema)s AND granted.privilege_type = 'CREATE' AND {_owned("granted.grantee")}""",
+    "it belongs to another role": f"SELECT relname FROM {_TABLES} AND {_owned('c.relowner')}",
+    "another role may create triggers on it": f"""
+        SELECT relname FROM {_TABLES} AND EXISTS (
+            SELECT FROM aclexplode(c.relacl) AS granted
+            WHERE granted.privilege_type = 'TRIGGER' AND {_owned("granted.grantee")})""",
+    "the function belongs to another role": f"""
+        SELECT proname FROM pg_proc WHERE pronamespace = %(schema)s AND {_owned("proowner")}""",
+}
+"""What lets somebody else change the schema at any time: in words, and the names of what does."""
+_ACTING = {
+    "it isn't a table without rules, policies and heirs": f"""
+        SELECT relname FROM {_TABLES} AND (
+            c.relkind <> 'r' OR c.relpersistence <> 'p' OR c.reloftype <> 0 OR c.relispartition
+            OR c.relrowsecurity OR c.relforcerowsecurity OR EXISTS (SELECT FROM pg_rewrite WHERE ev_class = c.oid)
+            OR EXISTS (SELECT FROM pg_inherits WHERE c.oid IN (inhrelid, inhparent)))""",
+    "it has a column that is computed, or of a type of somebody's own": f"""
+        SELECT attrelid::regclass::text || '.' || attname FROM pg_attribute JOIN pg_type AS t ON t.oid = atttypid
+            LEFT JOIN pg_collation AS ordered ON ordered.oid = attcollation
+        WHERE attrelid IN {_OF_TABLES} AND attnum > 0 AND NOT attisdropped AND (
+            t.typnamespace <> {_SYSTEM} OR t.typtype <> 'b' OR attgenerated <> '' OR collnamespace <> {_SYSTEM})""",
+    "it has a constraint that calls or concerns something else": f"""
+        SELECT conname FROM pg_constraint
+        WHERE contype = 'f' AND (conrelid IN {_OF_TABLES}) <> (confrelid IN {_OF_TABLES})
+            OR contype NOT IN ('p', 'u', 'f', 'n') AND conrelid IN {_OF_TABLES}""",
+    "it has an index that compares in another way": f"""
+        SELECT indexrelid::regclass::text FROM pg_index, unnest(indclass) AS class JOIN pg_opclass AS o ON o.oid = class
+        WHERE indrelid IN {_OF_TABLES} AND opcnamespace <> {_SYSTEM}""",
+    "it is an operator, a type, a conversion or a collation": f"""
+        SELECT oprname FROM pg_operator WHERE oprnamespace = %(schema)s AND {_owned("oprowner")}
+        UNION SELECT oprname FROM pg_operator AS o WHERE oprnamespace = %(schema)s AND NOT EXISTS (
+            SELECT FROM pg_depend WHERE classid = 'pg_operator'::regclass AND objid = o.oid AND deptype = 'e')
+        UNION SELECT typname FROM pg_type AS t WHERE typnamespace = %(schema)s AND typtype <> 'c' AND typelem = 0
+            AND (typtype = 'd' OR {_owned("typowner")} OR NOT EXISTS (
+                SELECT FROM pg_depend WHERE classid = 'pg_type'::regclass AND objid = t.oid AND deptype = 'e'))
+        UNION SELECT conname FROM pg_conversion WHERE connamespace = %(schema)s
+        UNION SELECT collname FROM pg_collation WHERE collnamespace = %(schema)s""",
+    "it calls a function of another role whenever something is created": f"""
+        SELECT evtname FROM pg_event_trigger JOIN pg_proc AS p ON p.oid = evtfoid
+        WHERE evtenabled <> 'D' AND {_owned("proowner")}""",
+    "it calls a function of another role to convert values": f"""
+        SELECT castsource::regtype || ' as ' || casttarget::regtype FROM pg_cast JOIN pg_proc AS p ON p.oid = castfunc
+        WHERE castsource < 16384 AND casttarget < 16384 AND {_owned("proowner")}""",
+    "it stands among PostgreSQL's own, and belongs to another role": f"""
+        SELECT proname FROM pg_proc WHERE pronamespace = {_SYSTEM} AND {_owned("proowner")}
+        UNION SELECT oprname FROM pg_operator WHERE oprnamespace = {_SYSTEM} AND {_owned("oprowner")}""",
+}
+"""What could act by itself: in words, and the names of what does."""
+_EXPRESSIONS = f"""
+    SELECT adrelid::regclass::text, pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid IN {_OF_TABLES}
+    UNION SELECT indexrelid::regclass::text, pg_get_expr(indexprs, indrelid) FROM pg_index
+        WHERE indrelid IN {_OF_TABLES} AND indexprs IS NOT NULL
+    UNION SELECT indexrelid::regclass::text, pg_get_expr(indpred, indrelid) FROM pg_index
+        WHERE indrelid IN {_OF_TABLES} AND indpred IS NOT NULL
+"""
+"""Of columns without a value, and of indexes."""
+_TRIGGERS = f"""
+    SELECT tgname, tgrelid::regclass::text, pronamespace = %(schema)s AND proname = 'records_moved'
+    FROM pg_trigger JOIN pg_proc AS p ON p.oid = tgfoid WHERE tgrelid IN {_OF_TABLES} AND NOT tgisinternal
+"""
+_CODE = """
+    SELECT proname, oidvectortypes(proargtypes), lanname, prosrc, prosecdef OR proconfig IS NOT NULL OR prokind <> 'f'
+    FROM pg_proc AS p JOIN pg_language AS l ON l.oid = prolang WHERE pronamespace = %(schema)s AND NOT EXISTS (
+        SELECT FROM pg_depend WHERE classid = 'pg_proc'::regclass AND objid = p.oid AND deptype = 'e')
+"""
+"""Of what an extension brought a superuser is the owner."""
+
+
+def require_own_schema(place: RemoteDatabase) -> None:
+    """Raise HIVE-407 for what no release makes in a schema, and what lets somebody else change it meanwhile.
+
+    Raises: as opening a connection does; a schema that isn't there yet is in order.
+    """
+    import psycopg
+
+    try:
+        with closing(opened(place, names_from="")) as raw, other_answers():
+            found = _first(raw, place)
+    except psycopg.Error as error:
+        raise explained(error, place) from error
+    if found is not None:
+        name, what, fix = found
+        message = f"{name[:60]!r} in schema {place.schema} is none of this program's doing: {what}"
+        raise HiveError.of("HIVE-407", message, file=place.name, fix=fix)
+
+
+def _first(raw: psycopg.Connection[Any], place: RemoteDatabase) -> tuple[str, str, str] | None:
+    """Return the first thing that shouldn't be there: its name, what is wrong with it, and what helps."""
+    schema = raw.execute(b"SELECT oid FROM pg_namespace WHERE nspname = %s", (place.schema,)).fetchone()
+    given = {"schema": schema[0] if schema else 0, "tables": [*_OTHER_TABLES, *(one.name for one in record_tables())]}
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        return raw.execute(query.encode(), given).fetchall()
+
+    fix = f"name another schema under [storage]; or let schema {place.schema}, and all in it, belong to this user alone"
+    for what, query in _CHANGEABLE.items():
+        for (name,) in rows(query):
+            return str(name), what, fix
+    fix = "find out who made it; then drop it, and run this again"
+    for what, query in _ACTING.items():
+        for (name,) in rows(query):
+            return str(name), what, fix
+    for name, expression in rows(_EXPRESSIONS):
+        if not is_plain(expression):
+            return str(name), f"it computes {expression[:60]}", fix
+    for name, table, is_own in rows(_TRIGGERS):
+        if name != "moved" or not is_own:
+            return str(name), f"it is a trigger of {table}", fix
+    own = {(name, _types(given), language, body) for name, given, language, body in _FUNCTION.findall(FUNCTIONS)}
+    for name, types, language, body, special in rows(_CODE):
+        sealing = (name, types, language) == ("records_moved", "", "plpgsql") and is_seal(body)
+        if special or not (sealing or (name, types, language, body) in own):
+            return str(name), "it is a function", fix
+    return None
+
+
+def _types(parameters: str) -> str:
+    return ", ".join(one.split()[-1] for one in parameters.split(","))
+
+
+def is_plain(expression: str) -> bool:
+    """Return whether an expression consists of columns, literals and PostgreSQL's own operators.
+
+    >>> is_plain("COALESCE(due_at, '9999'::text)"), is_plain("0"), is_plain("pg_sleep(9)"), is_plain("risk = x.f")
+    (True, True, False, False)
+    """
+    bare = _LITERAL.sub("''", expression)
+    return all(found[1] in _CALLED for found in _CALL.finditer(bare))
