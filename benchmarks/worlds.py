@@ -123,9 +123,9 @@ def versions(root: Path, cache: Path) -> None:
         head, _, text = (fetched(release, cache) / page).read_text(encoding="utf-8").partition("---\n\n")
         atomic_write_text(root / "documents" / release / page, f'{head}version: "{release}"\n---\n\n{text}')
     rewrite(root, [of_releases(query, number, known) for number, query in enumerate(listed)], source=DJANGO)
-    seed = cache / "django" / ".hive" / "embeddings"
-    if seed.is_dir() and not (root / ".hive").exists():
-        shutil.copytree(seed, root / ".hive" / "embeddings")
+    seed, own = cache / "django" / ".hive" / "embeddings", Workspace(root).state / "embeddings"
+    if seed.is_dir() and not own.exists():
+        shutil.copytree(seed, own)
     activate(root, "v1-naive")
 
 
