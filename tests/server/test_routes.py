@@ -86,6 +86,15 @@ async def test_configs_have_etags_and_are_named_by_nothing_but_names(
         assert (await client.get(f"/api/configs/{name}", headers=root)).status_code == 404
 
 
+async def test_a_body_that_needs_nothing_may_be_left_out(place: Workspace, client: httpx.AsyncClient) -> None:
+    root = bearer(place, "root")
+    assert (await client.post("/api/evaluate", headers=root)).json()["config"] == "v1-naive"
+    assert (await client.post("/api/query", headers=root)).status_code == 415
+    described = (await client.get("/api/openapi.json", headers=root)).json()["paths"]
+    required = {path: described[path]["post"]["requestBody"]["required"] for path in ("/api/evaluate", "/api/query")}
+    assert required == {"/api/evaluate": False, "/api/query": True}
+
+
 async def test_the_holdout_is_in_no_answer(place: Workspace, client: httpx.AsyncClient) -> None:
     root = bearer(place, "root")
     measured = (await client.post("/api/evaluate", json={}, headers=root)).json()
