@@ -35,7 +35,7 @@ def chosen_config(
 
 
 def named_collection(workspace: Workspace, name: str | None) -> Collection:
-    """The collection that a command names, else the only one. Raises: as `load_collection`; an unknown name is usage."""
+    """The collection that a command names, else the only one. Raises: as `load_collection`; HIVE-211 is wrong usage."""
     from hive_agents.errors import NotFound
     from hive_agents.retrieval import load_collection
 
