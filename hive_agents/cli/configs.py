@@ -1,4 +1,4 @@
-"""How a command line names a config or a collection, and what is checked before it is used."""
+"""How a command line names a config, and what is checked before it is used."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def chosen_config(
 
 
 def named_collection(workspace: Workspace, name: str | None) -> Collection:
-    """The collection that a command names, else the only one. Raises: as `load_collection`; HIVE-211 is wrong usage."""
-    from hive_agents.errors import NotFound
+    """Return the collection that a command line names, else the only one. Raises: HIVE-211 (exit code 2)."""
+    from hive_agents.errors import HiveError, NotFound
     from hive_agents.retrieval import load_collection
 
     try:
         return load_collection(workspace, name)
     except NotFound as error:
-        raise NotFound(error.diagnostics, exit_code=2) from None
+        raise HiveError(error.diagnostics, exit_code=2) from None
 
 
 def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> None:

@@ -43,7 +43,11 @@ from tests.runtime.test_host_kills import approve_all
 pytestmark = pytest.mark.slow
 HOSTS = 3
 RUNS, SECONDS = int(os.environ.get("HIVE_CHAOS_RUNS", "30")), float(os.environ.get("HIVE_CHAOS_SECONDS", "12"))
-"""Of the full test: 300 runs, and 120 seconds with a kill in each."""
+"""Of the full test: 300 runs or more, and 120 seconds with a kill in each."""
+FEEDS = "HIVE_CHAOS_SECONDS" in os.environ
+"""Whether more runs are queued while hosts are killed, so that there is work for all of that time."""
+AT_WORK = 60
+"""So many runs are under way then."""
 LEASE = 4.0
 CUT = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'hive-agents';"
 
@@ -292,14 +296,25 @@ class Watcher:
         await self._consumer.catch_up()
 
 
+async def feed(place: Workspace, chance: random.Random) -> None:
+    """Queue as many runs as are missing; a third of them needs a person. A server that is away gets them later."""
+    with suppress(HiveError):
+        under_way = [row for row in RunStore(place).list(limit=100_000) if row.status != "done"]
+        for number in range(AT_WORK - len(under_way)):
+            agent = "careful" if number % 3 == 0 else "toiler"
+            await asyncio.to_thread(queued, place, agent, chance.uniform(0.02, 0.4))
+
+
 async def disturb(place: Workspace, server: Postgres, hosts: list[Nursery], chance: random.Random) -> Counter[str]:
     """Kill a host each second, and cut all connections every other; in between restart the server, freeze a host."""
     done: Counter[str] = Counter()
     began = time.monotonic()
-    others = ["restart", "freeze", "restart"]
+    killed, others = began, ["restart", "freeze", "restart"]
     while time.monotonic() < began + SECONDS or others:
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(max(0.0, 1.0 - (time.monotonic() - killed)))
         await answer(place)
+        if FEEDS:
+            await feed(place, chance)
         if done["killed"] % 2:
             done["connections cut"] += int(await asyncio.to_thread(server.run, CUT))
             done["cut"] += 1
@@ -315,6 +330,7 @@ async def disturb(place: Workspace, server: Postgres, hosts: list[Nursery], chan
                 os.kill(hosts[0].pid, signal.SIGCONT)
             done[what] += 1
         victim = chance.choice(hosts)
+        killed = time.monotonic()
         assert await asyncio.to_thread(victim.end, signal.SIGKILL) == -signal.SIGKILL
         await asyncio.to_thread(victim.start)
         done["killed"] += 1
@@ -332,8 +348,8 @@ async def test_whatever_happens_to_hosts_and_server_every_run_ends_and_no_event_
     place = on_server(tmp_path / "a", server, lease_seconds=LEASE)
     places = [place, *(another(place, name) for name in ("b", "c"))]
     chance, store = random.Random(11), RunStore(place)
-    agents = ["careful" if number % 3 == 0 else "toiler" for number in range(RUNS)]
-    runs = [queued(place, agent, chance.uniform(0.02, 0.4)) for agent in agents]
+    for number in range(RUNS):
+        queued(place, "careful" if number % 3 == 0 else "toiler", chance.uniform(0.02, 0.4))
     hosts = [Nursery(one, lasting_port()) for one in places]
     watcher = Watcher(place)
     watching = asyncio.create_task(watcher.run())
@@ -343,14 +359,14 @@ async def test_whatever_happens_to_hosts_and_server_every_run_ends_and_no_event_
     try:
         disturbed = await disturb(place, server, hosts, chance)
         lasted = time.monotonic() - began
-        end = time.monotonic() + 120 + 2 * RUNS
+        end = time.monotonic() + 120 + 2 * (RUNS + AT_WORK)
         left: list[dict[str, Any]] = [{}]
         while left:
             assert time.monotonic() < end, left
             await answer(place)
             await asyncio.sleep(0.5)
             with suppress(HiveError):  # this process's connections are cut as well
-                left = [row.summary for row in store.list(limit=1_000) if row.status != "done"]
+                left = [row.summary for row in store.list(limit=100_000) if row.status != "done"]
     finally:
         codes = [await asyncio.to_thread(one.end, signal.SIGTERM) for one in hosts]
         for one in hosts:
@@ -360,6 +376,9 @@ async def test_whatever_happens_to_hosts_and_server_every_run_ends_and_no_event_
     assert codes == [0] * HOSTS
     await watcher.catch_up()
 
+    rows = store.list(limit=100_000)
+    runs, careful = [row.run_id for row in rows], sum(row.agent == "careful" for row in rows)
+    assert len(runs) >= RUNS
     again = 0
     for run in runs:
         result = store.get(run).result
@@ -368,13 +387,13 @@ async def test_whatever_happens_to_hosts_and_server_every_run_ends_and_no_event_
         done = effects(place, run)
         assert [what for what, _ in done] == [f"step {n}" for n in range(TURNS)]
         again += sum(times - 1 for _, times in done)
-    assert len(ApprovalStore(place).list()) == agents.count("careful")
+    assert len(ApprovalStore(place).list()) == careful
     log = EventLog(place).replay()
     assert [event.id for event in watcher.seen] == [event.id for event in log]
     completed = Counter(event.run_id for event in log if event.type == "run.completed")
     assert completed == dict.fromkeys(runs, 1)
     print(
-        f"\n{dict(disturbed)} in {lasted:.0f} s; {len(runs)} runs done, {agents.count('careful')} with an approval,"
+        f"\n{dict(disturbed)} in {lasted:.0f} s; {len(runs)} runs done, {careful} with an approval,"
         f" {TURNS * len(runs)} effects, {again} done again under their key; {len(log)} events, each seen once;"
         f" all after {time.monotonic() - began:.0f} s"
     )
