@@ -32,7 +32,9 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 HttpMethod = Literal["GET", "POST", "PATCH", "DELETE"]
 MOST = 2**53
 """The largest whole number that may be sent: up to it every reader of JSON has them all, and the database, too."""
-PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+NEVER_KEPT = "no-store, private"
+"""The `Cache-Control` of all that depends on who asks, what isn't found included."""
+PRIVATE = {"Cache-Control": NEVER_KEPT, "X-Content-Type-Options": "nosniff"}
 
 
 class Body(Format):
