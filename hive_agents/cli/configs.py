@@ -13,7 +13,7 @@ WORTH_TELLING = 3.0
 if TYPE_CHECKING:
     from hive_agents.cli.surface import Surface
     from hive_agents.evaluation import GoldenSet
-    from hive_agents.retrieval import PendingWork, RetrievalConfig
+    from hive_agents.retrieval import Collection, PendingWork, RetrievalConfig
     from hive_agents.workspace import Workspace
 
 
@@ -32,6 +32,17 @@ def chosen_config(
         stored = named_config(workspace, reference)
     require_sound(workspace, stored, golden=golden)
     return stored.config
+
+
+def named_collection(workspace: Workspace, name: str | None) -> Collection:
+    """Return the collection that a command line names, else the only one. Raises: HIVE-211 (exit code 2)."""
+    from hive_agents.errors import HiveError, NotFound
+    from hive_agents.retrieval import load_collection
+
+    try:
+        return load_collection(workspace, name)
+    except NotFound as error:
+        raise HiveError(error.diagnostics, exit_code=2) from None
 
 
 def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> None:

@@ -15,11 +15,10 @@ def command(
     """What can be filtered, with the values in use."""
     from rich.table import Table
 
-    from hive_agents.cli.configs import refresh_index
-    from hive_agents.retrieval import load_collection
+    from hive_agents.cli.configs import named_collection, refresh_index
 
     place = surface.workspace
-    schema = load_collection(place, collection)
+    schema = named_collection(place, collection)
     refresh_index(place, surface)
     index = place.engine().index(schema.name)
     listed = [

@@ -11,12 +11,21 @@ from hive_agents.cli.surface import Surface, with_surface
 @with_surface(workspace=False)
 def command(
     surface: Surface,
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to make it; must be empty.")] = Path(),
+    argument: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Where to make it; must be empty (default: here).")
+    ] = None,
     empty: Annotated[bool, typer.Option("--empty", help="No sample documents: a start for your own.")] = False,
+    option: Annotated[Path | None, typer.Option("--workspace", "-w", help="The same as DIR.")] = None,
 ) -> None:
     """Make a workspace: the sample one, or an empty one for your own documents."""
+    from hive_agents.errors import HiveError
     from hive_agents.sample import init_workspace
 
+    if argument is not None and option is not None:
+        raise HiveError.of(
+            "HIVE-409", "two folders are named, and one workspace is made", fix="name one: hive init DIR"
+        )
+    folder = argument or option or Path()
     path = init_workspace(folder, empty=empty)
     step = "hive import PATH" if empty else "hive index"
     lines = [f"made a workspace in {path}"]

@@ -45,16 +45,18 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Label questions: shows what both lanes find, a page at a time, asks about it, and writes the golden set."""
-    from hive_agents.cli.configs import refresh_index
+    from hive_agents.cli.configs import named_collection, refresh_index
     from hive_agents.cli.labelling import LabelledQuestion
     from hive_agents.errors import HiveError
-    from hive_agents.retrieval import load_collection
+    from hive_agents.retrieval import require_words
 
     place = surface.workspace
     if sum([query is not None, questions is not None, chat, suggest is not None]) != 1:
         fix = 'hive label "how do I …", or --questions FILE, --chat, --suggest N'
         raise HiveError.of("HIVE-409", "what is to be labelled?", fix=fix)
-    schema = load_collection(place, collection)
+    if query is not None:
+        require_words(query)
+    schema = named_collection(place, collection)
     refresh_index(place, surface)
     session = _Session(surface, schema.name, golden, tag or [], split)
     if suggest is not None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, LiteralString
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from hive_agents.retrieval.fusion import Fused
 
@@ -26,13 +26,19 @@ def _checked(boost: dict[str, float]) -> dict[str, float]:
             message = "half_life_days stands alone: a date has an age and no values"
             raise PydanticCustomError("boost_value_error", message)
         if not boost[HALF_LIFE] > 0:
-            raise PydanticCustomError("boost_value_error", "half_life_days must be more than 0")
+            raise _faulty({HALF_LIFE: boost[HALF_LIFE]}, "half_life_days must be more than 0")
         return boost
-    for value, factor in boost.items():
-        if not 0 <= factor <= MOST:
-            message = 'the factor of "{value}" must be between 0 and 10'
-            raise PydanticCustomError("boost_value_error", message, {"value": value})
+    outside = {value: factor for value, factor in boost.items() if not 0 <= factor <= MOST}
+    if outside:
+        raise _faulty(outside, "a factor must be between 0 and 10")
     return boost
+
+
+def _faulty(entries: Mapping[str, float], message: LiteralString) -> ValidationError:
+    """Return one error for each entry, which says where it stands."""
+    kind = PydanticCustomError("boost_value_error", message)
+    faults = [InitErrorDetails(type=kind, loc=(key,), input=value) for key, value in entries.items()]
+    return ValidationError.from_exception_data("Boost", faults)
 
 
 Boost = Annotated[dict[str, float], AfterValidator(_checked)]

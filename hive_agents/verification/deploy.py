@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -166,8 +166,7 @@ def rollback(
                 fix="run `hive history` to see what serves",
                 exit_code=1,
             )
-        by_id = {version.id: version for version in history}
-        target = by_id.get(history[0].previous) if history and history[0].previous else None
+        target = _before(history)
         if target is None:
             raise HiveError.of(
                 "HIVE-412",
@@ -189,6 +188,15 @@ def rollback(
             evaluation=target.evaluation,
         )
         return version, history[0].name
+
+
+def _before(history: Sequence[Version]) -> Version | None:
+    """Return the last version with another text than the one that serves: the same, deployed twice, is no way back."""
+    by_id = {version.id: version for version in history}
+    target = by_id.get(history[0].previous or 0) if history else None
+    while target is not None and target.config_hash == history[0].config_hash:
+        target = by_id.get(target.previous or 0)
+    return target
 
 
 def _baseline(workspace: Workspace, active: ActiveConfig | None) -> int | None:

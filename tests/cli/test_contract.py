@@ -36,6 +36,14 @@ def test_init_makes_the_sample_and_refuses_a_folder_in_use(tmp_path: Path) -> No
     assert (again.code, again.json["ok"]) == (2, False)
 
 
+def test_init_takes_its_folder_as_any_command_does_but_not_two_of_them(tmp_path: Path) -> None:
+    made = hive("init", "--empty", "-w", tmp_path / "x", "--json")
+    assert (made.code, made.json["path"]) == (0, str(tmp_path / "x"))
+    both = hive("init", tmp_path / "y", "--empty", "-w", tmp_path / "z", "--json")
+    assert (both.code, both.codes) == (2, {"HIVE-409"})
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
 def test_an_empty_workspace_has_no_documents_and_a_plain_schema(tmp_path: Path) -> None:
     assert hive("init", tmp_path / "x", "--empty").code == 0
     assert not list((tmp_path / "x" / "documents").iterdir())
@@ -99,6 +107,12 @@ def test_query_has_every_field_of_a_hit(shared: Workspace) -> None:
 def test_a_query_without_words_is_wrong_usage(shared: Workspace, text: str) -> None:
     ran = hive("query", "-w", shared.root, "--json", "--", text)
     assert (ran.code, ran.json["ok"]) == (2, False)
+
+
+@pytest.mark.parametrize("text", ["", " ", "?!"])
+def test_a_question_without_words_is_not_labelled(shared: Workspace, text: str) -> None:
+    ran = hive("label", text, "-r", "faqs/support.md", "-w", shared.root, "--json")
+    assert (ran.code, ran.codes) == (2, {"HIVE-409"})
 
 
 def test_unknown_words_give_no_hits_and_no_failure(place: Workspace) -> None:
@@ -357,6 +371,12 @@ def test_fields_lists_values_with_counts(shared: Workspace) -> None:
     fields = {field["name"]: field for field in hive("fields", "-w", shared.root, "--json").json["fields"]}
     assert fields["category"]["filterable"] is True
     assert {"value": "faqs", "documents": 14} in fields["category"]["values"]
+
+
+@pytest.mark.parametrize("command", [("fields", "nope"), ("label", "x", "--collection", "nope")])
+def test_a_collection_that_does_not_exist_is_wrong_usage(shared: Workspace, command: tuple[str, ...]) -> None:
+    ran = hive(*command, "-w", shared.root, "--json")
+    assert (ran.code, ran.codes) == (2, {"HIVE-211"})
 
 
 def test_a_command_without_an_active_config_says_how_to_get_one(place: Workspace) -> None:

@@ -259,6 +259,16 @@ def test_rollback_goes_further_back_each_time(topics: Workspace) -> None:
     assert serving(topics)[0] == "naive"
 
 
+def test_rollback_goes_past_the_text_that_serves(topics: Workspace) -> None:
+    deployed(topics, "naive")
+    for _ in range(2):
+        deployed(topics, "careful", allow_inconclusive=True)
+    version, before = rollback(topics)
+    assert (version.name, before) == ("naive", "careful")
+    with pytest.raises(HiveError, match="HIVE-412"):
+        rollback(topics)
+
+
 def test_deploy_after_a_rollback_can_be_rolled_back(topics: Workspace) -> None:
     three_deployed(topics)
     rollback(topics)

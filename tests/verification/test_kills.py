@@ -30,7 +30,7 @@ REPOSITORY = Path(hive_agents.__file__).parents[1]
 DEPLOY = """
 import os, signal, sys
 from importlib import import_module
-from hive_agents.store import audit
+from hive_agents.store import audit, audit_lines
 from hive_agents.cli.main import main
 from hive_agents.retrieval import config, deployed
 from hive_agents.verification import gate
@@ -60,7 +60,7 @@ def half_a_link(link, target):
     die()
 
 deployment = lambda workspace, kind: kind == "deployment"
-append_line = audit.append_line
+append_line = audit_lines.append_line
 moment = sys.argv[2]
 {
     "none": lambda: None,
@@ -70,8 +70,8 @@ moment = sys.argv[2]
     "switch begun": lambda: before(deploy, "_record"),
     "announced": lambda: after(deploy, "announce_switch"),
     "row written": lambda: before(audit, "append", deployment),
-    "half a line": lambda: setattr(audit, "append_line", half_a_line),
-    "line written": lambda: after(audit, "append_line", lambda path, line: '"kind": "deployment"' in line),
+    "half a line": lambda: setattr(audit_lines, "append_line", half_a_line),
+    "line written": lambda: after(audit_lines, "append_line", lambda path, line: '"kind": "deployment"' in line),
     "logged": lambda: after(audit, "append", deployment),
     "committed": lambda: before(deploy, "settle"),
     "half a link": lambda: setattr(config, "atomic_symlink", half_a_link),
