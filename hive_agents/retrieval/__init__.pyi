@@ -159,6 +159,7 @@ from .stages import (
     Cut as Cut,
     Search as Search,
     finish as finish,
+    require_words as require_words,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
 )

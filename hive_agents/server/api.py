@@ -32,7 +32,9 @@ Run = TypeVar("Run", bound=Callable[..., Any])
 HttpMethod = Literal["GET", "POST", "PATCH", "DELETE"]
 MOST = 2**53
 """The largest whole number that may be sent: up to it every reader of JSON has them all, and the database, too."""
-PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+NEVER_KEPT = "no-store, private"
+"""The `Cache-Control` of all that depends on who asks, what isn't found included."""
+PRIVATE = {"Cache-Control": NEVER_KEPT, "X-Content-Type-Options": "nosniff"}
 
 
 class Body(Format):
@@ -176,8 +178,17 @@ def _dispatched(methods: Mapping[str, Operation]) -> Callable[[Request], Any]:
 
 
 def parsed(model: type[Sent], request: Request, sent: bytes) -> Sent:
-    """Return a body of JSON. Raises: as `json_of`, level 1 for what doesn't fit."""
-    return load_value(model, json_of(request, sent), "body")
+    """Return a body of JSON; nothing at all is `{}` where that is enough.
+
+    Raises: as `json_of`, level 1 for what doesn't fit.
+    """
+    nothing = not sent and "content-type" not in request.headers and not needed(model)
+    return load_value(model, {} if nothing else json_of(request, sent), "body")
+
+
+def needed(model: type[BaseModel]) -> bool:
+    """Return whether a body has to be sent."""
+    return any(field.is_required() for field in model.model_fields.values())
 
 
 def json_of(request: Request, sent: bytes) -> Any:

@@ -10,19 +10,17 @@ from pydantic import Field
 
 from hive_agents.access import ViewGate, permissions_of
 from hive_agents.errors import HiveError, NotFound, Stale, has_errors
-from hive_agents.evaluation import GoldenSet, Split, changed, compare, evaluate, load_golden, record, save_label
+from hive_agents.evaluation import GoldenSet, Split, changed, compare, evaluate, load_golden, record
 from hive_agents.files import NAME_PATTERN
-from hive_agents.retrieval import StoredConfig, config_files, find_active, load_collection, read_config, versions
+from hive_agents.retrieval import StoredConfig, config_files, find_active, read_config, versions
 from hive_agents.runtime import ask_for_override
 from hive_agents.server.api import MOST, Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, CallContext
 from hive_agents.server.golden import answerable
 from hive_agents.server.shapes import ConfigRef, DiagnosticShape, PageQuery, paged
 from hive_agents.verification import (
-    accept,
     check_config,
     deploy,
-    is_accepted,
     named_config,
     require_sound,
     rollback,
@@ -174,34 +172,6 @@ class ConfigVersionRow(Value):
 class VersionHistory(Value):
     versions: list[ConfigVersionRow]
     next_cursor: str | None
-
-
-class Golden(Value):
-    """The golden set's queries without the holdout's, which are only counted."""
-
-    file: str
-    hash: str
-    accepted: bool
-    holdout: int
-    queries: list[dict[str, Any]]
-
-
-class LabelQuery(Body):
-    """`irrelevant` makes the query a fully judged one."""
-
-    query: Annotated[str, Field(min_length=1)]
-    relevant: list[str] = []
-    distractors: list[str] = []
-    irrelevant: list[str] | None = None
-    tags: list[str] = []
-    split: Split | None = None
-
-
-class Labelled(Value):
-    query_id: str
-    relevant: list[str]
-    distractors: list[str]
-    irrelevant: list[str]
 
 
 @api.get("/api/configs", OPERATOR, tagged=True)
@@ -359,42 +329,6 @@ def history(call: CallContext, query: PageQuery) -> VersionHistory:
     return VersionHistory(versions=shown, next_cursor=cursor)
 
 
-@api.get("/api/golden", OPERATOR, tagged=True)
-def golden(call: CallContext) -> Golden:
-    """The labelled questions; those of the holdout stay unread."""
-    found = load_golden(call.workspace)
-    listed = [query.model_dump(mode="json") for query in found if query.split != "holdout"]
-    return Golden(
-        file=found.file,
-        hash=found.hash,
-        accepted=is_accepted(call.workspace, found),
-        holdout=sum(query.split == "holdout" for query in found),
-        queries=listed,
-    )
-
-
-@api.post("/api/golden/labels", OPERATOR)
-def label(call: CallContext, body: LabelQuery) -> Labelled:
-    """Label a question, for training unless another split is named."""
-    active = find_active(call.workspace)
-    collection = load_collection(call.workspace, active.stored.config.collection if active else None)
-    trusted = _is_trusted(call)
-    entry = save_label(
-        call.workspace,
-        body.query,
-        collection.name,
-        relevant=body.relevant,
-        distractors=body.distractors,
-        irrelevant=body.irrelevant,
-        tags=body.tags,
-        split=body.split,
-    )
-    if trusted:
-        accept(call.workspace, load_golden(call.workspace), call.by, "a label by HTTP")
-    labels = {name: entry.get(name, []) for name in ("relevant", "distractors", "irrelevant")}
-    return Labelled(query_id=entry["id"], **labels)
-
-
 def _answerable(call: CallContext, golden: GoldenSet) -> GoldenSet:
     """Raises: HIVE-409 where the caller may view all relevant documents of no query."""
     found = golden.only(query.id for query in answerable(call, golden))
@@ -403,13 +337,6 @@ def _answerable(call: CallContext, golden: GoldenSet) -> GoldenSet:
         fix = "label questions by documents that you can open, or let somebody measure who can open the others"
         raise HiveError.of("HIVE-409", why, file=golden.file, path="queries", fix=fix)
     return found
-
-
-def _is_trusted(call: CallContext) -> bool:
-    try:
-        return is_accepted(call.workspace, load_golden(call.workspace))
-    except NotFound:
-        return True  # this label is its first
 
 
 def _config(call: CallContext, name: str) -> StoredConfig:

@@ -1,9 +1,9 @@
-"""What somebody who labels needs: the documents to judge, the questions that are open, and what the labels can show."""
+"""The golden set: its questions and labels, and what somebody who labels needs to judge, to ask and to see."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -15,14 +15,17 @@ from hive_agents.evaluation import (
     GoldenQuery,
     GoldenSet,
     LabelYield,
+    Split,
     load_golden,
     open_questions,
     pool,
     question_key,
+    save_label,
 )
 from hive_agents.retrieval import find_active, load_collection, words
-from hive_agents.server.api import Api, Query, Value
+from hive_agents.server.api import Api, Body, Query, Value
 from hive_agents.server.auth import OPERATOR, Call, CallContext
+from hive_agents.verification import accept, is_accepted
 
 api = Api("configs")
 MOST_OPEN = 200
@@ -66,6 +69,70 @@ class Worth(Value):
     smallest_gain: float | None
     later: dict[int, float]
     enough: str | None
+
+
+class Golden(Value):
+    """The golden set's queries without the holdout's, which are only counted."""
+
+    file: str
+    hash: str
+    accepted: bool
+    holdout: int
+    queries: list[dict[str, Any]]
+
+
+class LabelQuery(Body):
+    """`irrelevant` makes the query a fully judged one."""
+
+    query: Annotated[str, Field(min_length=1)]
+    relevant: list[str] = []
+    distractors: list[str] = []
+    irrelevant: list[str] | None = None
+    tags: list[str] = []
+    split: Split | None = None
+
+
+class Labelled(Value):
+    query_id: str
+    relevant: list[str]
+    distractors: list[str]
+    irrelevant: list[str]
+
+
+@api.get("/api/golden", OPERATOR, tagged=True)
+def golden(call: CallContext) -> Golden:
+    """The labelled questions; those of the holdout stay unread."""
+    found = load_golden(call.workspace)
+    listed = [query.model_dump(mode="json") for query in found if query.split != "holdout"]
+    return Golden(
+        file=found.file,
+        hash=found.hash,
+        accepted=is_accepted(call.workspace, found),
+        holdout=sum(query.split == "holdout" for query in found),
+        queries=listed,
+    )
+
+
+@api.post("/api/golden/labels", OPERATOR)
+def label(call: CallContext, body: LabelQuery) -> Labelled:
+    """Label a question, for training unless another split is named."""
+    active = find_active(call.workspace)
+    collection = load_collection(call.workspace, active.stored.config.collection if active else None)
+    trusted = _is_trusted(call)
+    entry = save_label(
+        call.workspace,
+        body.query,
+        collection.name,
+        relevant=body.relevant,
+        distractors=body.distractors,
+        irrelevant=body.irrelevant,
+        tags=body.tags,
+        split=body.split,
+    )
+    if trusted:
+        accept(call.workspace, load_golden(call.workspace), call.by, "a label by HTTP")
+    labels = {name: entry.get(name, []) for name in ("relevant", "distractors", "irrelevant")}
+    return Labelled(query_id=entry["id"], **labels)
 
 
 @api.get("/api/golden/pool", OPERATOR)
@@ -149,3 +216,10 @@ def _golden(call: Call) -> GoldenSet | None:
         return load_golden(call.workspace)
     except NotFound:
         return None  # the first label begins it
+
+
+def _is_trusted(call: CallContext) -> bool:
+    try:
+        return is_accepted(call.workspace, load_golden(call.workspace))
+    except NotFound:
+        return True  # this label is its first

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from hive_agents.server.api import Operation
+from hive_agents.server.api import Operation, needed
 from hive_agents.server.shapes import Problem
 
 REFUSALS = {
@@ -64,7 +64,7 @@ def _operation(one: Operation, named: Any) -> dict[str, Any]:
     }
     if (body := one.body or one.takes) is not None:
         content = {"application/json": {"schema": named[body, "validation"]}}
-        found["requestBody"] = {"required": True, "content": content}
+        found["requestBody"] = {"required": one.body is None or needed(one.body), "content": content}
     return found
 
 

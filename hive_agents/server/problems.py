@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from hive_agents.errors import Diagnostic, HiveError, NotFound, RightsWithdrawn, Taken, TooMany
+from hive_agents.server.api import NEVER_KEPT
 from hive_agents.server.shapes import Problem
 from hive_agents.triggers import kind_of
 
@@ -57,7 +58,8 @@ def problem(
         code, fix = _BY_STATUS[status]
         diagnostics = [Diagnostic(code, detail or HTTPStatus(status).description, fix=fix)]
     value = Problem.of(status, diagnostics, detail).model_dump()
-    return JSONResponse(value, status, headers=dict(headers or {}), media_type="application/problem+json")
+    sent = {"Cache-Control": NEVER_KEPT, **(headers or {})}
+    return JSONResponse(value, status, headers=sent, media_type="application/problem+json")
 
 
 async def of_http(_: Request, error: Exception) -> JSONResponse:

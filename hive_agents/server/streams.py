@@ -13,6 +13,7 @@ from starlette.responses import StreamingResponse
 
 from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE
+from hive_agents.server.api import NEVER_KEPT
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from hive_agents.server.feed import Watch
 
 HEARTBEAT_SECONDS = 15.0
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
+HEADERS = {"Cache-Control": NEVER_KEPT, "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
 BEAT = b": \n\n"
 _POSITION = re.compile(r"(\d{1,15})(?:-(\d{1,9}))?")
 

@@ -15,24 +15,21 @@ import hmac
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import AuditFault, HiveError
-from hive_agents.files import append_line, atomic_write, disk_errors, locked, opened, read_bytes, unlinked
-from hive_agents.store.elsewhere import moved
+from hive_agents.files import atomic_write, read_bytes
+from hive_agents.store.audit_lines import MOVED, FileLines, LogLines, TableLines, entry_in
 from hive_agents.workspace import RemoteDatabase, Workspace
 
 if TYPE_CHECKING:
     from hive_agents.store.database import DatabasePlace
-    from hive_agents.store.postgres import PostgresConnection
 
 FILE = "audit/log.jsonl"
 HEAD = ".hive/audit.head"
-MOVED = "audit.moved"
-"""In `.hive`: where the log is, where it was moved away with the records."""
 Head = tuple[int, str]
 """(number of lines, digest of the last of them)."""
 
@@ -80,7 +77,7 @@ def extend(
 ) -> dict[str, Any] | None:
     """As `append`, with fields made from the entries so far; nobody else writes meanwhile. None adds nothing."""
     medium = _medium(place)
-    if isinstance(medium, _FileLines):
+    if isinstance(medium, FileLines):
         medium.require_here()
     with medium.writing() as write:
         log = _read(place)
@@ -247,7 +244,7 @@ class _Walk:
         return sound and hashlib.sha256(memoryview(data)[: self.size]).digest() == self.digest
 
 
-_walks: dict[_Medium, _Walk] = {}
+_walks: dict[LogLines, _Walk] = {}
 
 
 def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
@@ -267,131 +264,22 @@ def _verified(workspace: Workspace) -> tuple[_Log, AuditVerdict]:
     return log, log.verdict
 
 
-_Write = Callable[[int, str], object]
-"""Writes the line of a number."""
-
-
-@dataclass(frozen=True)
-class _FileLines:
-    """A log in a file; `told` is its name in diagnostics, `home` the workspace of which it is."""
-
-    path: Path
-    told: str
-    home: Workspace | None = field(default=None, compare=False)
-
-    @contextmanager
-    def writing(self, *, long: bool = False) -> Iterator[_Write]:
-        beside = self.path.with_name(f".{self.path.name}.lock")
-        with locked(self.home.state / "audit.lock" if self.home else beside, "writing the audit log"):
-            _mend_last_line(self.path)
-            yield lambda _, line: append_line(self.path, line)
-
-    def require_here(self) -> None:
-        """Raise HIVE-403 where the log was moved away with the records."""
-        if self.home is not None:
-            with suppress(FileNotFoundError):
-                raise moved(read_bytes(self.home.state / MOVED).decode(), self.told)
-
-    def data(self) -> bytes:
-        try:
-            return read_bytes(self.path)
-        except FileNotFoundError:
-            return b""
-
-    def stamp(self) -> tuple[int, ...] | None:
-        """What changes with the log; None where there is none."""
-        try:
-            status = unlinked(self.path).stat()
-        except OSError:
-            return None
-        return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-    def replace(self, data: bytes) -> None:
-        beside = self.path.with_name(f".{self.path.name}.lock")
-        with locked(self.home.state / "audit.lock" if self.home else beside, "writing the audit log"):
-            atomic_write(self.path, data)
-
-
-@dataclass(frozen=True)
-class _TableLines:
-    """A log that hosts share, in their database."""
-
-    place: RemoteDatabase
-
-    @property
-    def told(self) -> str:
-        return self.place.name
-
-    @contextmanager
-    def writing(self, *, long: bool = False) -> Iterator[_Write]:
-        """A turn of its own: the row that follows the line waits to be committed meanwhile."""
-        from hive_agents.store.database import connected
-
-        # The head that remembers a line is written after it was committed; the lock keeps heads of a host in order.
-        lock = locked(Workspace(self.place.root).state / "audit.head.lock", "writing the audit log")
-        with lock, connected(self.place) as found:
-            connection = cast("PostgresConnection", found)
-            connection.begin("audit", long=long)
-
-            def write(number: int, line: str) -> None:
-                connection.execute("INSERT INTO audit_lines (seq, line) VALUES (?, ?)", (number, line))
-                connection.commit()
-
-            try:
-                yield write
-            finally:
-                if connection.in_transaction:  # nothing was to be written, or it can't be
-                    with suppress(Exception):
-                        connection.execute("ROLLBACK")
-
-    def data(self) -> bytes:
-        from hive_agents.store.database import connected
-
-        with connected(self.place) as connection:
-            found = connection.execute("SELECT line FROM audit_lines ORDER BY seq").fetchall()
-        return b"".join(line.encode() + b"\n" for (line,) in found)
-
-    def stamp(self) -> tuple[int, ...] | None:
-        from hive_agents.store.database import connected
-
-        query = "SELECT count(*), max(seq), max(CAST(CAST(xmin AS text) AS bigint)) FROM audit_lines"
-        with connected(self.place) as connection:
-            found = connection.execute(query).fetchone()
-        return None if not found[0] else tuple(found)
-
-    def replace(self, data: bytes) -> None:
-        from hive_agents.store.database import connected
-
-        # A text in a line may hold what else ends one.
-        lines = data.decode().removesuffix("\n").split("\n") if data else []
-        with connected(self.place) as found:
-            connection = cast("PostgresConnection", found)
-            connection.begin("audit")
-            connection.execute("DELETE FROM audit_lines")
-            insert = "INSERT INTO audit_lines (seq, line) VALUES (?, ?)"
-            connection.executemany(insert, list(enumerate(lines, start=1)))
-            connection.commit()
-
-
-_Medium = _FileLines | _TableLines
-
-
-def _medium(place: Place) -> _Medium:
+def _medium(place: Place) -> LogLines:
     if isinstance(place, LogFile):
-        return _FileLines(place.path, place.path.name)
+        return FileLines(place.path, place.path.name)
     # What is read alone doesn't ask whose `.hive` it is, as `records` do.
     return _lines_in(place, place.records) if place.settings.storage.url else _lines_beside(place)
 
 
-def _lines_in(workspace: Workspace, records: DatabasePlace) -> _Medium:
+def _lines_in(workspace: Workspace, records: DatabasePlace) -> LogLines:
     """The log that goes with records there."""
     if isinstance(records, RemoteDatabase):
-        return _TableLines(records)
+        return TableLines(records)
     return _lines_beside(workspace)
 
 
-def _lines_beside(workspace: Workspace) -> _Medium:
-    return _FileLines(workspace.root / FILE, FILE, workspace)
+def _lines_beside(workspace: Workspace) -> LogLines:
+    return FileLines(workspace.root / FILE, FILE, workspace)
 
 
 def _read(place: Place) -> _Log:
@@ -402,7 +290,7 @@ def _read(place: Place) -> _Log:
     return _walked(medium, stamp, _key())
 
 
-def _walked(medium: _Medium, stamp: tuple[int, ...], key: bytes | None) -> _Log:
+def _walked(medium: LogLines, stamp: tuple[int, ...], key: bytes | None) -> _Log:
     """The log as the file has it now; of a file that has only grown, what is new is read and verified."""
     known = _walks.get(medium)
     if known is not None and (known.stamp, known.key) == (stamp, key):
@@ -417,7 +305,7 @@ def _walked(medium: _Medium, stamp: tuple[int, ...], key: bytes | None) -> _Log:
     return log
 
 
-def _extended(log: _Log, medium: _Medium, data: bytes, start: int, key: bytes | None) -> _Log:
+def _extended(log: _Log, medium: LogLines, data: bytes, start: int, key: bytes | None) -> _Log:
     """What `log` and the lines from `start` on come to."""
     found, previous = list(log.entries), log.verdict.head
     verdict, damaged = None, None
@@ -467,14 +355,14 @@ def _heads(workspace: Workspace) -> list[Head]:
         raise HiveError.of("HIVE-413", f"{HEAD} is damaged", file=HEAD, path="$", fix=fix, exit_code=1) from None
 
 
-def _lines(medium: _Medium, data: bytes, start: int = 0) -> Iterator[dict[str, Any]]:
+def _lines(medium: LogLines, data: bytes, start: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the entries from a place on where a line begins."""
     lines = data[start:].split(b"\n")
     first = data.count(b"\n", 0, start) + 1
     for number, line in enumerate(lines, start=first):
         if not line.strip():
             continue
-        entry = _entry(line)
+        entry = entry_in(line)
         if entry is not None:
             yield entry
         elif number == first + len(lines) - 1:
@@ -486,26 +374,6 @@ def _lines(medium: _Medium, data: bytes, start: int = 0) -> Iterator[dict[str, A
 def _damage(line: int, file: str) -> HiveError:
     fix = f"restore {file} from version control or a backup"
     return HiveError.of("HIVE-101", "a line of the audit log is damaged", file=file, path="$", line=line, fix=fix)
-
-
-def _entry(line: bytes) -> dict[str, Any] | None:
-    """The entry in a line; None where it is none, cut short or damaged."""
-    try:
-        entry = json.loads(line, object_pairs_hook=_object)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(entry, dict):
-        return None
-    types = {"seq": int, "kind": str, "digest": str}
-    sound = all(isinstance(entry.get(name), kind) for name, kind in types.items())
-    return entry if sound else None
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A key that stands twice would be read as one and shown as the other."""
-    if len(found := dict(pairs)) != len(pairs):
-        raise ValueError
-    return found
 
 
 def now() -> str:
@@ -521,20 +389,3 @@ def _digest(entry: Mapping[str, Any], key: bytes | None) -> str:
 def _key() -> bytes | None:
     value = os.environ.get("HIVE_AUDIT_KEY", "")
     return value.encode() or None
-
-
-def _mend_last_line(path: Path) -> None:
-    """Drop what a crash left of an entry; a whole entry that only lacks its end is kept, as readers saw it."""
-    path = unlinked(path)
-    if not path.exists():
-        return
-    data = read_bytes(path)
-    start = data.rfind(b"\n") + 1
-    if start == len(data):
-        return
-    with disk_errors(path), os.fdopen(opened(path, os.O_RDWR), "r+b") as file:
-        if _entry(data[start:]) is None:
-            file.truncate(start)
-        else:
-            file.seek(0, os.SEEK_END)
-            file.write(b"\n")

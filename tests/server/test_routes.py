@@ -86,6 +86,15 @@ async def test_configs_have_etags_and_are_named_by_nothing_but_names(
         assert (await client.get(f"/api/configs/{name}", headers=root)).status_code == 404
 
 
+async def test_a_body_that_needs_nothing_may_be_left_out(place: Workspace, client: httpx.AsyncClient) -> None:
+    root = bearer(place, "root")
+    assert (await client.post("/api/evaluate", headers=root)).json()["config"] == "v1-naive"
+    assert (await client.post("/api/query", headers=root)).status_code == 415
+    described = (await client.get("/api/openapi.json", headers=root)).json()["paths"]
+    required = {path: described[path]["post"]["requestBody"]["required"] for path in ("/api/evaluate", "/api/query")}
+    assert required == {"/api/evaluate": False, "/api/query": True}
+
+
 async def test_the_holdout_is_in_no_answer(place: Workspace, client: httpx.AsyncClient) -> None:
     root = bearer(place, "root")
     measured = (await client.post("/api/evaluate", json={}, headers=root)).json()
@@ -132,3 +141,20 @@ async def test_the_numbers_have_no_label_that_a_caller_could_grow(place: Workspa
     assert 'route="none"' in text
     assert "/nothing" not in text
     assert "dana" not in text
+
+
+async def test_what_depends_on_who_asks_is_kept_by_no_cache(place: Workspace, client: httpx.AsyncClient) -> None:
+    mine = bearer(place)
+    asked_for = (
+        "/api/threads",
+        "/api/documents/api-docs/authentication.md",
+        "/api/documents/nowhere.md",
+        "/api/runs/r0",
+    )
+    answers = [await client.get(path, headers=mine) for path in asked_for]
+    answers.append(await client.post("/api/query", json={"query": "rotate an API key"}, headers=mine))
+    answers.append(await client.get("/chat", headers=mine))
+    async with client.stream("GET", "/api/events", headers=mine | bearer(place, "root", "operator")) as stream:
+        answers.append(stream)
+    assert {answer.headers.get("cache-control") for answer in answers} == {"no-store, private"}
+    assert not any("etag" in answer.headers for answer in answers)

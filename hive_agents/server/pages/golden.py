@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from hive_agents.errors import NotFound
-from hive_agents.server import configs, copilot, golden
+from hive_agents.server import copilot, golden
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, REVIEWER, Call
 from hive_agents.server.pages.view import Pages
@@ -64,9 +64,9 @@ def feedback(call: Call) -> dict[str, Any]:
     return {"items": found.items, "next_cursor": found.next_cursor, "status": status}
 
 
-def _golden(call: Call) -> configs.Golden | None:
+def _golden(call: Call) -> golden.Golden | None:
     try:
-        return configs.golden(call)
+        return golden.golden(call)
     except NotFound:
         return None
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from hive_agents.errors import HiveError, NotFound
-from hive_agents.server import configs, runs
+from hive_agents.server import configs, golden, runs
 from hive_agents.server.api import checked
 from hive_agents.server.auth import OPERATOR, Call
 from hive_agents.server.pages.view import Pages
@@ -90,7 +90,7 @@ def config(call: Call, name: str) -> dict[str, Any]:
 
 def _is_labelled(call: Call) -> bool:
     try:
-        found = configs.golden(call)
+        found = golden.golden(call)
     except NotFound:
         return False
     return bool(found.queries or found.holdout)

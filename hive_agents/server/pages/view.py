@@ -20,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from hive_agents.errors import HiveError
+from hive_agents.server.api import NEVER_KEPT
 from hive_agents.server.auth import Call
 from hive_agents.server.pages.assets import address
 from hive_agents.server.pages.language import coded, decimal, fact, happened, languages, preferred, told, worded
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 HEADERS = {
-    "Cache-Control": "no-store",
+    "Cache-Control": NEVER_KEPT,
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';"
         " form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
