@@ -22,9 +22,17 @@ if TYPE_CHECKING:
 
 
 def chosen_config(
-    workspace: Workspace, reference: str | None, surface: Surface, golden: GoldenSet | None = None
+    workspace: Workspace,
+    reference: str | None,
+    surface: Surface,
+    golden: GoldenSet | None = None,
+    *,
+    refresh: bool = True,
 ) -> RetrievalConfig:
-    """The config that `reference` names, else the active one; sound, or every diagnostic is raised."""
+    """The config that `reference` names, else the active one; sound, or every diagnostic is raised.
+
+    Filters are checked against an index that is brought up to date before, unless the caller did that.
+    """
     from hive_agents.retrieval import active_config
     from hive_agents.verification import named_config, require_sound
 
@@ -34,7 +42,7 @@ def chosen_config(
         stored = active.stored
     else:
         stored = named_config(workspace, reference)
-    require_sound(workspace, stored, golden=golden)
+    require_sound(workspace, stored, golden=golden, refresh=refresh)
     return stored.config
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from hive_agents.cli.progress import told_now_and_then
 from hive_agents.files import locked
-from tests.sample import copied_sample, hive, indexed_sample, words_sample
+from tests.sample import copied_sample, hive, indexed_sample, words_sample, write_config
 
 HIVE = [sys.executable, "-m", "hive_agents"]
 
@@ -104,7 +104,8 @@ def test_a_search_is_answered_from_the_index_as_it_is_while_another_process_inde
     place = copied_sample(tmp_path / "workspace")
     place.index()
     (place.documents / "faqs" / "new.md").write_text("# New\n\nzygomorphic\n", encoding="utf-8")
-    words = ("query", "zygomorphic", "-w", place.root, "--json")
+    write_config(place, "faqs", filters={"category": "faqs"})
+    words = ("query", "zygomorphic", "-c", "faqs", "-w", place.root, "--json")
     with place.exclusive("indexing"):
         ran = hive(*words)
     assert ran.code == 0, ran.err
