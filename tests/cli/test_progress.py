@@ -99,6 +99,20 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:
     assert told.startswith("waiting: another process is indexing (process ")
 
 
+@pytest.mark.slow
+def test_a_search_is_answered_from_the_index_as_it_is_while_another_process_indexes(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "workspace")
+    place.index()
+    (place.documents / "faqs" / "new.md").write_text("# New\n\nzygomorphic\n", encoding="utf-8")
+    words = ("query", "zygomorphic", "-w", place.root, "--json")
+    with place.exclusive("indexing"):
+        ran = hive(*words)
+    assert ran.code == 0, ran.err
+    assert "HIVE-406" in ran.err
+    assert "faqs/new.md" not in ran.out
+    assert hive(*words).json["hits"][0]["doc_id"] == "faqs/new.md"
+
+
 def test_who_holds_a_lock_is_forgotten_with_it(tmp_path: Path) -> None:
     with locked(tmp_path / "write.lock", "indexing"):
         assert (tmp_path / "write.holder").read_text().startswith("indexing (process ")
