@@ -230,7 +230,7 @@ class OpenSearch:
         environment = os.environ | {
             "OPENSEARCH_PATH_CONF": str(self._folder / "config"),
             "OPENSEARCH_JAVA_OPTS": "-Xms384m -Xmx384m",
-            "OPENSEARCH_JAVA_HOME": str(_jdk()),
+            "OPENSEARCH_JAVA_HOME": str(jdk()),
             "HOME": str(self._folder),
         }
         with (self._folder / "out").open("wb") as out:
@@ -297,7 +297,7 @@ has.native.controller=false
 @contextmanager
 def opensearch(*, knn: bool = False) -> Iterator[OpenSearch]:
     """Distribution and plugin are fetched by Maven, which keeps them for the next time."""
-    if shutil.which("mvn") is None or not (_jdk() / "bin" / "javac").exists():
+    if shutil.which("mvn") is None or not (jdk() / "bin" / "javac").exists():
         pytest.skip("no Maven or no Java on this machine, by which OpenSearch is fetched and run")
     folder = Path(tempfile.mkdtemp(prefix="hive-os-", dir="/tmp"))
     folder.chmod(0o755)
@@ -338,10 +338,11 @@ def _add_knn(home: Path, folder: Path) -> None:
     source.write_text(_NO_PAINLESS)
     (painless / "plugin-descriptor.properties").write_text(_DESCRIPTOR.lstrip())
     made = folder / "classes"
-    programs = _jdk() / "bin"
+    programs = jdk() / "bin"
     subprocess.run([programs / "javac", "-d", made, "-cp", f"{home}/lib/*", source], check=True)
     subprocess.run([programs / "jar", "cf", painless / "stub.jar", "-C", made, "."], check=True)
 
 
-def _jdk() -> Path:
+def jdk() -> Path:
+    """The folder of the JDK that runs OpenSearch."""
     return Path(JAVA) if JAVA else Path(shutil.which("javac") or "/").resolve().parent.parent

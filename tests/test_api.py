@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import hive_agents
+from hive_agents.agents import NodeVerdict
 
 JUDGEMENT = ("CalibrationMetrics", "RuleProposal", "Runtime", "SignalWeights")
 
@@ -27,3 +28,20 @@ def test_naming_the_judgement_imports_nothing_heavy() -> None:
     heavy = {"langgraph", "langchain_core", "boto3", "onnxruntime"}
     code = f"import sys; from hive_agents import {names}; print({heavy} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+def test_values_of_an_enum_are_read_in_any_case() -> None:
+    ticket = hive_agents.EscalationTicket(
+        id="t1",
+        run_id="r1",
+        severity="High",
+        cause="STALL",
+        evidence=[],
+        first_seen="a",
+        last_seen="b",
+        suggested_action="",
+    )
+    signal = hive_agents.Signal(source="LLM", action="Accept", confidence=1.0)
+    verdict = NodeVerdict(action="RETRY")
+    found = (ticket.severity, ticket.cause, signal.source, signal.action, verdict.action)
+    assert found == ("high", "stall", "llm", "accept", "retry")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from hive_agents.files import Format
+from hive_agents.files import AnyCase, Format
 from hive_agents.llm import ToolCall
 
 NodeAction = Literal["accept", "retry", "escalate", "continue"]
@@ -25,7 +25,7 @@ class NodeContext(Format):
 class NodeVerdict(Format):
     """`feedback` is what a retry tells the model."""
 
-    action: NodeAction
+    action: Annotated[NodeAction, AnyCase]
     feedback: str | None = None
 
 

@@ -36,5 +36,4 @@ from .request import (
 )
 from .store import (
     ApprovalStore as ApprovalStore,
-    file_request as file_request,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -396,17 +396,3 @@ class ApprovalStore:
 
     def _tell(self, occasion: Occasion, request: ApprovalRequest) -> None:
         notify(self.workspace, occasion, request)
-
-
-def file_request(
-    workspace: Workspace,
-    *,
-    kind: Kind,
-    title: str,
-    context: Mapping[str, Any],
-    run_id: str | None = None,
-    requester: str = "user:local",
-) -> str:
-    """File a plain yes-or-no request of high risk; returns its id."""
-    filing = Filing(kind=kind, title=title, context=dict(context), run_id=run_id, requester=requester, risk="high")
-    return ApprovalStore(workspace).file(filing).id

@@ -9,6 +9,10 @@ from hive_agents.text import count
 
 INTERRUPTED = "what is embedded is kept, and searches use the index as it was; run `hive index` to go on"
 WORTH_TELLING = 3.0
+WAITED = 1.0
+"""Seconds that a search waits for another process that writes: it can use the index as it is."""
+PATIENT = 30.0
+"""Seconds that is waited where there is no index to use."""
 
 if TYPE_CHECKING:
     from hive_agents.cli.surface import Surface
@@ -18,9 +22,17 @@ if TYPE_CHECKING:
 
 
 def chosen_config(
-    workspace: Workspace, reference: str | None, surface: Surface, golden: GoldenSet | None = None
+    workspace: Workspace,
+    reference: str | None,
+    surface: Surface,
+    golden: GoldenSet | None = None,
+    *,
+    refresh: bool = True,
 ) -> RetrievalConfig:
-    """The config that `reference` names, else the active one; sound, or every diagnostic is raised."""
+    """The config that `reference` names, else the active one; sound, or every diagnostic is raised.
+
+    Filters are checked against an index that is brought up to date before, unless the caller did that.
+    """
     from hive_agents.retrieval import active_config
     from hive_agents.verification import named_config, require_sound
 
@@ -30,7 +42,7 @@ def chosen_config(
         stored = active.stored
     else:
         stored = named_config(workspace, reference)
-    require_sound(workspace, stored, golden=golden)
+    require_sound(workspace, stored, golden=golden, refresh=refresh)
     return stored.config
 
 
@@ -50,14 +62,25 @@ def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> 
 
     What is wrong with documents is `told` to the workspace's owner only: a reader may not know that they exist. That
     a damaged database was set aside, and conversations with it, everybody is told. Where an engine is away that would
-    have to get the changes, the search is over the documents as they were.
+    have to get the changes, or another process writes, the search is over the documents as they were.
     """
-    from hive_agents.errors import Diagnostic, EngineFault
-    from hive_agents.retrieval import index_is_stale
+    from hive_agents.errors import Busy, Diagnostic, EngineFault, HiveError
+    from hive_agents.retrieval import index_is_stale, is_indexed
 
     if workspace.settings.index.auto_refresh:
         try:
-            refresh_index(workspace, surface, told=told)
+            searchable = is_indexed(workspace)
+        except HiveError:  # a damaged database: the refresh sets it aside
+            searchable = False
+        try:
+            refresh_index(workspace, surface, told=told, wait=WAITED if searchable else PATIENT)
+        except Busy as error:
+            if not searchable:
+                raise
+            if told:
+                message = f"{error.diagnostics[0].message}: this is the index as it was before"
+                fix = "search again when that is done"
+                surface.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix=fix, severity="warning")])
         except EngineFault as error:
             if told:
                 surface.warn([replace(found, severity="warning") for found in error.diagnostics])
@@ -66,15 +89,15 @@ def keep_fresh(workspace: Workspace, surface: Surface, *, told: bool = True) -> 
         surface.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix="run `hive index`", severity="warning")])
 
 
-def refresh_index(workspace: Workspace, surface: Surface, *, told: bool = True) -> None:
-    """What is measured is measured on the documents as they are now."""
+def refresh_index(workspace: Workspace, surface: Surface, *, told: bool = True, wait: float = PATIENT) -> None:
+    """What is measured is measured on the documents as they are now. Raises: HIVE-402 after `wait` seconds."""
     from hive_agents.cli.progress import duration, told_now_and_then
     from hive_agents.errors import Diagnostic
     from hive_agents.retrieval import build_index
 
     if not told:
         with told_now_and_then(lambda line: surface.say("the index is brought up to date …")) as progress:
-            report = build_index(workspace, progress, quick=True)
+            report = build_index(workspace, progress, quick=True, wait=wait)
         surface.warn(warning for warning in report.warnings if warning.code == "HIVE-407")
         return
 
@@ -85,7 +108,7 @@ def refresh_index(workspace: Workspace, surface: Surface, *, told: bool = True) 
             surface.say(f"the index {which}: {count(work.documents, 'document')} to read, {spent}")
 
     with surface.progress(INTERRUPTED) as progress:
-        report = build_index(workspace, progress, quick=True, plan=plan)
+        report = build_index(workspace, progress, quick=True, plan=plan, wait=wait)
     changed = report.added or report.updated or report.deleted
     # That there is no embedding model is told when an index is built, and not at each question to it.
     surface.warn(warning for warning in report.warnings if changed or warning.code != "HIVE-401")

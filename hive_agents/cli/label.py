@@ -48,11 +48,14 @@ def command(
     from hive_agents.cli.configs import named_collection, refresh_index
     from hive_agents.cli.labelling import LabelledQuestion
     from hive_agents.errors import HiveError
+    from hive_agents.retrieval import require_words
 
     place = surface.workspace
     if sum([query is not None, questions is not None, chat, suggest is not None]) != 1:
         fix = 'hive label "how do I …", or --questions FILE, --chat, --suggest N'
         raise HiveError.of("HIVE-409", "what is to be labelled?", fix=fix)
+    if query is not None:
+        require_words(query)
     schema = named_collection(place, collection)
     refresh_index(place, surface)
     session = _Session(surface, schema.name, golden, tag or [], split)

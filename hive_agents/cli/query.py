@@ -32,7 +32,7 @@ def command(
 
     place = surface.workspace
     keep_fresh(place, surface)
-    program = chosen_config(place, config, surface)
+    program = chosen_config(place, config, surface, refresh=not place.settings.index.auto_refresh)
     engine = place.engine()
     if filters:
         fields = engine.index(program.collection).collection.fields

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self, get_args
 from pydantic import Field, ValidationError
 
 from hive_agents.events.types import Event, EventType, derived_id
-from hive_agents.files import Format
+from hive_agents.files import AnyCase, Format
 
 TicketSeverity = Literal["low", "medium", "high", "critical"]
 TicketCause = Literal["doom_loop", "stall", "excessive_retries", "repeated_errors", "budget_burn", "crash"]
@@ -39,8 +39,8 @@ class EscalationTicket(Format):
     id: str
     run_id: str
     node_id: str | None = None
-    severity: TicketSeverity
-    cause: TicketCause
+    severity: Annotated[TicketSeverity, AnyCase]
+    cause: Annotated[TicketCause, AnyCase]
     evidence: list[str]
     first_seen: str
     last_seen: str

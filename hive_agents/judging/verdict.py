@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hive_agents.files import Format
+from hive_agents.files import AnyCase, Format
 
 
 class JudgmentAction(StrEnum):
@@ -62,7 +62,7 @@ class Signal(Format):
     <JudgmentAction.ACCEPT: 'accept'>
     """
 
-    source: SignalSource
+    source: Annotated[SignalSource, AnyCase]
     action: Action
     confidence: Confidence
     detail: str = ""

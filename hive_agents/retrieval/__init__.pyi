@@ -112,6 +112,7 @@ from .indexing import (
     PendingWork as PendingWork,
     build_index as build_index,
     index_is_stale as index_is_stale,
+    is_indexed as is_indexed,
 )
 from .keyword_batch import (
     padded as padded,
@@ -158,6 +159,7 @@ from .stages import (
     Cut as Cut,
     Search as Search,
     finish as finish,
+    require_words as require_words,
     reranked_texts as reranked_texts,
     retrieve as retrieve,
 )

@@ -108,13 +108,14 @@ def build_index(
     accept: bool = False,
     quick: bool = False,
     plan: Callable[[PendingWork], None] | None = None,
+    wait: float = 30.0,
 ) -> IndexReport:
     """Bring every collection's index up to date with `documents/`.
 
     Where a config was deployed, a change of fields, chunking, language or model builds a candidate aside, and what
     serves keeps its ways, unless `accept`. `quick` is for whoever looks before each search: a file is read only where
     its size, times or inode changed, and the database is not checked as a whole. `plan` is told beforehand what there
-    is to do.
+    is to do. Another process that writes is waited for, `wait` seconds at most.
     Engines of the settings get a copy first, so that a search finds all of the old documents or all of the new.
     Raises: level 1 for a broken collection, HIVE-105 for a language, HIVE-401 for a wrong model, 402, 403, and 434 for
     an engine that can't be used.
@@ -129,7 +130,7 @@ def build_index(
     progress = progress or (lambda *_: None)
     collections = [load_collection(workspace, name) for name in collection_names(workspace)]
     language = _language(workspace)
-    with workspace.exclusive("indexing"):
+    with workspace.exclusive("indexing", wait):
         connection = _open_or_set_aside(workspace, report, check=not quick)
         try:
             embedder = _embedder(workspace, report)
@@ -185,6 +186,14 @@ def _pending_work(
     changed = [doc_id for doc_id, digest in folder.hashes.items() if known.get(doc_id) != digest]
     pace = _READ_PER_SECOND if embedder is None else _EMBEDDED_PER_SECOND
     return PendingWork(len(changed), len(collections) * sum(map(folder.size, changed)) / pace, not live)
+
+
+def is_indexed(workspace: Workspace) -> bool:
+    """Whether every collection can be searched, be it in an index of yesterday."""
+    if not workspace.database.exists():
+        return False
+    with connected(workspace.database) as connection:
+        return all(store.find_generation(connection, name) is not None for name in collection_names(workspace))
 
 
 def index_is_stale(workspace: Workspace) -> bool:

@@ -213,7 +213,7 @@ class Chat:
             "section": hit.heading,
             "keyword rank": hit.bm25_rank,
             "vector rank": hit.vector_rank,
-            "lanes disagree": hit.disagreement,
+            "lanes disagree": None if hit.disagreement is None else round(hit.disagreement, 3),
             "fused score": round(hit.score, 5),
             "config": config.name,
         }

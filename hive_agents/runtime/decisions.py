@@ -46,7 +46,8 @@ def _config_deployed(workspace: Workspace, request: ApprovalRequest) -> dict[str
 
 
 def _config_again(request: ApprovalRequest) -> str:
-    command = "hive optimize" if request.run_id else f"hive deploy {request.context['config']} --override"
+    command = f'hive deploy {request.context["config"]} --override --reason "…"'
+    command = "hive optimize" if request.run_id else command
     return f"measure again: `{command}`"
 
 

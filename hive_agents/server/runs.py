@@ -195,8 +195,11 @@ def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
     if wanted.thread_id is not None:
         raise HiveError.of("HIVE-409", "only questions have threads", fix='leave "thread_id" out', exit_code=2)
     if wanted.graph == AGENT_GRAPH:
+        if wanted.agent is None:
+            fix = "name one: GET /api/agents lists them"
+            raise HiveError.of("HIVE-106", '"agent" is missing', file="body", path="agent", fix=fix)
         return AgentRun.start(
-            call.workspace, wanted.agent or "", wanted.input, principal=call.principal, key=key, hold=False
+            call.workspace, wanted.agent, wanted.input, principal=call.principal, key=key, hold=False
         ).row
     return _search(call, load_value(OptimizeInput, wanted.input, "input"), key)
 

@@ -60,10 +60,15 @@ def check_config(
 
 
 def require_sound(
-    workspace: Workspace, stored: StoredConfig, *, golden: GoldenSet | None = None, reranker: bool = False
+    workspace: Workspace,
+    stored: StoredConfig,
+    *,
+    golden: GoldenSet | None = None,
+    reranker: bool = False,
+    refresh: bool = True,
 ) -> None:
     """Raises: every diagnostic of levels 1 and 2, if one of them is an error."""
-    findings = check_config(workspace, stored, golden=golden, reranker=reranker)
+    findings = check_config(workspace, stored, golden=golden, reranker=reranker, refresh=refresh)
     if has_errors(findings):
         raise HiveError(findings, exit_code=1)
 

@@ -356,3 +356,15 @@ def test_a_tenants_request_is_decided_by_its_approvers(
     assert approvals(place, "approve", acme, "--as", "dana").codes == {"HIVE-415"}
     people.write_text(text)
     assert approvals(place, "approve", acme, "--as", "dana").code == 0
+
+
+@pytest.mark.slow
+def test_an_override_whose_figures_hold_no_more_names_the_whole_command_that_asks_anew(tmp_path: Path) -> None:
+    place = words_sample(tmp_path / "w")
+    write_config(place, "same", retrieval={"method": "keyword"})
+    asked = hive("deploy", "same", "--override", "--reason", "for the fair", "-w", place.root, "--json")
+    golden = place.root / "evals" / "golden.json"
+    golden.write_text(golden.read_text().replace('"tags": [', '"tags": ["new", ', 1))
+    refused = hive("approvals", "approve", asked.json["approval_id"], "--as", "dana", "-w", place.root, "--json")
+    assert (refused.code, refused.codes) == (1, {"HIVE-307"})
+    assert refused.json["diagnostics"][0]["fix"] == 'measure again: `hive deploy same --override --reason "…"`'

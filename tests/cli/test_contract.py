@@ -109,6 +109,12 @@ def test_a_query_without_words_is_wrong_usage(shared: Workspace, text: str) -> N
     assert (ran.code, ran.json["ok"]) == (2, False)
 
 
+@pytest.mark.parametrize("text", ["", " ", "?!"])
+def test_a_question_without_words_is_not_labelled(shared: Workspace, text: str) -> None:
+    ran = hive("label", text, "-r", "faqs/support.md", "-w", shared.root, "--json")
+    assert (ran.code, ran.codes) == (2, {"HIVE-409"})
+
+
 def test_unknown_words_give_no_hits_and_no_failure(place: Workspace) -> None:
     write_config(place, "words", retrieval=WORDS)
     ran = hive("query", "zxqwv plmkj", "--config", "words", "-w", place.root, "--json")

@@ -34,6 +34,14 @@ def test_stats_draws_plots_for_people(recorded: Workspace) -> None:
     assert "█" in ran.out
 
 
+def test_stats_show_people_the_weights_of_the_signals(recorded: Workspace) -> None:
+    weights = hive("judge", "stats", "-w", recorded.root, "--json").json["weights"]
+    shown = hive("judge", "stats", "-w", recorded.root).out
+    lines = [line for line in shown.splitlines() if line.startswith("weights ")]
+    assert len(lines) == len(weights)
+    assert f"rule {weights['*']['rule']:.2f}" in next(line for line in lines if "all types" in line)
+
+
 def test_stats_of_nothing_succeeds(text_workspace: Workspace) -> None:
     assert hive("judge", "stats", "-w", text_workspace.root).out == "no decision has been logged\n"
     assert hive("judge", "stats", "-w", text_workspace.root, "--json").json["overall"]["n"] == 0

@@ -11,7 +11,7 @@ import pytest
 
 from hive_agents.cli.progress import told_now_and_then
 from hive_agents.files import locked
-from tests.sample import copied_sample, hive, indexed_sample, words_sample
+from tests.sample import copied_sample, hive, indexed_sample, words_sample, write_config
 
 HIVE = [sys.executable, "-m", "hive_agents"]
 
@@ -97,6 +97,21 @@ def test_a_second_process_is_told_who_holds_the_lock(tmp_path: Path) -> None:
         lock.__exit__(None, None, None)
     assert waiting.returncode == 0
     assert told.startswith("waiting: another process is indexing (process ")
+
+
+@pytest.mark.slow
+def test_a_search_is_answered_from_the_index_as_it_is_while_another_process_indexes(tmp_path: Path) -> None:
+    place = copied_sample(tmp_path / "workspace")
+    place.index()
+    (place.documents / "faqs" / "new.md").write_text("# New\n\nzygomorphic\n", encoding="utf-8")
+    write_config(place, "faqs", filters={"category": "faqs"})
+    words = ("query", "zygomorphic", "-c", "faqs", "-w", place.root, "--json")
+    with place.exclusive("indexing"):
+        ran = hive(*words)
+    assert ran.code == 0, ran.err
+    assert "HIVE-406" in ran.err
+    assert "faqs/new.md" not in ran.out
+    assert hive(*words).json["hits"][0]["doc_id"] == "faqs/new.md"
 
 
 def test_who_holds_a_lock_is_forgotten_with_it(tmp_path: Path) -> None:

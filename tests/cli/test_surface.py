@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -79,3 +80,14 @@ def test_a_workspace_is_opened_when_it_is_first_used(tmp_path: Path, monkeypatch
     named = called("bees", "-w", str(tmp_path / "place"))
     assert named.workspace.root == tmp_path / "place"
     assert named.workspace is named.workspace
+
+
+def test_the_page_about_workspaces_names_every_command() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "workspace.md").read_text(encoding="utf-8")
+    table = page.partition("## Commands")[2].partition("\n## ")[0]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    named = [re.findall(r"`([^`]+)`", row) for row in rows]
+    for first, *rest in {words[:2] for words, _ in commands()}:
+        found = [one for row in named if first in {one.split()[0] for one in row} for one in row]
+        assert found, first
+        assert not rest or any(rest[0] in one.split()[:2] for one in found), (first, *rest)

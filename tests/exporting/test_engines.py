@@ -16,7 +16,7 @@ from hive_agents.access import AccessLabels, AccessRules, Principal, known_princ
 from hive_agents.evaluation import load_golden
 from hive_agents.exporting import Export, export, filled, values_for
 from hive_agents.retrieval import RetrievalConfig, SqliteIndex, terms
-from tests.engines import OpenSearch, Postgres, opensearch, postgres
+from tests.engines import OpenSearch, Postgres, jdk, opensearch, postgres
 from tests.readmes import readmes, summaries
 from tests.sample import indexed_sample
 
@@ -269,7 +269,7 @@ def test_the_analyzer_written_for_opensearch_gives_our_words(cluster: OpenSearch
     (tmp_path / "Analysis.java").write_text(ANALYSIS, encoding="utf-8")
     lines = [" ".join(chunk.text.split()) for chunk in asked.index.stored()]
     ran = subprocess.run(
-        ["java", "-cp", f"{cluster.home}/lib/*", str(tmp_path / "Analysis.java"), pattern],
+        [jdk() / "bin" / "java", "-cp", f"{cluster.home}/lib/*", str(tmp_path / "Analysis.java"), pattern],
         input="\n".join(lines),
         capture_output=True,
         text=True,

@@ -170,6 +170,12 @@ async def test_what_cannot_be_started_is_a_problem_with_its_code(
     assert RunStore(place).list() == []
 
 
+async def test_a_run_of_no_agent_says_what_is_missing(place: Workspace, client: httpx.AsyncClient) -> None:
+    found = await client.post("/api/runs", json={"graph": "event_loop"}, headers=bearer(place, "dana", "operator"))
+    assert (found.status_code, found.json()["code"]) == (422, "HIVE-106")
+    assert found.json()["diagnostics"][0]["path"] == "agent"
+
+
 async def test_anything_but_json_is_refused(place: Workspace, client: httpx.AsyncClient) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
         headers = bearer(place) | {"Content-Type": kind}

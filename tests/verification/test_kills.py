@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from hive_agents.retrieval.deployed import versions
 from hive_agents.store import audit, connected
 from hive_agents.verification.ledger import uses
 from tests.conftest import write_config
+from tests.records import lose_log, lose_records
 from tests.sample import Ran, hive
 from tests.topics import TOPICS, activate, holdout_queries, write_golden
 
@@ -28,7 +30,7 @@ REPOSITORY = Path(hive_agents.__file__).parents[1]
 DEPLOY = """
 import os, signal, sys
 from importlib import import_module
-from hive_agents.store import audit
+from hive_agents.store import audit, audit_lines
 from hive_agents.cli.main import main
 from hive_agents.retrieval import config, deployed
 from hive_agents.verification import gate
@@ -58,7 +60,7 @@ def half_a_link(link, target):
     die()
 
 deployment = lambda workspace, kind: kind == "deployment"
-append_line = audit.append_line
+append_line = audit_lines.append_line
 moment = sys.argv[2]
 {
     "none": lambda: None,
@@ -68,8 +70,8 @@ moment = sys.argv[2]
     "switch begun": lambda: before(deploy, "_record"),
     "announced": lambda: after(deploy, "announce_switch"),
     "row written": lambda: before(audit, "append", deployment),
-    "half a line": lambda: setattr(audit, "append_line", half_a_line),
-    "line written": lambda: after(audit, "append_line", lambda path, line: '"kind": "deployment"' in line),
+    "half a line": lambda: setattr(audit_lines, "append_line", half_a_line),
+    "line written": lambda: after(audit_lines, "append_line", lambda path, line: '"kind": "deployment"' in line),
     "logged": lambda: after(audit, "append", deployment),
     "committed": lambda: before(deploy, "settle"),
     "half a link": lambda: setattr(config, "atomic_symlink", half_a_link),
@@ -94,6 +96,8 @@ MOMENTS = [
     "done",
 ]
 WITHOUT_HISTORY = ["row written", "half a line", "logged", "announced", "committed"]
+IN_FILES = ("half a line", "line written")
+"""A server has a line or hasn't, and one that is written is that of `logged`."""
 
 
 def started(workspace: Workspace, moment: str = "none") -> subprocess.Popen[str]:
@@ -160,19 +164,24 @@ def goes_on(workspace: Workspace) -> str:
 NEW = ("line written", "logged", "committed", "half a link", "linked", "done")
 
 
-@pytest.mark.parametrize("moment", [*EVERYDAY, *(pytest.param(moment, marks=pytest.mark.slow) for moment in MOMENTS)])
+def moments(names: list[str], *marks: pytest.MarkDecorator) -> list[Any]:
+    """As parameters with these marks, and one more where there is such a moment in files alone."""
+    files = pytest.mark.sqlite_file
+    return [pytest.param(name, marks=[*marks, files] if name in IN_FILES else marks) for name in names]
+
+
+@pytest.mark.parametrize("moment", [*EVERYDAY, *moments(MOMENTS, pytest.mark.slow)])
 def test_a_killed_deployment_is_undone_or_done(naive: Workspace, moment: str) -> None:
     killed(naive, moment)
     assert goes_on(naive) == ("careful" if moment in NEW else "naive")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", WITHOUT_HISTORY)
+@pytest.mark.parametrize("moment", moments(WITHOUT_HISTORY))
 def test_a_killed_first_deployment_over_an_active_file_loses_nothing(naive: Workspace, moment: str) -> None:
-    (naive.root / audit.FILE).unlink()
+    lose_log(naive)
     (naive.root / audit.HEAD).unlink()
-    for file in naive.state.glob("hive.db*"):
-        file.unlink()
+    lose_records(naive)
     activate(naive, "naive")
     killed(naive, moment)
     assert goes_on(naive) == ("careful" if moment == "committed" else "naive")
@@ -180,6 +189,7 @@ def test_a_killed_first_deployment_over_an_active_file_loses_nothing(naive: Work
 
 
 @pytest.mark.slow
+@pytest.mark.sqlite_file
 def test_a_deployment_killed_again_and_again_loses_nothing(naive: Workspace) -> None:
     for moment in ("measured", "half a line", "half a link"):  # the last one while it finishes what the one before left
         killed(naive, moment)

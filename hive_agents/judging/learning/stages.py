@@ -17,7 +17,6 @@ from hive_agents.judging.learning.sequential import Evidence
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
 
-STAGES = ("proposed", "approved", "shadow", "10", "50", "100")
 ENDED = ("rolled_back", "retired")
 _NEXT = {"shadow": "10", "10": "50", "50": "100"}
 _ACTING = ("10", "50", "100")
