@@ -6,6 +6,7 @@ records, what is vouched of the audit log, then files, the log among them. What 
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -16,7 +17,7 @@ from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from hive_agents.errors import HiveError
 from hive_agents.files import disk_errors, opened, unlinked
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 FOLDER = "backups"
 SUFFIX = ".tar.gz"
+SUFFIXES = (SUFFIX, ".tgz")
 DATABASES = ("checkpoints.db", "hive.db")
 """In the order in which they are taken."""
 _FIRST = "audit.head"
@@ -53,8 +55,9 @@ def back_up(workspace: Workspace, to: Path | None = None, *, progress: Progress)
 
     `tar -xzf FILE -C FOLDER`, then `hive trust -w FOLDER`, makes a workspace of it.
 
-    Raises: HIVE-409 (exit code 2) for a file that is there already or that would be a part of the workspace, and where
-    the records are on a server; HIVE-402 while the index is written; HIVE-403, HIVE-407 for what can't be read.
+    Raises: HIVE-409 (exit code 2) for a file that is there already or that would be a part of the workspace, for what
+    is neither a folder nor an archive's name, and where the records are on a server; HIVE-402 while the index is
+    written; HIVE-403, HIVE-407 for what can't be read.
     """
     records = workspace.records
     if isinstance(records, RemoteDatabase):
@@ -65,19 +68,15 @@ def back_up(workspace: Workspace, to: Path | None = None, *, progress: Progress)
         copies = {name: _copied(workspace.state / name, folder / name) for name in DATABASES}
         found = [workspace.state / _FIRST, *_files(workspace)]
         whole = folder / path.name
-        with tarfile.open(whole, "w:gz", compresslevel=6) as archive:
+        with _private(whole) as stream, tarfile.open(whole, "w:gz", fileobj=stream, compresslevel=6) as archive:
             for name, copy in copies.items():
                 if copy is not None:
-                    archive.add(copy, f".hive/{name}")
+                    archive.add(copy, f".hive/{name}", filter=_owners)
             for n, file in enumerate(found, start=1):
                 _add(archive, workspace, file)
                 progress("packing", n, len(found))
             files = sum(not member.isdir() for member in archive.getmembers())
-        os.chmod(whole, 0o600)  # it holds every document's text
-        try:
-            os.link(whole, path)
-        except FileExistsError:
-            raise _taken(path) from None
+        _place(whole, path)
         size = path.stat().st_size
     kept = (f".hive/{LOCAL_KEY}",) if (workspace.state / LOCAL_KEY).exists() else ()
     return Backup(path, size, files, kept)
@@ -87,10 +86,14 @@ def _target(workspace: Workspace, to: Path | None) -> Path:
     name = f"{workspace.root.name}-{datetime.now(UTC):%Y%m%dT%H%M%S}{SUFFIX}"
     if to is None:
         return workspace.state_folder(FOLDER) / name
-    path = to.absolute() / name if to.is_dir() else to.absolute()
-    if path.exists():
+    path = to.resolve() / name if to.is_dir() else to.parent.resolve() / to.name
+    if os.path.lexists(path):
         raise _taken(path)
-    if path.parent.resolve().is_relative_to(workspace.root):
+    if not path.name.endswith(SUFFIXES):  # mostly a folder whose disk isn't there
+        message = f"{to} is no folder that is there, and no archive's name"
+        fix = f"make the folder first, or name a file that ends in {SUFFIX}"
+        raise HiveError.of("HIVE-409", message, file=path.name, fix=fix, exit_code=2)
+    if path.parent.is_relative_to(workspace.root):
         message = f"{path.name} would be a part of what is backed up"
         fix = "name a file outside of the workspace, or none: .hive/backups/ is left out"
         raise HiveError.of("HIVE-409", message, file=workspace.relative(path), fix=fix, exit_code=2)
@@ -109,19 +112,54 @@ def _beside(path: Path) -> Iterator[Path]:
         yield Path(made)
 
 
+def _private(path: Path) -> BinaryIO:
+    """A new file, its owner's alone from the first byte on: it holds every document's text."""
+    return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
+
+
+def _place(whole: Path, path: Path) -> None:
+    """Give a backup its name; a file that has it meanwhile stays."""
+    try:
+        try:
+            os.link(whole, path)
+        except FileExistsError:
+            raise
+        except OSError:  # many a stick's or network's disk has no second names: there its place is taken first
+            _private(path).close()
+            os.replace(whole, path)
+    except FileExistsError:
+        raise _taken(path) from None
+
+
+def _owners(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.mode = 0o600
+    return member
+
+
 def _copied(source: Path, target: Path) -> Path | None:
     """The database as it is at one moment, whoever writes to it; None where there is none."""
     if not unlinked(source).exists():
         return None
     with database_errors(source), closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
-        here.backup(there)
-    target.chmod(0o600)
+        try:
+            here.backup(there)
+        except sqlite3.Error as error:
+            if error.sqlite_errorname not in ("SQLITE_FULL", "SQLITE_IOERR_WRITE"):
+                raise
+            # Only the copy is written to: it is the backup's disk that fails, not the workspace's.
+            code = errno.ENOSPC if error.sqlite_errorname == "SQLITE_FULL" else errno.EIO
+            raise OSError(code, os.strerror(code)) from None
     return target
 
 
 def _files(workspace: Workspace) -> Iterator[Path]:
     """Everything but the databases and what is left out, folders before what they hold."""
-    for folder, folders, names in os.walk(workspace.root):
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):  # one that has gone meanwhile is no fault
+            raise _unreadable(Path(error.filename).relative_to(workspace.root).as_posix(), error)
+
+    for folder, folders, names in os.walk(workspace.root, onerror=refuse):
         place = Path(folder)
         state = place == workspace.state
         folders[:] = sorted(name for name in folders if not (state and name in LEFT_OUT))
@@ -132,6 +170,11 @@ def _files(workspace: Workspace) -> Iterator[Path]:
             own = name.startswith(DATABASES) or name in (*LEFT_OUT, LOCAL_KEY, _FIRST) or name.endswith(_OF_NOW)
             if not (state and own):
                 yield place / name
+
+
+def _unreadable(name: str, error: OSError) -> HiveError:
+    message = f"{name} cannot be read: {error.strerror or error}"
+    return HiveError.of("HIVE-403", message, file=name, fix="make it readable, or remove it")
 
 
 def _add(archive: tarfile.TarFile, workspace: Workspace, path: Path) -> None:
@@ -148,8 +191,7 @@ def _add(archive: tarfile.TarFile, workspace: Workspace, path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        message = f"{name} cannot be read: {error.strerror or error}"
-        raise HiveError.of("HIVE-403", message, file=name, fix="make it readable, or remove it") from None
+        raise _unreadable(name, error) from None
     with file or nullcontext():
         if file is not None:
             member.type, member.linkname = tarfile.REGTYPE, ""  # also for one that has two names

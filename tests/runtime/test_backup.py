@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import tarfile
@@ -105,13 +106,56 @@ def test_a_backup_holds_links_and_files_of_two_names_and_no_key_or_earlier_backu
     assert second.stat().st_mode & 0o077 == 0
 
 
-@pytest.mark.parametrize("name", ["taken.tar.gz", "ws/documents/inside.tar.gz"])
+@pytest.mark.parametrize("name", ["taken.tar.gz", "ws/documents/inside.tar.gz", "unmounted", "lost.tar.gz"])
 def test_a_backup_is_written_over_nothing_and_into_no_workspace(place: Workspace, name: str) -> None:
     (place.root.parent / "taken.tar.gz").write_text("kept", encoding="utf-8")
+    (place.root.parent / "lost.tar.gz").symlink_to(place.root.parent / "nowhere")
     with pytest.raises(HiveError) as refused:
         packed(place, place.root.parent / name)
     assert (refused.value.diagnostics[0].code, refused.value.exit_code) == ("HIVE-409", 2)
     assert (place.root.parent / "taken.tar.gz").read_text(encoding="utf-8") == "kept"
+
+
+def test_a_folder_that_cannot_be_read_is_told_and_not_left_out(
+    place: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = place.documents / "closed"
+    closed.mkdir()
+    listed = os.scandir
+
+    def scandir(path: Any) -> Any:  # or an open folder's number
+        if str(path) == str(closed):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(HiveError, match="documents/closed cannot be read"):
+        packed(place, place.root.parent / "mine.tar.gz")
+    monkeypatch.undo()
+    assert sorted(path.name for path in place.root.parent.iterdir()) == ["ws"]
+
+
+def test_a_disk_without_second_names_and_modes_takes_a_backup(
+    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stick = tmp_path / "stick"
+    stick.mkdir()
+    place.database.touch()
+    changed = os.chmod
+
+    def refused(path: Any, *rest: Any, **options: Any) -> None:
+        if Path(path).is_relative_to(stick):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        changed(path, *rest, **options)
+
+    monkeypatch.setattr(os, "link", refused)
+    monkeypatch.setattr(os, "chmod", refused)
+    made = packed(place, stick)
+    monkeypatch.undo()
+    assert [path.name for path in stick.iterdir()] == [made.name]
+    assert made.stat().st_mode & 0o077 == 0
+    with tarfile.open(made) as archive:
+        assert archive.getmember(".hive/hive.db").mode == 0o600
 
 
 def test_records_on_a_server_are_dumped_there(place: Workspace) -> None:
