@@ -101,10 +101,13 @@ def examine(workspace: Workspace) -> list[Check]:
 
 
 def _add(found: list[Check], check: Check) -> None:
-    """Add a check; of a fault that another one found already, its name alone."""
+    """Add a check; of a fault that another one found already, its name alone.
+
+    A fault of the settings is theirs, however many parts read them.
+    """
     for n, known in enumerate(found):
         if check.status == "fail" and known.message == check.message:
-            if check.name not in known.name.split(", "):
+            if known.name != "settings" and check.name not in known.name.split(", "):
                 found[n] = replace(known, name=f"{known.name}, {check.name}")
             return
     found.append(check)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from hive_agents.goals import goal_type_of
 from hive_agents.store import RecordsConnection, audit, connected, transaction
 from hive_agents.workspace import Workspace
@@ -16,9 +13,6 @@ ALPHA = 0.05
 BET = 4.0
 ALARM = 20.0
 """By Ville's inequality a judge within its target reaches it with a probability of 1/20 at most, ever."""
-
-PSI_LIMIT = 0.2
-_BINS = np.linspace(0.0, 1.0, 11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +39,6 @@ def e_value(errors: Iterable[bool], *, start: float = 1.0, alpha: float = ALPHA,
     for error in errors:
         value *= 1.0 + bet * (float(error) - alpha)
     return value
-
-
-def psi(before: ArrayLike, after: ArrayLike) -> float:
-    """The population stability index of two sets of confidences; above 0.2 they are not the same judge's.
-
-    >>> psi([0.9] * 50 + [0.6] * 50, [0.9] * 50 + [0.6] * 50)
-    0.0
-    """
-
-    def shares(values: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        counts, _ = np.histogram(np.asarray(values, dtype=np.float64), bins=_BINS)
-        # Half a decision in every bin: an empty one would make the index infinite.
-        smoothed: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = (counts + 0.5) / (counts.sum() + 5.0)
-        return smoothed
-
-    a, b = shares(before), shares(after)
-    return float(((b - a) * np.log(b / a)).sum())
 
 
 def observe(workspace: Workspace, goal_type: str, agrees: bool) -> DriftState:

@@ -35,6 +35,8 @@ class RunStoreProtocol(Protocol):
 
     def get(self, run_id: str) -> RunRow: ...
 
+    def has_key(self, key: str, *, tenant: str) -> bool: ...
+
     def list(
         self,
         *,

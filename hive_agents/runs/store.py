@@ -191,6 +191,12 @@ class RunStore:
         fix = f'did you mean "{guess}"?' if guess else "`hive runs` lists the runs"
         raise NotFound.of("HIVE-409", f"there is no run {run_id}", fix=fix)
 
+    def has_key(self, key: str, *, tenant: str) -> bool:
+        """Return whether a run of the tenant has it: then `insert` with it starts none."""
+        with connected(self.workspace.records) as connection:
+            found = connection.execute("SELECT 1 FROM runs WHERE tenant = ? AND key = ?", (tenant, key)).fetchone()
+        return found is not None
+
     def list(
         self,
         *,

@@ -18,7 +18,7 @@ from hive_agents.copilot import DocumentFilter, Request
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.events import EventLog
 from hive_agents.files import load_value
-from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, OPTIMIZER_GRAPH, RunRow, Scope
+from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, ENDED, OPTIMIZER_GRAPH, RunRow, RunStore, Scope
 from hive_agents.runtime import AgentRun, OptimizeRun, QuestionRun, delete_run, retry
 from hive_agents.server import streams
 from hive_agents.server.api import MOST, Api, ApiAnswer, Body, Query, Value
@@ -187,7 +187,9 @@ async def started(call: Call, wanted: StartRun, key: str | None = None) -> RunRo
 
 def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
     key = f"{call.principal.user}/{key}" if key else None  # one person's key is not another's
-    call.request.app.state.rates.require_room(call.workspace, call.principal)
+    # Who repeats a request under its key gets the run that it started, also while there is no room for another.
+    if key is None or not RunStore(call.workspace).has_key(key, tenant=call.principal.tenant):
+        call.request.app.state.rates.require_room(call.workspace, call.principal)
     if wanted.agent is not None and wanted.graph != AGENT_GRAPH:
         raise HiveError.of("HIVE-409", "only event_loop runs an agent", fix='leave "agent" out', exit_code=2)
     if wanted.graph == CHAT_GRAPH:

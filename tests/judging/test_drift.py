@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.judging.drift import ALARM, e_value, forget, observe, psi, states
+from hive_agents.judging.drift import ALARM, e_value, forget, observe, states
 from hive_agents.store import audit, connected
 
 
@@ -43,9 +43,3 @@ def test_a_judge_within_its_target_is_rarely_alarmed_and_a_bad_one_is_found() ->
 
     assert alarms(0.05) <= 0.05 * 400 * 1.6
     assert alarms(0.3) >= 390
-
-
-def test_psi_finds_a_changed_distribution() -> None:
-    rng = np.random.default_rng(5)
-    before, same, other = rng.beta(5, 2, 500), rng.beta(5, 2, 500), rng.beta(2, 2, 500)
-    assert psi(before, same) < 0.2 < psi(before, other)

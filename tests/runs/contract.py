@@ -62,7 +62,10 @@ class RunStoreContract:
         first, new = store.insert("event_loop", {"input": 1}, owner=DANA, key="k")
         again, other = store.insert("event_loop", {"input": 1}, owner=DANA, key="k")
         assert (new, other, again.run_id) == (True, False, first.run_id)
+        assert not store.has_key("k", tenant=KIM.tenant)
         assert store.insert("event_loop", {"input": 1}, owner=KIM, key="k")[1]
+        assert store.has_key("k", tenant=KIM.tenant)
+        assert not store.has_key("another", tenant=KIM.tenant)
         with pytest.raises(HiveError) as error:
             store.insert("event_loop", {"input": 2}, owner=DANA, key="k")
         assert code_of(error) == ("HIVE-409", 2)

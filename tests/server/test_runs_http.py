@@ -183,6 +183,20 @@ async def test_anything_but_json_is_refused(place: Workspace, client: httpx.Asyn
         assert (refused.status_code, refused.json()["code"]) == (415, "HIVE-409")
 
 
+async def test_a_request_repeated_under_its_key_finds_its_run_where_there_is_room_for_no_other(tmp_path: Path) -> None:
+    place = sample(tmp_path / "ws", SETTINGS.replace("50", "1"))
+    async with served(place, roles=("http",)) as client:
+        keyed = bearer(place) | {"Idempotency-Key": "k1"}
+        first = await asked(client, keyed, QUESTION)
+        assert await asked(client, keyed, QUESTION) == first
+        other = {"input": {"text": "something else"}}
+        statuses = [
+            (await client.post("/api/runs", json=other, headers=headers)).status_code
+            for headers in (keyed, bearer(place), bearer(place) | {"Idempotency-Key": "k2"})
+        ]
+        assert statuses == [409, 429, 429]
+
+
 async def test_too_many_requests_and_runs_are_told_when_to_come_again(tmp_path: Path) -> None:
     limits = SETTINGS.replace("10000", "6").replace("50", "2")
     place = sample(tmp_path / "ws", limits)
