@@ -58,7 +58,7 @@ async def test_every_block_of_the_page_runs_in_a_notebook(tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "__main__"}
     found = blocks("library.md", "python")
-    assert len(found) == 4
+    assert len(found) == 5
     for source in found:
         await cell(source, names)
     assert names["reply"]["results"]
@@ -66,6 +66,7 @@ async def test_every_block_of_the_page_runs_in_a_notebook(tmp_path: Path, monkey
     assert names["run"].row.status == "done"
     assert RunStore(names["ws"]).get(names["waiting"].run_id).status == "done"
     assert names["state"]["__interrupt__"]
+    assert names["store"].get(names["request"].id).status == "approved"
 
 
 async def test_code_that_waits_for_a_coroutine_does_so_beneath_a_running_loop() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import os
-import sqlite3
 import stat
 import sys
 import tempfile
@@ -18,14 +17,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
 from hive_agents.files import AnyCase, FileFormat, Format, Name, formats, frontmatter, jsontext, read_bytes, unlinked
 from hive_agents.retrieval.analysis import SPECIAL_WRITING, is_special_writing
 from hive_agents.retrieval.chunking import Chunking, first_heading
-from hive_agents.store import transaction
 from hive_agents.workspace import Workspace
+
+if TYPE_CHECKING:
+    import sqlite3
 
 FieldType = Literal["text", "keyword", "date", "number", "boolean"]
 
@@ -339,6 +340,8 @@ class DocumentFolder:
 
     def remember(self) -> None:
         """Keep the stamps that the files were read under, for the next look."""
+        from hive_agents.store import transaction
+
         settled = self._began - _lag(self._workspace) - COARSEST
         kept = {
             doc_id: (self._stamps[doc_id], digest)
