@@ -32,6 +32,11 @@ class SearchBudget:
         self._started = time.monotonic()
 
     @property
+    def left(self) -> int:
+        """Evaluations."""
+        return max(self.max_evaluations - self.evaluations, 0)
+
+    @property
     def seconds(self) -> float:
         return self.seconds_before + time.monotonic() - self._started
 

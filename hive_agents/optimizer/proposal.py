@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
@@ -21,7 +22,8 @@ TARGETED = 8
 class Sweep:
     """What every single step from one config gains, in the order of `space.sweep`: measured once, as long as it stays.
 
-    `of` is the config's identity; a step that no reranker could score has no gain.
+    `of` is the config's identity; a step that no reranker could score, or for which too few evaluations were left, has
+    no gain.
     """
 
     of: str
@@ -87,8 +89,8 @@ class HeuristicProposer:
                 break
             _add(edit, situation.config, edits, seen)
         steps = list(sweep(situation.config, situation.index, wide=situation.wide, reranker=situation.reranker))
-        swept = _swept(situation, steps)
         order = np.random.default_rng([situation.seed, situation.iteration]).permutation(len(steps)).tolist()
+        swept = _swept(situation, steps, order)
         gains = {place: gain for place in order if (gain := swept.gains[place]) is not None}
         unknown = [place for place in order if place not in gains]
         for place in unknown[:1]:  # a trial says what is in the way, and may be luckier
@@ -101,19 +103,24 @@ class HeuristicProposer:
         return Proposed(tuple(edits), swept=swept)
 
 
-def _swept(situation: Situation, steps: Sequence[Edit]) -> Sweep:
-    """Return what each step alone gains on the queries that ideas come from. Raises: `BudgetExhausted`."""
+def _swept(situation: Situation, steps: Sequence[Edit], order: Sequence[int]) -> Sweep:
+    """Return what each step alone gains on the queries that ideas come from, None where it wasn't measured.
+
+    It takes at most half of the evaluations that are left, for the first steps in `order`: the others are for trials.
+
+    Raises: `BudgetExhausted`.
+    """
     of, known = identity(situation.config.model_dump(exclude_unset=True)), situation.swept
     if known is not None and (known.of, known.wide, len(known.gains)) == (of, situation.wide, len(steps)):
         return known
     before = float(situation.cache.evaluate(situation.config).nudcg.mean())
-    gains: list[float | None] = []
-    for step in steps:
-        try:
-            found = situation.cache.evaluate(parsed(apply(situation.config, step.values)))
-            gains.append(float(found.nudcg.mean()) - before)
-        except NoModel:
-            gains.append(None)
+    budget = situation.cache.budget
+    room = len(steps) if budget is None else budget.left // 2
+    gains: list[float | None] = [None] * len(steps)
+    for place in sorted(order[:room]):
+        with suppress(NoModel):
+            found = situation.cache.evaluate(parsed(apply(situation.config, steps[place].values)))
+            gains[place] = float(found.nudcg.mean()) - before
     return Sweep(of, situation.wide, tuple(gains))
 
 

@@ -153,6 +153,13 @@ def test_a_spent_budget_ends_the_search_and_is_named(tmp_path: Path) -> None:
     assert result["status"] in ("deployed", "escalated", "no_improvement")
 
 
+def test_few_evaluations_are_left_in_part_to_try_what_was_found(tmp_path: Path) -> None:
+    result = run(small(tmp_path / "w", split_topics(2, 2, 6)), evaluations=60, iterations=50)
+    assert result["iterations"]
+    assert all(row["train"] is not None for row in result["iterations"] if row["verdict"] != "invalid")
+    assert result["evaluations"] <= 60
+
+
 @pytest.mark.slow
 def test_nothing_better_is_no_improvement_after_an_honest_search(tmp_path: Path) -> None:
     workspace = copied_sample(tmp_path / "w")
