@@ -138,6 +138,9 @@ _ENDINGS = {
 }
 
 
+_LIMITS = {"evaluations": "--evaluations", "seconds": "--seconds", "max_usd": "--max-usd"}
+
+
 def parts(result: dict[str, Any]) -> list[Any]:
     from hive_agents.optimizer import ending, in_words, missing, proposed_by, reranking, room_left
     from hive_agents.verification import TagChange
@@ -152,6 +155,8 @@ def parts(result: dict[str, Any]) -> list[Any]:
     report = f"  report: {result['report']}"
     if result["status"] == "no_improvement":
         told = f"nothing that was measured beats {result['baseline']['config']} on the open queries and does no harm"
+        if not result["iterations"] and (option := _LIMITS.get(result["stopped_by"])):
+            told = f"nothing was tried: looking for what to try took it all; allow more with {option}"
         return [*lines, told, *_refused(result), *(f"  {line}" for line in room_left(result)), report]
     lines.append(f"  {best['config']}: {in_words(best['changes'])}")
     lines.append(

@@ -75,6 +75,13 @@ def test_it_says_by_which_rule_the_config_was_chosen(tmp_path: Path) -> None:
     assert "standard error" not in told
 
 
+def test_where_nothing_was_tried_it_says_so_and_how_to_allow_more(tmp_path: Path) -> None:
+    place = workspace(tmp_path / "w", splits(train=2, validation=2, holdout=6))
+    told = in_one_line(optimize(place, "--evaluations", 1).out)
+    assert "nothing was tried: looking for what to try took it all; allow more with --evaluations" in told
+    assert "nothing that was measured" not in told
+
+
 def test_a_holdout_too_small_to_decide_by_is_told_and_nobody_is_asked(tmp_path: Path) -> None:
     place = workspace(tmp_path / "w", splits(train=4, validation=2, holdout=4))
     ran = optimize(place, "--json")
