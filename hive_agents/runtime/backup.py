@@ -114,7 +114,7 @@ def _beside(path: Path) -> Iterator[Path]:
 
 def _private(path: Path) -> BinaryIO:
     """A new file, its owner's alone from the first byte on: it holds every document's text."""
-    return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
+    return os.fdopen(opened(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb")
 
 
 def _place(whole: Path, path: Path) -> None:
