@@ -1,9 +1,3 @@
-from .documents import (
-    AccessLabels as AccessLabels,
-    CurrentLabels as CurrentLabels,
-    Documents as Documents,
-    labels_in_file as labels_in_file,
-)
 from .keys import (
     SigningKey as SigningKey,
     keys_of as keys_of,
@@ -22,16 +16,14 @@ from .logins import (
 from .principal import (
     LOCAL_TENANT as LOCAL_TENANT,
     ROLES as ROLES,
+    AccessLabels as AccessLabels,
+    Documents as Documents,
     Principal as Principal,
     is_name as is_name,
     is_subject as is_subject,
 )
 from .remote import (
     RemotePermissions as RemotePermissions,
-)
-from .revocations import (
-    forget_expired as forget_expired,
-    revoke as revoke,
 )
 from .rules import (
     AccessFile as AccessFile,
@@ -42,17 +34,21 @@ from .rules import (
     of_tenant as of_tenant,
 )
 from .service import (
+    CurrentLabels as CurrentLabels,
     LocalPermissions as LocalPermissions,
     OpenPermissions as OpenPermissions,
     PermissionService as PermissionService,
     TurnGate as TurnGate,
     ViewGate as ViewGate,
+    labels_in_file as labels_in_file,
     permissions_of as permissions_of,
 )
 from .tokens import (
     Standing as Standing,
     Token as Token,
+    forget_expired as forget_expired,
     mint as mint,
+    revoke as revoke,
     verify as verify,
 )
 from .who import (

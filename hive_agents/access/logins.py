@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hive_agents.access.keys import own_key
-from hive_agents.access.revocations import is_revoked, revoke
-from hive_agents.access.tokens import MAX_TOKEN, header_of, refused
+from hive_agents.access.tokens import MAX_TOKEN, header_of, is_revoked, refused, revoke
 from hive_agents.access.who import TOKEN, Asker, known_principal
 from hive_agents.workspace import Workspace
 

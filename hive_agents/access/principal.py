@@ -1,10 +1,10 @@
-"""Who asks: a person or a service of one tenant, with groups and roles."""
+"""Who asks, a person or a service of one tenant with groups and roles; and whom a document's labels let view it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
 from hive_agents.errors import HiveError
@@ -82,6 +82,58 @@ class Principal:
             "groups": sorted(self.groups),
             "roles": sorted(self.roles),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class AccessLabels:
+    """Whose the document is, and who of them may view it.
+
+    `fault` says why the labels can't be read; then `view` is empty, and grants don't add to it.
+
+    >>> AccessLabels.of({"tenant": "acme", "view": ["group:qa"]}).view
+    frozenset({'group:qa'})
+    >>> AccessLabels.of({"tenant": "acme", "view": ["qa"]}).fault
+    'view: "qa" is neither user:ID, group:ID nor tenant'
+    """
+
+    tenants: frozenset[str] = frozenset()
+    view: frozenset[str] = frozenset()
+    fault: str | None = None
+
+    @classmethod
+    def of(cls, front_matter: Mapping[str, Any]) -> AccessLabels:
+        """Return the labels in a front matter; a text counts as a list of one. What is malformed is a fault."""
+        tenants = _listed(front_matter, "tenant", is_name, "is no tenant's name")
+        view = _listed(front_matter, "view", is_subject, "is neither user:ID, group:ID nor tenant")
+        if isinstance(tenants, str):
+            return _shared(frozenset(), frozenset(), tenants)
+        if isinstance(view, str):
+            return _shared(tenants, frozenset(), view)
+        return _shared(tenants, view, None)
+
+
+# Thousands of documents share a few labels, and may share the object too.
+_shared = lru_cache(maxsize=4096)(AccessLabels)
+
+
+def _listed(
+    front_matter: Mapping[str, Any], key: str, fits: Callable[[object], bool], why_not: str
+) -> frozenset[str] | str:
+    """Return the values under `key`, or what is wrong with them."""
+    value = front_matter.get(key)
+    if value is None:
+        return frozenset()
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list):
+        return f"{key} is neither a text nor a list of texts"
+    for one in values:
+        if not fits(one):
+            shown = f'"{one}"' if isinstance(one, str) else str(one)
+            return f"{key}: {shown[:60]} {why_not}"
+    return frozenset(values)
+
+
+Documents = Sequence[tuple[str, AccessLabels]]
 
 
 def _names(values: Iterable[str], what: str) -> frozenset[str]:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hive_agents.access.documents import Documents
-from hive_agents.access.principal import Principal
+from hive_agents.access.principal import Documents, Principal
 from hive_agents.access.rules import PermissionFault, of_tenant
 from hive_agents.errors import HiveError
 from hive_agents.files import jsontext

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from hive_agents.access.documents import AccessLabels, Documents
-from hive_agents.access.principal import LOCAL_TENANT, Principal, PrincipalRole, is_name, is_subject
+from hive_agents.access.principal import (
+    LOCAL_TENANT,
+    AccessLabels,
+    Documents,
+    Principal,
+    PrincipalRole,
+    is_name,
+    is_subject,
+)
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.files import FileFormat, Format, LinkRefused, load, read_bytes, unlinked
 from hive_agents.workspace import Workspace

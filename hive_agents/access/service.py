@@ -1,19 +1,28 @@
-"""Permission services, asked afresh for every batch, and the view gate before them: whatever goes wrong denies."""
+"""Permission services, asked afresh for every batch, and the view gate before them: whatever goes wrong denies.
+
+What a document's front matter says of its readers counts as its file says it now, and not as it was indexed.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
+import os
+import stat
 import time
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hive_agents.access.documents import DocumentFiles, Documents
-from hive_agents.access.principal import Principal
+from hive_agents import files
+from hive_agents.access.principal import AccessLabels, Documents, Principal
 from hive_agents.access.rules import AccessRules, PermissionFault, is_open
 from hive_agents.access.who import owner
+from hive_agents.errors import HiveError
+from hive_agents.files import jsontext, opened
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
@@ -22,6 +31,9 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger("hive_agents.access")
+BUILDING = 600.0
+"""Seconds before an index was written in which its documents may have been read."""
+_NOBODYS = AccessLabels()
 
 
 class PermissionService(Protocol):
@@ -64,9 +76,9 @@ class LocalPermissions:
     def ask(self, principal: Principal, doc_ids: Sequence[str]) -> frozenset[str]:
         deadline = time.monotonic() + self._timeout
         rules = AccessRules.load(self._workspace)
-        documents, files = [], DocumentFiles(self._workspace)
+        documents, current = [], DocumentFiles(self._workspace)
         for doc_id in dict.fromkeys(doc_ids):
-            labels = files.labels(doc_id)
+            labels = current.labels(doc_id)
             if labels is not None:
                 documents.append((doc_id, labels))
             if time.monotonic() > deadline:
@@ -106,8 +118,8 @@ class OpenPermissions:
         return np.ones(len(documents), np.bool_)
 
     def _existing(self, doc_ids: Sequence[str]) -> frozenset[str]:
-        files = DocumentFiles(self._workspace)
-        return frozenset(one for one in doc_ids if files.labels(one) is not None)
+        current = DocumentFiles(self._workspace)
+        return frozenset(one for one in doc_ids if current.labels(one) is not None)
 
 
 def permissions_of(workspace: Workspace) -> PermissionService:
@@ -164,3 +176,80 @@ class TurnGate(ViewGate):
     def _failed(self, why: str) -> None:
         super()._failed(why)
         self.fault = why
+
+
+def labels_in_file(workspace: Workspace, doc_id: str) -> AccessLabels | None:
+    """Return the labels of one document; see `DocumentFiles`."""
+    return DocumentFiles(workspace).labels(doc_id)
+
+
+class DocumentFiles:
+    """The files below `documents/`, read at the time they are asked for."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._folder = workspace.documents
+
+    def labels(self, doc_id: str) -> AccessLabels | None:
+        """Return the labels in the file's front matter; None for what is no document or can't be read. Never raises.
+
+        A doc_id that leads out of `documents/`, by `..`, by a link or by being absolute, is no document.
+        """
+        try:
+            head = self._head(doc_id)
+            if head is None:
+                return None
+            text = jsontext.decode(head.removeprefix(b"\xef\xbb\xbf"), doc_id)
+            return _labels(files.frontmatter.split(text, doc_id)[0])
+        except (OSError, ValueError, TypeError, HiveError):
+            return None
+
+    def _head(self, doc_id: str) -> bytes | None:
+        """Return the first lines of the document, read now."""
+        parts = PurePosixPath(doc_id).parts
+        if not doc_id.endswith(".md") or "/".join(parts) != doc_id or any(part.startswith(".") for part in parts):
+            return None
+        with os.fdopen(opened(self._folder.joinpath(*parts), os.O_RDONLY), "rb") as file:
+            # Characters of up to four bytes, and the lines around them.
+            most = 4 * files.frontmatter.MAX_FRONT_MATTER + 4096
+            data = file.read(most)
+        return data if len(data) < most else data[: data.rfind(b"\n") + 1]
+
+
+class CurrentLabels:
+    """The labels of indexed documents as they are now: a file that changed since it was indexed counts, not the index.
+
+    `indexed` are (doc_id, labels), `since` is when they were written down, as ISO 8601. Safe to share between threads.
+    """
+
+    def __init__(self, workspace: Workspace, indexed: Documents, since: str) -> None:
+        self._workspace, self._indexed = workspace, indexed
+        self._since = int((dt.datetime.fromisoformat(since).timestamp() - BUILDING) * 1e9)
+        self._changed: dict[str, tuple[tuple[int, int, int], AccessLabels]] = {}
+
+    def now(self) -> Documents:
+        """Return (doc_id, labels) in the order of the index; a file that is gone has labels that nobody fits."""
+        root, current = os.path.join(os.path.realpath(self._workspace.documents), ""), DocumentFiles(self._workspace)
+        return [(doc_id, self._now(doc_id, labels, root + doc_id, current)) for doc_id, labels in self._indexed]
+
+    def _now(self, doc_id: str, labels: AccessLabels, path: str, current: DocumentFiles) -> AccessLabels:
+        try:
+            found = os.lstat(path)
+        except (OSError, ValueError):
+            return _NOBODYS
+        linked = stat.S_ISLNK(found.st_mode)
+        if found.st_ctime_ns < self._since and not linked:
+            return labels
+        seen = (found.st_ctime_ns, found.st_size, found.st_ino)
+        known = self._changed.get(doc_id)
+        if known is None or known[0] != seen or linked:
+            known = self._changed[doc_id] = (seen, current.labels(doc_id) or _NOBODYS)
+        return known[1]
+
+
+# What a text means never changes; the text is read each time.
+@lru_cache(maxsize=1024)
+def _labels(block: str) -> AccessLabels | None:
+    try:
+        return AccessLabels.of(files.frontmatter.parse(block, "front matter"))
+    except HiveError:
+        return None  # kept, too: what can't be read takes longest

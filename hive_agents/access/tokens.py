@@ -1,4 +1,4 @@
-"""Signed tokens, the only place a principal comes from, and whether who was proved once still stands.
+"""Signed tokens, the only place a principal comes from, those ended before their time, and who still stands.
 
 A run lasts for days and a conversation for hours; a token that was revoked, a principal who was removed, groups and
 roles that were taken away count from the next turn and the next effect on. Nothing is gained in this way: what is given
@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hive_agents.access.keys import SigningKey, keys_of
 from hive_agents.access.principal import LOCAL_TENANT, Principal, is_name
-from hive_agents.access.revocations import is_revoked
 from hive_agents.access.rules import AccessRules
 from hive_agents.errors import HiveError, RightsWithdrawn
-from hive_agents.files import Format
+from hive_agents.files import Format, atomic_write, locked, read_bytes
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
     from hive_agents.settings import Access
 
 MAX_TOKEN = 8192
@@ -221,6 +223,72 @@ def _principal(claims: Mapping[str, Any]) -> Principal:
         return Principal(claims["tenant"], claims["sub"], frozenset(groups), frozenset(roles))
     except (HiveError, TypeError):
         raise refused("its tenant, sub, groups or roles are not what they must be") from None
+
+
+def revoke(workspace: Workspace, jti: str, *, expires: int | None = None) -> bool:
+    """End the token, sign-in link or session of this `jti`, on disk before this returns; whether it counted until now.
+
+    `expires`, seconds since 1970, is when it would have ended by itself: later its line may go. Without it the line
+    stays, for whoever holds only the id can't say how long the token would have lived.
+
+    Raises: HIVE-409 for what can't be a `jti`.
+    """
+    if not is_name(jti):
+        fix = "name the id that `hive token` printed"
+        raise HiveError.of("HIVE-409", "that is no token's id", fix=fix, exit_code=2)
+    with _changing_revoked(workspace):
+        ended = _revoked(workspace)
+        new = jti not in ended
+        if new:
+            _write_revoked(workspace, ended | {jti: expires})
+    return new
+
+
+def is_revoked(workspace: Workspace, jti: str) -> bool:
+    """Return whether the id was ended. Raises: HIVE-417 where the list is there and can't be read: then none counts."""
+    return jti in _revoked(workspace)
+
+
+def forget_expired(workspace: Workspace, before: float) -> int:
+    """Drop what would have ended by itself before then, in seconds since 1970; how many lines went.
+
+    Raises: HIVE-417 where the list can't be read.
+    """
+    if not _revoked_path(workspace).exists():
+        return 0
+    with _changing_revoked(workspace):
+        ended = _revoked(workspace)
+        kept = {jti: expires for jti, expires in ended.items() if expires is None or expires >= before}
+        if len(kept) < len(ended):
+            _write_revoked(workspace, kept)
+    return len(ended) - len(kept)
+
+
+def _changing_revoked(workspace: Workspace) -> AbstractContextManager[None]:
+    return locked(workspace.state / "revoked_tokens.lock", "revoking a token")
+
+
+def _revoked_path(workspace: Workspace) -> Path:
+    return workspace.state / "revoked_tokens"
+
+
+def _revoked(workspace: Workspace) -> dict[str, int | None]:
+    """The ids, each with its expiry where it is known: a line is `ID` or `ID,SECONDS`, and no id has a comma."""
+    try:
+        text = read_bytes(_revoked_path(workspace)).decode()
+        lines = [line.strip().partition(",") for line in text.splitlines() if line.strip()]
+        return {jti: int(expires) if comma else None for jti, comma, expires in lines}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError):
+        fix = "make it readable; until then no token is accepted"
+        message = "the list of revoked tokens cannot be read"
+        raise HiveError.of("HIVE-417", message, file=".hive/revoked_tokens", fix=fix, exit_code=3) from None
+
+
+def _write_revoked(workspace: Workspace, ended: dict[str, int | None]) -> None:
+    lines = [jti if expires is None else f"{jti},{expires}" for jti, expires in ended.items()]
+    atomic_write(_revoked_path(workspace), "".join(f"{line}\n" for line in lines).encode(), mode=0o600)
 
 
 class Listed(Format):

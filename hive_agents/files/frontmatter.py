@@ -1,4 +1,8 @@
-"""The YAML between the two `---` lines of a document: one reading for the index, for permissions and for imports."""
+"""The YAML between the two `---` lines of a document: one reading for the index, for permissions and for imports.
+
+python-frontmatter's own `parse` is not used, only its YAML handler: it strips the body, takes `-----` for a fence and
+overlooks front matter that has no end.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+from frontmatter.default_handlers import YAMLHandler
+
 from hive_agents.errors import HiveError
 
 _OPENED = re.compile(r"---[ \t]*\r?\n(?P<key>[\w-]+[ \t]*:)?")
 MAX_FRONT_MATTER = 64_000
+MAX_NESTING = 20
 # PyYAML's constructors fail in all these ways on odd scalars and tags.
 _BUILD_FAILURES = (ValueError, ArithmeticError, LookupError, AttributeError, TypeError, AssertionError)
 _FIX = "front matter is YAML: `key: value` a line, and quotes around values with a colon"
@@ -25,10 +33,8 @@ def split(text: str, file: str) -> tuple[str, str]:
     opened = _OPENED.match(text)
     if opened is None:
         return "", text
-    from hive_agents.files.yaml_handler import HANDLER
-
     try:
-        return HANDLER.split(text)
+        return _HANDLER.split(text)
     except ValueError:  # only one fence
         if opened["key"] is None:  # then it is a thematic break, and all of the text is body
             return "", text
@@ -42,16 +48,12 @@ def parse(text: str, file: str) -> dict[str, Any]:
 
 def values(text: str, file: str) -> dict[str, Any]:
     """Return the YAML's keys and values as YAML has them, dates for example. Raises: HIVE-108 as `parse`."""
-    import yaml
-
-    from hive_agents.files.yaml_handler import HANDLER, Refused
-
     if len(text) > MAX_FRONT_MATTER:
         why = f"the front matter is over {MAX_FRONT_MATTER} characters"
         raise _refused(why, file, 1, "move the text into the body")
     try:
-        found = HANDLER.load(text)
-    except Refused as error:
+        found = _HANDLER.load(text)
+    except _Unusable as error:
         raise _refused(str(error.problem), file, _line(error), error.fix) from None
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
@@ -83,9 +85,7 @@ def render(metadata: Mapping[str, Any], body: str) -> str:
     """Return a document's text; without metadata the body alone, behind empty front matter where it looks like some."""
     if not metadata:
         return "---\n---\n" + body if body.startswith("---") else body
-    from hive_agents.files.yaml_handler import HANDLER
-
-    head = HANDLER.export(dict(metadata), sort_keys=False, width=1000)
+    head = _HANDLER.export(dict(metadata), sort_keys=False, width=1000)
     return f"---\n{head}\n---\n\n{body.lstrip(chr(10))}"
 
 
@@ -101,8 +101,6 @@ def _line(error: Any) -> int:
 
 def _bad_value(text: str) -> int:
     """Return the file's line of the first key or value that YAML can read and not build, such as 30 February."""
-    import yaml
-
     loader = yaml.SafeLoader(text)
     try:
         top: Any = loader.get_single_node()
@@ -140,3 +138,91 @@ def _utf8(text: str) -> str:
     (True, '\ufffd!')
     """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class _Unusable(yaml.MarkedYAMLError):
+    """Valid YAML that front matter can't use; `problem` says why, `fix` what to do."""
+
+    def __init__(self, problem: str, mark: Any, fix: str) -> None:
+        super().__init__(problem=problem, problem_mark=mark)
+        self.fix = fix
+
+
+class _Loader(yaml.SafeLoader):
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):  # one can unfold to gigabytes, and nobody needs one in front matter
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise _Unusable("front matter can't use YAML aliases", mark, "repeat the value")
+        self._depth = getattr(self, "_depth", 0) + 1
+        if self._depth > MAX_NESTING:  # PyYAML's time grows with the square of the depth
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            why = f"front matter: nested too deeply, more than {MAX_NESTING} levels"
+            raise _Unusable(why, mark, "write it flatter")
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+    def construct_document(self, node: Any) -> Any:
+        _require_distinct_keys(node)
+        return super().construct_document(node)
+
+
+def _as_written(construct: Any) -> Any:
+    """Return a constructor that takes a value over only where writing it gives the same text again.
+
+    A version 3.10 is no number, 007 no seven, `NO` a country: what would lose its text stays text.
+    """
+
+    def value(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+        text = str(node.value)
+        made = construct(loader, node)
+        if isinstance(made, float) and not math.isfinite(made):
+            return made
+        written = str(made).lower() if isinstance(made, bool) else str(made)
+        return made if written == (text.lower() if isinstance(made, bool) else text) else text
+
+    return value
+
+
+for _tag, _construct in (
+    ("int", _Loader.construct_yaml_int),
+    ("float", _Loader.construct_yaml_float),
+    ("bool", _Loader.construct_yaml_bool),
+):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _as_written(_construct))
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+class _Handler(YAMLHandler):
+    FM_BOUNDARY = re.compile(r"^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.M)
+
+    def load(self, fm: str, **options: object) -> Any:
+        return super().load(fm, Loader=_Loader, **options)
+
+    def export(self, metadata: dict[str, object], **options: object) -> str:
+        return str(super().export(metadata, Dumper=_Dumper, **options))
+
+
+def _require_distinct_keys(top: Any) -> None:
+    """Raise `_Unusable` for a key that occurs twice: YAML would drop its first value."""
+    left = [top]
+    while left:
+        node = left.pop()
+        if isinstance(node, yaml.MappingNode):
+            seen = set()
+            for key, value in node.value:
+                if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                    problem = f'front matter: the key "{key.value[:60]}" stands there twice'
+                    raise _Unusable(problem, key.start_mark, "keep one of them")
+                seen.add((key.tag, str(key.value)))
+                left += [key, value]
+        elif isinstance(node, yaml.SequenceNode):
+            left += node.value
+
+
+_HANDLER = _Handler()

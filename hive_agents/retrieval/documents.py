@@ -19,8 +19,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from hive_agents import files
 from hive_agents.errors import Diagnostic, HiveError, NotFound, closest
-from hive_agents.files import AnyCase, FileFormat, Format, Name, formats, frontmatter, jsontext, read_bytes, unlinked
+from hive_agents.files import AnyCase, FileFormat, Format, Name, formats, jsontext, read_bytes, unlinked
 from hive_agents.retrieval.analysis import SPECIAL_WRITING, is_special_writing
 from hive_agents.retrieval.chunking import Chunking, first_heading
 from hive_agents.workspace import Workspace
@@ -181,8 +182,8 @@ def parse_document(doc_id: str, data: bytes, collection: Collection) -> Document
     """Raises: HIVE-108 for front matter that can't be read, HIVE-112 for text that isn't UTF-8."""
     file = f"documents/{doc_id}"
     text = jsontext.decode(data.removeprefix(b"\xef\xbb\xbf"), file)
-    block, body = frontmatter.split(text, file)
-    front_matter = frontmatter.parse(block, file)
+    block, body = files.frontmatter.split(text, file)
+    front_matter = files.frontmatter.parse(block, file)
     title = str(front_matter.get("title") or "").strip() or first_heading(body)
     values = dict(front_matter)
     if not values.get("category") and "/" in doc_id:
@@ -247,7 +248,7 @@ def keyword_text(value: Any) -> str:
     >>> keyword_text(True), keyword_text(2.0)
     ('true', '2.0')
     """
-    return str(value).lower() if isinstance(value, bool) else str(frontmatter.plain(value))
+    return str(value).lower() if isinstance(value, bool) else str(files.frontmatter.plain(value))
 
 
 def iso_date(value: Any) -> str:
