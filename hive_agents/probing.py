@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from hive_agents.errors import HiveError
-from hive_agents.llm import Probe, Role, model_names, open_chain, open_endpoint, probe, waited
+from hive_agents.llm import Probe, open_chain, open_endpoint, probe, waited
 from hive_agents.retrieval import open_embedder, open_reranker
+from hive_agents.settings import Role
 from hive_agents.workspace import Workspace
 
 
@@ -32,7 +33,7 @@ def configured_chat(workspace: Workspace) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     roles: tuple[Role, ...] = get_args(Role)
     for role in roles:
-        for name in model_names(workspace.settings, role):
+        for name in workspace.settings.models.of(role):
             found.setdefault(name, []).append(role)
     return found
 

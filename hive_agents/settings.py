@@ -92,6 +92,10 @@ class EndpointSettings(Format):
     price: Price | None = None
 
 
+Role = Literal["chat", "planner", "answer", "judge", "queen", "optimizer"]
+"""What a model is asked for."""
+
+
 class Models(Format):
     """Names are `provider:model`, where a provider may be the name of an endpoint."""
 
@@ -106,6 +110,11 @@ class Models(Format):
     embedding_path: str = ""
     reranker: str = ""
     deadline_seconds: Seconds = 8.0
+
+    def of(self, role: Role) -> list[str]:
+        """Return the models of a role, which are those of `chat` where it has none of its own."""
+        own: list[str] = getattr(self, role)
+        return own or self.chat
 
 
 class ToolsSettings(Format):

@@ -2,16 +2,20 @@
 
 Never what was said: no question, no prompt, no document, no argument or result of a tool, no message of an exception.
 Nothing is sent unless `[telemetry] otlp_endpoint` names a collector and the workspace is trusted.
+
+LangSmith's traces hold prompts and answers, and so documents. A variable of the environment turns them on in any
+process: here they are off, unless `[telemetry] langsmith = true` in a trusted workspace leaves it to these variables.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeVar
 
 from hive_agents.errors import HiveError
 from hive_agents.trust import is_trusted
@@ -21,10 +25,15 @@ _SECONDS = 3.0
 """How long a collector that doesn't answer is waited for, at the end of the process too."""
 
 SpanValue = str | int | float | bool | None
+Piece = TypeVar("Piece")
+
+_DEAD = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
+"""Of a protocol that is no more: LangChain only refuses to work while one of them is set."""
 
 _lock = threading.Lock()
 _providers: dict[str, Any] = {}
 _current: ContextVar[Any] = ContextVar("tracer", default=None)
+_traced: ContextVar[bool] = ContextVar("hive_langsmith", default=False)
 
 
 class Span:
@@ -120,3 +129,40 @@ def _opened(endpoint: str) -> Any:
     exporter = OTLPSpanExporter(endpoint=url, timeout=_SECONDS)
     provider.add_span_processor(BatchSpanProcessor(exporter, export_timeout_millis=_SECONDS * 1000))
     return provider
+
+
+@contextmanager
+def tracing(workspace: Workspace) -> Iterator[None]:
+    """Let what runs inside be traced as the workspace's settings say."""
+    token = _traced.set(workspace.settings.telemetry.langsmith and is_trusted(workspace))
+    try:
+        with untraced():
+            yield
+    finally:
+        _traced.reset(token)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Let nothing that runs inside be traced, but for a workspace that allows it: see `tracing`."""
+    if _traced.get():
+        yield
+        return
+    import langsmith
+
+    for name in _DEAD:
+        os.environ.pop(name, None)
+    with langsmith.tracing_context(enabled=False):
+        yield
+
+
+async def untraced_steps(pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[Piece, None]:
+    """Yield `pieces`, each of which is made as in `untraced`; whoever takes them is not affected."""
+    async with aclosing(pieces):
+        while True:
+            with untraced():
+                try:
+                    piece = await anext(pieces)
+                except StopAsyncIteration:
+                    return
+            yield piece

@@ -13,7 +13,7 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.credentials import CredentialStore
-from hive_agents.llm import ModelError, forget_breakers, is_outage, model_names, open_chain, price_of
+from hive_agents.llm import ModelError, forget_breakers, is_outage, open_chain, price_of
 from hive_agents.llm.model import OUTAGES, PASSING
 from hive_agents.probing import configured_chat, probed, tried_embedding, tried_reranker
 from hive_agents.settings import Settings
@@ -64,7 +64,7 @@ def test_every_model_of_a_snippet_answers(
 def test_the_price_of_a_model_of_openai_is_known_by_the_address() -> None:
     snippet = next(one for one in WITH_MODELS if "api.openai.com" in one)
     settings = Settings.model_validate(tomllib.loads(snippet), strict=False)
-    assert price_of(settings, model_names(settings, "chat")[0]) is not None
+    assert price_of(settings, settings.models.of("chat")[0]) is not None
 
 
 def test_every_other_snippet_is_a_sound_hive_toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_a_snippet_that_is_not_trusted_is_not_used(
     changed = Workspace(place.root)
 
     def opened() -> Any:
-        return open_chain(model_names(changed.settings, "chat"), changed.settings, root=changed.root)
+        return open_chain(changed.settings.models.of("chat"), changed.settings, root=changed.root)
 
     with pytest.raises(Exception, match="not trusted") as caught:
         asyncio.run(opened().complete([]))

@@ -17,9 +17,10 @@ from hive_agents.errors import Outage
 from hive_agents.events import Event, EventType, Publish, derived_id
 from hive_agents.goals import Goal
 from hive_agents.judging import FeedbackContext, Judgment
-from hive_agents.llm import Chain, Role
+from hive_agents.llm import Chain
 from hive_agents.memory import AcceptedNotes, AgentMemory, ConversationStore, DataBuffer, run_folder
 from hive_agents.runs import RunStore
+from hive_agents.settings import Role
 from hive_agents.store import documents_read
 from hive_agents.text import encodable
 

@@ -14,8 +14,9 @@ from hive_agents import llm
 from hive_agents.approvals import ToolDecision
 from hive_agents.credentials import Secret, is_reference
 from hive_agents.errors import HiveError
-from hive_agents.llm import defects, in_thread, untraced
+from hive_agents.llm import defects, in_thread
 from hive_agents.memory import ToolResult
+from hive_agents.telemetry import untraced
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

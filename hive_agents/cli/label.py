@@ -138,7 +138,8 @@ class _Session:
         """Write questions that nobody asked: split train, marked as generated, with the document they come from."""
         from hive_agents.cli.labelling import LabelledQuestion
         from hive_agents.evaluation import GENERATED, suggest
-        from hive_agents.llm import model_names, open_chain, tracing
+        from hive_agents.llm import open_chain
+        from hive_agents.telemetry import tracing
 
         if self._split not in (None, "train"):
             from hive_agents.errors import HiveError
@@ -147,7 +148,7 @@ class _Session:
             raise HiveError.of("HIVE-409", message, fix="leave --split out; label real questions for the other splits")
         self._split = "train"
         settings = self._place.settings
-        names = model_names(settings, "chat")
+        names = settings.models.of("chat")
         model = open_chain(names, settings, root=self._place.root) if names else None
         with tracing(self._place), self._surface.progress("nothing was written; run the command again") as progress:
             made = suggest(self._engine, self._collection, most, self._labelled(None), model=model, progress=progress)

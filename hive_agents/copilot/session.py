@@ -24,7 +24,7 @@ from hive_agents.copilot.threads import ModelAnswer
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.files import Format
-from hive_agents.llm import Chain, Meter, Role, is_outage, model_names, open_chain
+from hive_agents.llm import Chain, Meter, is_outage, open_chain
 from hive_agents.retrieval import (
     ChunkRow,
     Mask,
@@ -36,6 +36,7 @@ from hive_agents.retrieval import (
     StoredConfig,
     active_config,
 )
+from hive_agents.settings import Role
 from hive_agents.store import audit
 from hive_agents.telemetry import span
 from hive_agents.workspace import Workspace
@@ -212,7 +213,7 @@ class TurnSession:
             "config": self.active.hash,
             "scope": self.index.index_hash,
             "embedding": self.index.embedding_model,
-            "models": {role: list(model_names(settings, role)) for role in roles},
+            "models": {role: list(settings.models.of(role)) for role in roles},
             "log": log_mark(self.run_id, audit.verify(self.workspace).head),
         }
 
@@ -222,7 +223,7 @@ class TurnSession:
         Raises: HIVE-401 for one that can't be had.
         """
         settings = self.workspace.settings
-        names = model_names(settings, role)
+        names = settings.models.of(role)
         if not names:
             return None
         return open_chain(names, settings, meter=self.meter, root=self.workspace.root, scripts=self._scripts)

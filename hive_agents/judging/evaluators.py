@@ -166,7 +166,8 @@ class ModelEvaluator:
         return answer.structured
 
     async def _langchain(self, text: str) -> Any:
-        from hive_agents.llm import IN_WORDS, untraced, validated
+        from hive_agents.llm import IN_WORDS, validated
+        from hive_agents.telemetry import untraced
 
         with untraced():
             try:

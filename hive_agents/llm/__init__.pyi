@@ -17,8 +17,6 @@ from .breaker import (
 from .chain import (
     Chain as Chain,
     Meter as Meter,
-    Role as Role,
-    model_names as model_names,
     open_chain as open_chain,
     price_of as price_of,
     require_prices as require_prices,
@@ -68,8 +66,4 @@ from .structured import (
 from .threads import (
     in_thread as in_thread,
     waited as waited,
-)
-from .tracing import (
-    tracing as tracing,
-    untraced as untraced,
 )

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
@@ -34,8 +34,6 @@ from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
     from hive_agents.llm.scripted import Script
-
-Role = Literal["chat", "planner", "answer", "judge", "queen", "optimizer"]
 
 
 @dataclass
@@ -227,12 +225,6 @@ def open_chain(
         if server:
             breakers[model.name] = breaker_of(server, model.name)
     return Chain(models, settings.models.deadline_seconds, meter, breakers)
-
-
-def model_names(settings: Settings, role: Role) -> list[str]:
-    """The models of a role, which are those of `models.chat` where it has none of its own."""
-    own: list[str] = getattr(settings.models, role)
-    return own or settings.models.chat
 
 
 def price_of(settings: Settings, name: str) -> Price | None:

@@ -25,7 +25,7 @@ from hive_agents.llm.model import (
 from hive_agents.llm.prices import usage_of
 from hive_agents.llm.structured import IN_WORDS, answer_tool, validated
 from hive_agents.llm.threads import from_thread, in_thread
-from hive_agents.llm.tracing import untraced, untraced_steps
+from hive_agents.telemetry import untraced, untraced_steps
 
 if TYPE_CHECKING:
     from langchain_aws import ChatBedrockConverse

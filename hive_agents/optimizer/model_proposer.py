@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any, TypeVar
 
 from hive_agents.errors import HiveError
-from hive_agents.llm import Chain, Message, ModelError, model_names, open_chain
+from hive_agents.llm import Chain, Message, ModelError, open_chain
 from hive_agents.optimizer.briefing import briefing
 from hive_agents.optimizer.model_answer import REASON_LENGTH, SCHEMA, FaultsOf, edit_of, told
 from hive_agents.optimizer.proposal import TARGETED, HeuristicProposer, Proposed, Situation
@@ -133,7 +133,7 @@ class ModelProposer:
     def _open(self) -> Chain:
         if self._chain is None:
             settings = self._workspace.settings
-            names = model_names(settings, "optimizer")
+            names = settings.models.of("optimizer")
             self._chain = open_chain(names, settings, meter=self._spending.meter, root=self._workspace.root)
         return self._chain
 

@@ -16,7 +16,7 @@ from typing import Any
 from hive_agents.errors import HiveError, NoModel, has_errors
 from hive_agents.evaluation import GoldenSet, load_golden
 from hive_agents.files import atomic_write_text, read_bytes
-from hive_agents.llm import Usage, estimated_usage, model_names, price_of, require_prices
+from hive_agents.llm import Usage, estimated_usage, price_of, require_prices
 from hive_agents.optimizer.budget import SearchBudget
 from hive_agents.optimizer.cached_lanes import MAX_DEPTH
 from hive_agents.optimizer.diagnosis import Diagnosis, diagnose
@@ -89,7 +89,7 @@ def load_tuning(workspace: Workspace, path: Path | None) -> Tuning:
 def require_priced(workspace: Workspace, settings: Optimizer) -> None:
     """Raises: HIVE-409 for a limit of dollars where the price of a model that a run would ask isn't known."""
     models = workspace.settings.models
-    names = model_names(workspace.settings, "optimizer") if settings.llm_calls else []
+    names = workspace.settings.models.of("optimizer") if settings.llm_calls else []
     rerankers = [models.reranker] if models.reranker not in ("", "none") else []
     require_prices(workspace.settings, [*names, *rerankers], settings.max_usd)
 
@@ -197,7 +197,7 @@ class OptimizerSession:
         return estimated_usage(price_of(settings, settings.models.reranker), characters)
 
     def _configured_proposer(self) -> Proposer:
-        names = model_names(self.workspace.settings, "optimizer")
+        names = self.workspace.settings.models.of("optimizer")
         if self.settings.llm_calls and names:
             return ModelProposer(self.workspace, self.settings, self.spending, self.faults_of)
         return HeuristicProposer()

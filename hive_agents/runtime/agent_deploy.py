@@ -40,7 +40,8 @@ from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
-    from hive_agents.llm import Chain, Role
+    from hive_agents.llm import Chain
+    from hive_agents.settings import Role
 
 
 @dataclass(frozen=True)

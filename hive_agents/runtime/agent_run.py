@@ -17,11 +17,12 @@ from hive_agents.agents.guards import Budget
 from hive_agents.errors import HiveError
 from hive_agents.events import EventLog
 from hive_agents.goals import Goal, load_goal
-from hive_agents.llm import Chain, Line, Role, Script, model_names, open_chain, require_prices
+from hive_agents.llm import Chain, Line, Script, open_chain, require_prices
 from hive_agents.runs import AGENT_GRAPH, Lease, Limits, RunRow, RunStore, new_run_id, say
 from hive_agents.runtime.agent_input import RunValue, accepted_input, read_agent
 from hive_agents.runtime.driver import Run, RunOutcome, leases_of
 from hive_agents.runtime.runtime import Runtime
+from hive_agents.settings import Role
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ class RunModels:
     def _names(self, role: Role) -> list[str]:
         own = [self._agent.model] if self._agent.model else []
         settings = self._workspace.settings
-        return (own or model_names(settings, role)) if role == "chat" else (model_names(settings, role) or own)
+        return (own or settings.models.of(role)) if role == "chat" else (settings.models.of(role) or own)
 
     @property
     def mark(self) -> str | None:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.errors import AuditFault, Busy, Damaged, HiveError, NoModel, Unwritable, WorkerFault
 from hive_agents.events import Bell, EventType
-from hive_agents.llm import Chain, Role, model_names
+from hive_agents.llm import Chain
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runs import AGENT_GRAPH, CHAT_GRAPH, DueRun, Lease, LeaseLost, RunQueue, RunStore, let_go, taken_each
 from hive_agents.runtime.driver import Run, leases_of
 from hive_agents.runtime.kinds import KINDS
 from hive_agents.runtime.precedence import Precedence
+from hive_agents.settings import Role
 from hive_agents.store import listening
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Dispatcher:
         self._first_pause = pause
         self._leases = leases_of(workspace)
         self._queue = RunQueue(self._leases)
-        waits = any(model_names(workspace.settings, role) for role in _ASKED)
+        waits = any(workspace.settings.models.of(role) for role in _ASKED)
         self._questions = parallel if waits else COMPUTING
         self._workers: dict[str, _Worker] = {}
         self._left: dict[str, _Left] = {}

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from hive_agents import approvals, events
 from hive_agents.errors import HiveError, Outage, RightsWithdrawn, WorkerFault
 from hive_agents.events import Event, EventType, derived_id
-from hive_agents.llm import tracing, waited
+from hive_agents.llm import waited
 from hive_agents.runs import ENDED, LOST, WEIGHT, Hold, Lease, LeaseLost, Leases, RunRow, RunStore, take, taken
 from hive_agents.store import briefly
-from hive_agents.telemetry import span
+from hive_agents.telemetry import span, tracing
 from hive_agents.text import encodable
 from hive_agents.workspace import Workspace
 

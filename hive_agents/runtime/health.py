@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from hive_agents.agents import deployed_text
 from hive_agents.errors import HiveError
 from hive_agents.events import Bell, Bus, EventType
-from hive_agents.llm import Chain, model_names, open_chain, tracing
+from hive_agents.llm import Chain, open_chain
 from hive_agents.memory import ConversationStore
 from hive_agents.runtime.context import load_graph
 from hive_agents.supervision.health import JudgeContext, OpenModels, TicketBook, looked_back, watched_tenants
+from hive_agents.telemetry import tracing
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -86,7 +87,7 @@ class HealthJudge:
 
     def _configured(self) -> Chain | None:
         settings = self.workspace.settings
-        names = model_names(settings, "judge")
+        names = settings.models.of("judge")
         if self._chain is None and names:
             self._chain = open_chain(names, settings, root=self.workspace.root)
         return self._chain

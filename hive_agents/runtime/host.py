@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hive_agents.errors import Diagnostic, HiveError
 from hive_agents.events import EventBus, EventLog
-from hive_agents.llm import Chain, Role as ModelRole
+from hive_agents.llm import Chain
 from hive_agents.runtime.dispatcher import Dispatcher
 from hive_agents.runtime.driver import leases_of
 from hive_agents.runtime.roles import HostRole, Work
+from hive_agents.settings import Role as ModelRole
 from hive_agents.store import require_writable
 
 if TYPE_CHECKING:

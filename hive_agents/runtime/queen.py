@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 from hive_agents.credentials import CredentialStore, Secret, redacted
 from hive_agents.errors import HiveError
 from hive_agents.events import ESCALATIONS, Consumer, Event, EventLog, EventType, tickets_of
-from hive_agents.llm import Chain, Role, model_names, open_chain, tracing
+from hive_agents.llm import Chain, open_chain
 from hive_agents.runs import ACTIVE
 from hive_agents.runtime.context import load_graph
+from hive_agents.settings import Role
 from hive_agents.supervision.queen import QUEEN, ActionLog, Colony, QueenSession, Worker, is_ruling
+from hive_agents.telemetry import tracing
 
 if TYPE_CHECKING:
     from hive_agents.access import Principal
@@ -138,7 +140,7 @@ class Queen:
     @cached_property
     def _chain(self) -> Chain | None:
         """Her models; None without any, and where those named cannot be had: a ticket doesn't wait for one."""
-        names = model_names(self.workspace.settings, "queen")
+        names = self.workspace.settings.models.of("queen")
         if not self.workspace.settings.models.queen:
             names = [name for name in names if not name.startswith("scripted:")]  # an agent's lines, which aren't hers
         try:

@@ -32,7 +32,7 @@ from hive_agents.judging import (
     standing,
 )
 from hive_agents.judging.learning import RuleBook
-from hive_agents.llm import Usage, model_names, open_chain
+from hive_agents.llm import Usage, open_chain
 from hive_agents.runtime.judge_requests import ask_for_judgment, open_drift_ticket
 from hive_agents.workspace import Workspace
 
@@ -228,7 +228,7 @@ class Runtime:
     def _model(self) -> ChatModel | None:
         """One for all judgements: a scripted model goes on where it was."""
         settings = self.workspace.settings
-        names = model_names(settings, "judge")
+        names = settings.models.of("judge")
         return open_chain(names, settings, root=self.workspace.root) if names else None
 
 

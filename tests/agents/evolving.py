@@ -13,9 +13,9 @@ from hive_agents.agents.evolution.proposals import propose
 from hive_agents.agents.evolution.texts import format_hash
 from hive_agents.goals import load_goal
 from hive_agents.llm import Chain, ChatResult, Message, Tool
-from hive_agents.llm.chain import Role
 from hive_agents.runtime import agent_deploy, decisions
 from hive_agents.runtime.agent_deploy import AgentDeployment
+from hive_agents.settings import Role
 from tests.agents.conftest import agent_json, node, write_json
 from tests.agents.loops import Told, say, sets
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from hive_agents.errors import HiveError
 from hive_agents.files import Format
-from hive_agents.llm import Chain, Message, Meter, ModelError, Script, Usage, model_names, open_chain
+from hive_agents.llm import Chain, Message, Meter, ModelError, Script, Usage, open_chain
 from hive_agents.settings import Models, Settings
 
 ASK = [Message(role="user", content="Is it good?")]
@@ -97,7 +97,7 @@ async def test_roles_of_a_run_use_up_one_script_together(tmp_path: Path) -> None
 
 def test_a_role_without_models_uses_those_for_chat() -> None:
     settings = Settings(models=Models(chat=["scripted:a"], judge=["scripted:b"]))
-    assert (model_names(settings, "planner"), model_names(settings, "judge")) == (["scripted:a"], ["scripted:b"])
+    assert (settings.models.of("planner"), settings.models.of("judge")) == (["scripted:a"], ["scripted:b"])
 
 
 @pytest.mark.parametrize(
