@@ -35,7 +35,6 @@ def command(
     from functools import partial
 
     from hive_agents.access import is_open
-    from hive_agents.cli.configs import keep_fresh
     from hive_agents.errors import HiveError
     from hive_agents.runtime import Chat
 
@@ -58,11 +57,11 @@ def command(
         raise HiveError.of("HIVE-409", "there is no question", fix='hive chat "…" --json', exit_code=2)
     # A reader may not know what documents there are; the owner of an open workspace reads them all.
     is_owners = is_open(place) and not surface.asker.is_named
-    keep_fresh(place, surface, told=is_owners)
+    surface.keep_fresh(told=is_owners)
     if text is None:
         from hive_agents.cli.conversation import Conversation
 
-        refresh = partial(keep_fresh, place, surface, told=False)
+        refresh = partial(surface.keep_fresh, told=False)
         Conversation(chat, console(), list(filters or []), doc, refresh).run()
         return
     value, *shown = _asked(chat, text, doc=doc, filters=filters or [], cursor=cursor)

@@ -32,7 +32,7 @@ def command(
     ] = False,
 ) -> None:
     """Measure two configs side by side; every difference is B minus A."""
-    from hive_agents.cli.configs import chosen_config, refresh_index
+    from hive_agents.cli.configs import chosen_config
     from hive_agents.errors import HiveError
     from hive_agents.evaluation import compare
     from hive_agents.verification import visible_part
@@ -45,7 +45,7 @@ def command(
     if a is None or b is None:
         raise HiveError.of("HIVE-409", "two configs are needed", fix="hive compare A B, or hive compare [A] --engine")
     place = surface.workspace
-    refresh_index(place, surface)
+    surface.refresh_index()
     queries, hidden, warnings = visible_part(place, golden, split, purpose="compare")
     surface.warn(warnings)
     first, second = (chosen_config(place, name, surface, queries) for name in (a, b))
@@ -54,12 +54,12 @@ def command(
 
 
 def _engines(surface: Surface, name: str | None, split: str | None, golden: Path | None) -> None:
-    from hive_agents.cli.configs import chosen_config, refresh_index
+    from hive_agents.cli.configs import chosen_config
     from hive_agents.evaluation import compare_engines
     from hive_agents.verification import visible_part
 
     place = surface.workspace
-    refresh_index(place, surface)
+    surface.refresh_index()
     queries, hidden, warnings = visible_part(place, golden, split, purpose="compare")
     surface.warn(warnings)
     found = compare_engines(place, chosen_config(place, name, surface, queries), queries)

@@ -30,12 +30,12 @@ def command(
 ) -> None:
     """Measure a config against the golden set."""
     from hive_agents.access import local_user
-    from hive_agents.cli.configs import chosen_config, refresh_index
+    from hive_agents.cli.configs import chosen_config
     from hive_agents.evaluation import evaluate, load_golden, record
     from hive_agents.verification import accept, visible_part
 
     place = surface.workspace
-    refresh_index(place, surface)
+    surface.refresh_index()
     if accept_golden:
         accept(place, load_golden(place, golden), local_user(), "hive evaluate --accept-golden")
     queries, hidden, warnings = visible_part(place, golden, split, purpose="evaluate")

@@ -29,7 +29,7 @@ def command(
     ] = None,
 ) -> None:
     """Write the query that another search engine needs for a config, and what it needs to hold."""
-    from hive_agents.cli.configs import chosen_config, keep_fresh
+    from hive_agents.cli.configs import chosen_config
     from hive_agents.errors import HiveError, closest
     from hive_agents.exporting import ENGINES, export, filled, values_for
 
@@ -38,7 +38,7 @@ def command(
         fix = f"use --to {guess}" if guess else f"use --to {_ENGINES}"
         raise HiveError.of("HIVE-409", f'there is no export to "{to}"', fix=fix, exit_code=2)
     place = surface.workspace
-    keep_fresh(place, surface)
+    surface.keep_fresh()
     program = chosen_config(place, config, surface)
     index = place.engine().index(program.collection)
     made = export(place, index, program, to)

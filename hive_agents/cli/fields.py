@@ -15,11 +15,11 @@ def command(
     """What can be filtered, with the values in use."""
     from rich.table import Table
 
-    from hive_agents.cli.configs import named_collection, refresh_index
+    from hive_agents.cli.configs import named_collection
 
     place = surface.workspace
     schema = named_collection(place, collection)
-    refresh_index(place, surface)
+    surface.refresh_index()
     index = place.engine().index(schema.name)
     listed = [
         {

@@ -157,10 +157,8 @@ def _finding(
 
     def workspace() -> Workspace:
         if not opened:
-            from hive_agents.cli.configs import refresh_index
-
             opened.append(surface.workspace)
-            refresh_index(surface.workspace, surface)
+            surface.refresh_index()
         return surface.workspace
 
     sources = [open_source(reference, workspace) for reference in (before, after)]

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from hive_agents.cli.configs import INTERRUPTED
 from hive_agents.cli.surface import (
+    INTERRUPTED,
     Surface,
     count,
     styled,

@@ -45,7 +45,7 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Label questions: shows what both lanes find, a page at a time, asks about it, and writes the golden set."""
-    from hive_agents.cli.configs import named_collection, refresh_index
+    from hive_agents.cli.configs import named_collection
     from hive_agents.cli.labelling import LabelledQuestion
     from hive_agents.errors import HiveError
     from hive_agents.retrieval import require_words
@@ -57,7 +57,7 @@ def command(
     if query is not None:
         require_words(query)
     schema = named_collection(place, collection)
-    refresh_index(place, surface)
+    surface.refresh_index()
     session = _Session(surface, schema.name, golden, tag or [], split)
     if suggest is not None:
         session.suggest(suggest)

@@ -37,7 +37,6 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Improve the active config: diagnose, try, measure, and deploy what is proved better on queries never seen."""
-    from hive_agents.cli.configs import refresh_index
     from hive_agents.runtime import OptimizeRun
 
     place = surface.workspace
@@ -52,7 +51,7 @@ def command(
         "seed": seed,
     }
     given = {name: value for name, value in flags.items() if value is not None}
-    refresh_index(place, surface)
+    surface.refresh_index()
     if resume:
         run = OptimizeRun.resume(place, resume)
     else:

@@ -26,12 +26,12 @@ def command(
     explain: Annotated[str | None, typer.Option("--explain", metavar="DOC", help="Say why DOC is where it is.")] = None,
 ) -> None:
     """Search once."""
-    from hive_agents.cli.configs import chosen_config, keep_fresh
+    from hive_agents.cli.configs import chosen_config
     from hive_agents.errors import HiveError
     from hive_agents.retrieval import explain_hit, explain_text, parse_filters
 
     place = surface.workspace
-    keep_fresh(place, surface)
+    surface.keep_fresh()
     program = chosen_config(place, config, surface, refresh=not place.settings.index.auto_refresh)
     engine = place.engine()
     if filters:

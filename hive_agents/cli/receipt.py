@@ -123,8 +123,7 @@ def _give(surface: Surface, receipt: Receipt, out: Path | None) -> None:
 
 
 def _chat(surface: Surface) -> Chat:
-    from hive_agents.cli.configs import keep_fresh
     from hive_agents.runtime import Chat
 
-    keep_fresh(surface.workspace, surface, told=False)
+    surface.keep_fresh(told=False)
     return Chat(surface.workspace, surface.asker.reader)

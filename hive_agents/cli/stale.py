@@ -22,13 +22,13 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Find documents that contradict or supersede each other, those first that are returned most often."""
-    from hive_agents.cli.configs import chosen_config, keep_fresh
+    from hive_agents.cli.configs import chosen_config
     from hive_agents.copilot import asked_questions
     from hive_agents.evaluation import FILE, load_golden
     from hive_agents.optimizer import stale_pairs
 
     place = surface.workspace
-    keep_fresh(place, surface)
+    surface.keep_fresh()
     program = chosen_config(place, config, surface)
     labels = None
     if golden is not None or (place.root / FILE).is_file():

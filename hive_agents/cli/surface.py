@@ -1,4 +1,4 @@
-"""What all commands share: options, output, progress, and how a failure is shown."""
+"""What all commands share: options, a workspace whose index is fresh, output, progress, and how a failure is shown."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hive_agents.cli.terminal import console as console, write as write
-from hive_agents.errors import Diagnostic, HiveError
+from hive_agents.cli.terminal import console as console, duration, told_now_and_then, write as write
+from hive_agents.errors import Busy, Diagnostic, EngineFault, HiveError
 from hive_agents.text import count as count, safe_line
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from hive_agents import Workspace
     from hive_agents.access import Asker
+    from hive_agents.retrieval import PendingWork
 
 _WorkspaceOption = Annotated[
     Path | None,
@@ -36,6 +38,12 @@ GoldenOption = Annotated[Path | None, typer.Option("--golden", help="Golden set 
 ConfigArgument = Annotated[str, typer.Argument(help="Config: a name, a file name or a path.")]
 
 WHO_ASKS = "Who asks (default: the local user)."
+INTERRUPTED = "what is embedded is kept, and searches use the index as it was; run `hive index` to go on"
+WORTH_TELLING = 3.0
+WAITED = 1.0
+"""Seconds that a search waits for another process that writes: it can use the index as it is."""
+PATIENT = 30.0
+"""Seconds that is waited where there is no index to use."""
 PROGRESS_AFTER = 1.0
 TOLD_EVERY = 10.0
 
@@ -119,8 +127,6 @@ class Surface:
                 with self._bars() as report:
                     yield report
             else:
-                from hive_agents.cli.progress import told_now_and_then
-
                 with told_now_and_then(self.say, first=PROGRESS_AFTER, every=TOLD_EVERY) as report:
                     yield report
         except KeyboardInterrupt:
@@ -154,6 +160,66 @@ class Surface:
             self._bars_shown = None
             if tasks:
                 bars.stop()
+
+    def keep_fresh(self, *, told: bool = True) -> None:
+        """Before a search: look for changed documents, or with `index.auto_refresh` off say that there are some.
+
+        What is wrong with documents is `told` to the workspace's owner only: a reader may not know that they exist.
+        That a damaged database was set aside, and conversations with it, everybody is told. Where an engine is away
+        that would have to get the changes, or another process writes, the search is over the documents as they were.
+        """
+        from hive_agents.retrieval import index_is_stale, is_indexed
+
+        if self.workspace.settings.index.auto_refresh:
+            try:
+                searchable = is_indexed(self.workspace)
+            except HiveError:  # a damaged database: the refresh sets it aside
+                searchable = False
+            try:
+                self.refresh_index(told=told, wait=WAITED if searchable else PATIENT)
+            except Busy as error:
+                if not searchable:
+                    raise
+                if told:
+                    message = f"{error.diagnostics[0].message}: this is the index as it was before"
+                    fix = "search again when that is done"
+                    self.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix=fix, severity="warning")])
+            except EngineFault as error:
+                if told:
+                    self.warn([replace(found, severity="warning") for found in error.diagnostics])
+        elif told and self.workspace.database.exists() and index_is_stale(self.workspace):
+            message = "documents changed since they were indexed"
+            self.warn([Diagnostic("HIVE-406", message, ".hive/hive.db", fix="run `hive index`", severity="warning")])
+
+    def refresh_index(self, *, told: bool = True, wait: float = PATIENT) -> None:
+        """Bring the index up to date, for what is measured. Raises: HIVE-402 after `wait` seconds."""
+        from hive_agents.retrieval import build_index
+
+        if not told:
+            with told_now_and_then(lambda line: self.say("the index is brought up to date …")) as progress:
+                report = build_index(self.workspace, progress, quick=True, wait=wait)
+            self.warn(warning for warning in report.warnings if warning.code == "HIVE-407")
+            return
+
+        def plan(work: PendingWork) -> None:
+            if work.seconds > WORTH_TELLING:
+                which = "isn't built yet" if work.first else "isn't up to date"
+                spent = f"about {duration(work.seconds)} on one core, less where embeddings are kept"
+                self.say(f"the index {which}: {count(work.documents, 'document')} to read, {spent}")
+
+        with self.progress(INTERRUPTED) as progress:
+            report = build_index(self.workspace, progress, quick=True, plan=plan, wait=wait)
+        changed = report.added or report.updated or report.deleted
+        # That there is no embedding model is told when an index is built, and not at each question to it.
+        self.warn(warning for warning in report.warnings if changed or warning.code != "HIVE-401")
+        for name in report.waiting:
+            message = f'collection "{name}" changed; searches use the index as it was until the new one is proved'
+            fix = 'run `hive index` to prove it, or `hive index --accept --reason "…"` to switch now'
+            self.warn([Diagnostic("HIVE-406", message, f"collections/{name}.json", fix=fix, severity="warning")])
+        for skipped in report.skipped:
+            self.warn(
+                [Diagnostic("HIVE-108", skipped["message"], skipped["file"], line=skipped["line"], severity="warning")]
+            )
 
 
 def with_surface(

@@ -20,7 +20,6 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Check a config: syntax, sense, and with --behavioral whether it is better than the active one."""
-    from hive_agents.cli.configs import refresh_index
     from hive_agents.cli.deploy import gate_parts
     from hive_agents.errors import Diagnostic, HiveError, has_errors
     from hive_agents.evaluation import load_golden
@@ -36,7 +35,7 @@ def command(
         queries = load_golden(place, golden) if golden is not None or behavioral else None
         findings = check_config(place, stored, golden=queries)
         if behavioral and queries is not None and not has_errors(findings):
-            refresh_index(place, surface)
+            surface.refresh_index()
             active = find_active(place)
             result = run_gate(place, place.engine(), stored, active.stored if active else None, queries)
             value["gate"] = {"decision": result.decision, **result.to_json()}

@@ -22,12 +22,12 @@ def command(
     golden: GoldenOption = None,
 ) -> None:
     """Find the smallest edits that put a document first, and what each costs other queries."""
-    from hive_agents.cli.configs import chosen_config, keep_fresh
+    from hive_agents.cli.configs import chosen_config
     from hive_agents.evaluation import FILE, load_golden
     from hive_agents.optimizer import Costs, DocumentQuestion, config_ways, document_ways
 
     place = surface.workspace
-    keep_fresh(place, surface)
+    surface.keep_fresh()
     program = chosen_config(place, config, surface)
     question = DocumentQuestion(place.engine(), text, doc, program)
     standing = question.standing()

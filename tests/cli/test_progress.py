@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hive_agents.cli.progress import told_now_and_then
+from hive_agents.cli.terminal import told_now_and_then
 from hive_agents.files import locked
 from tests.sample import copied_sample, hive, indexed_sample, words_sample, write_config
 

@@ -14,7 +14,6 @@ import pytest
 from hive_agents import HiveError, Workspace
 from hive_agents.access import Asker, Principal, known_principal, mint, revoke
 from hive_agents.approvals import ApprovalStore
-from hive_agents.cli.configs import keep_fresh
 from hive_agents.cli.surface import Surface
 from hive_agents.copilot import DocumentFilter, Request, ThreadStore
 from hive_agents.events import EventLog
@@ -323,7 +322,7 @@ def test_a_reader_is_told_that_a_damaged_database_was_set_aside(
     """Their conversations are gone with it; which documents are wrong they are not told."""
     (place.documents / "faqs" / "broken.md").write_text("---\na: [\n---\n")
     place.database.write_bytes(b"not a database" * 1000)
-    keep_fresh(place, Surface(as_json=False, quiet=True), told=False)
+    Surface(as_json=False, quiet=True, folder=place.root).keep_fresh(told=False)
     told = capsys.readouterr().err
     assert "HIVE-407" in told
     assert "broken.md" not in told
