@@ -1,6 +1,4 @@
 from .documents import (
-    RESERVED as RESERVED,
-    declared as declared,
     document_filters as document_filters,
     require_known as require_known,
 )
@@ -60,4 +58,8 @@ from .threads import (
     asked_questions as asked_questions,
     past_turns as past_turns,
     trace_of as trace_of,
+)
+from .vocabulary import (
+    RESERVED as RESERVED,
+    declared as declared,
 )

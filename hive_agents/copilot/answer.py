@@ -1,20 +1,19 @@
-"""Answers that cite: a model's out of passages that the reader may view, its citations resolved or removed."""
+"""A model's answers, out of passages that the reader may view: its citations resolved or removed."""
 
 from __future__ import annotations
 
 import json
 import re
 import secrets
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hive_agents import prompts
-from hive_agents.copilot.outcome import AnswerSource
+from hive_agents.copilot.extract import CITATION, Answer, Passage
 from hive_agents.copilot.prose import split, without_marks
 from hive_agents.llm import Chain, Message, ModelError, Usage, is_outage
-from hive_agents.retrieval import ChunkRow
 
 if TYPE_CHECKING:
     from hive_agents.workspace import Workspace
@@ -24,46 +23,11 @@ MAX_CLAIMS = 40
 MAX_ANSWER = 20_000
 MAX_RANGE = 20
 
-_OPEN, _CLOSE = r"[\[【［〔]", r"[\]】］〕]"
-_NAMED = r"(?:(?:passages?|sources?|refs?|references?|documents?|docs?|excerpts?|no\.?|nr\.?)\s*)?[#^]?\s*"
-_LIST = rf"\d+(?:\s*(?:[,;&/+‐‑–—-]|and|und)\s*{_NAMED}\d+)*"
-# What stands in brackets after a dagger is the habit of some models; a link behind the brackets leads nowhere good.
-_CITATION = re.compile(
-    rf"{_OPEN}\s*{_NAMED}({_LIST})\s*(?:†[^\]】］〕\n]{{0,80}})?{_CLOSE}(?:\([^)\n]{{0,400}}\))?", re.I
-)
 _RANGE = re.compile(r"(\d+)\s*[‐‑–—-]\s*(\d+)")
 _PLAIN = re.compile(r" ?\[(\d+)\]")
 _AFTER_STOP = re.compile(r"([.!?。！？…])((?:\s*\[\d+\])+)")
 _LINK = re.compile(r"(!?)\[([^\[\]\n]*)\]\([^)\n]{0,2000}\)")
 _LINE_MARKS = re.compile(r"^\s*(?:#{1,6}\s+|[-*+•]\s+|\d+[.)]\s+|>\s*|```\w*\s*$|\|)|[*`]{1,3}|\|\s*$")
-
-
-@dataclass(frozen=True)
-class Passage:
-    """A chunk that passed the gate; `n` is the number that cites it."""
-
-    n: int
-    chunk_id: str
-    doc_id: str
-    title: str
-    heading: str
-    text: str
-    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """`text` cites as `[n]`; `cited` are those numbers, ascending. One without text is false."""
-
-    text: str
-    source: AnswerSource
-    cited: tuple[int, ...] = ()
-    removed_citations: int = 0
-    removed_sentences: int = 0
-    usage: Usage = field(default_factory=Usage)
-
-    def __bool__(self) -> bool:
-        return bool(self.text)
 
 
 @dataclass(frozen=True)
@@ -78,14 +42,6 @@ class Claim:
     def bare(self) -> str:
         """The sentence without its citations."""
         return " ".join(_PLAIN.sub("", self.text).split())
-
-
-def numbered(rows: Sequence[ChunkRow]) -> list[Passage]:
-    """Return the results as an answer may quote them, numbered as they are shown."""
-    return [
-        Passage(n, row.chunk_id, row.doc_id, row.title, row.heading, row.text, row.metadata)
-        for n, row in enumerate(rows, start=1)
-    ]
 
 
 async def grounded(
@@ -150,7 +106,7 @@ def claims(answer: str) -> list[Claim]:
     """
     found = []
     for number, line in enumerate(without_marks(answer).splitlines()):
-        line = _CITATION.sub(_as_numbers, " ".join(line.split()))
+        line = CITATION.sub(_as_numbers, " ".join(line.split()))
         line = _LINK.sub(lambda link: "" if link[1] else link[2], line)
         line = _LINE_MARKS.sub("", line).strip()
         line = _AFTER_STOP.sub(lambda stop: f" {stop[2].strip()}{stop[1]}", line)
@@ -158,15 +114,6 @@ def claims(answer: str) -> list[Claim]:
             cites = tuple(dict.fromkeys(int(each) for each in _PLAIN.findall(sentence)))
             found.append(Claim(sentence, cites, number))
     return [claim for claim in found if any(map(str.isalnum, claim.bare))]
-
-
-def inert(text: str) -> str:
-    """Return a document's text with its own bracketed numbers in parentheses: they cite nothing here.
-
-    >>> inert("as shown [3] and 【4, 5】")
-    'as shown (3) and (4, 5)'
-    """
-    return _CITATION.sub(lambda found: f"({found[1]})", text)
 
 
 def _resolved(claim: Claim, known: Collection[int]) -> tuple[Claim, int]:

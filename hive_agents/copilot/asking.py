@@ -1,10 +1,10 @@
-"""What a question asks for: its words, how much each of them tells, and the kind of thing that would answer it."""
+"""What a question asks for: its words, how much each of them tells, what was mistyped, and what would answer it."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from hive_agents.copilot.language import (
@@ -13,8 +13,9 @@ from hive_agents.copilot.language import (
     answer_pattern,
     language as language_tables,
     word_list,
+    words,
 )
-from hive_agents.retrieval import ScopedIndex, found_words, terms
+from hive_agents.retrieval import ScopedIndex, WordPieces, found_words, terms
 
 FieldWeights = Mapping[str, float]
 """How much each asked word tells: more where fewer chunks of the reader's have it, 0 where none has."""
@@ -33,6 +34,13 @@ _TELLS = {
 """What a question asks for, the first counts, and what a sentence holds that tells it; figures tell how many, and no
 one sentence surely tells why, or what something does."""
 _PLAIN = frozenset({"who", "how_long", "when", "how_many", "how_much"})
+
+SHORTEST, LONGEST = 5, 24
+"""Letters of a word in which one may be wrong."""
+_VOCABULARY = WordPieces()
+"""Splits what isn't a frequent word of English into pieces."""
+_SPELLINGS = (("our", "or"), ("([iy])s(?=e|ing|ation)", r"\1z"), ("tre$", "ter"), ("nc(?=e)", "ns"), ("ll", "l"))
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def content_terms(text: str, language: str) -> list[str]:
@@ -95,8 +103,8 @@ def _stems(word: str, language: str) -> tuple[str, ...]:
 @lru_cache(maxsize=32)
 def _function_terms(index_language: str) -> frozenset[str]:
     """Return those of the index's language; of English where the index stems none, or one without a file."""
-    words = language_tables(LANGUAGES.get(index_language, "en"))["function_words"]
-    return frozenset(terms(words, index_language))
+    listed = language_tables(LANGUAGES.get(index_language, "en"))["function_words"]
+    return frozenset(terms(listed, index_language))
 
 
 def tells(question: str, sentence: str) -> bool | None:
@@ -147,3 +155,74 @@ def _telling(kind: str) -> re.Pattern[str]:
         numbered = [word for code in LANGUAGES.values() for word in word_list("answers", "numbered", code)]
         found.append("".join(rf"(?<!\b{word}\ )" for word in numbered) + r"(?<![\w-])[~≤≥<>±€$£−-]?\d")
     return re.compile("|".join(found), re.I | re.X)
+
+
+def corrections(index: ScopedIndex, text: str) -> dict[str, str]:
+    """Return the words of a text that no document has, each with the word of the documents that was surely meant.
+
+    One letter is missing, too many, another one or swapped with its neighbour, but not the first, nor the last unless
+    swapped: a change there makes another word more often than it mends one. Of several words the most frequent is
+    taken. Names, figures, what stands in quotes, and words of the language are left alone: who asks for bread where
+    documents speak of a broad band asks for something else; but who asks for a licence wants a license, too.
+    """
+    content = set(content_terms(text, index.language))
+    found: dict[str, str] = {}
+    for word in words(text):
+        stems = terms(word.text, index.language)
+        if word.quoted or not _may_be_wrong(word.text) or not content.issuperset(stems) or _known(index, stems):
+            continue
+        variants = list(dict.fromkeys(_one_letter_away(word.lower)))
+        if _VOCABULARY.count_tokens(word.lower) == 1:
+            variants = [variant for variant in variants if _spelled_alike(variant) == _spelled_alike(word.lower)]
+        if not variants:
+            continue
+        stemmed = [terms(variant, index.language) for variant in variants]
+        counts = index.frequencies([stem[0] if len(stem) == 1 else "" for stem in stemmed])
+        best = max(range(len(variants)), key=lambda n: counts[n])
+        if counts[best]:
+            found[word.text] = variants[best]
+    return found
+
+
+def still_known(index: ScopedIndex, corrected: Mapping[str, str]) -> bool:
+    """Whether every word that mended another stands in a document that the reader may view now."""
+    return all(_known(index, terms(word, index.language)) for word in corrected.values())
+
+
+def mended(text: str, corrected: Mapping[str, str]) -> str:
+    """Return the text with each of the words replaced.
+
+    >>> mended("Rotate a tokne, please", {"tokne": "token"})
+    'Rotate a token, please'
+    """
+    for wrong, right in corrected.items():
+        text = re.sub(rf"\b{re.escape(wrong)}\b", right, text)
+    return text
+
+
+def _may_be_wrong(word: str) -> bool:
+    return SHORTEST <= len(word) <= LONGEST and word.isalpha() and word[1:].islower()
+
+
+def _spelled_alike(word: str) -> str:
+    """Return what the spellings of a word on both sides of the Atlantic have in common.
+
+    >>> [_spelled_alike(word) for word in ("licence", "license", "colours", "colors", "organise", "centre")]
+    ['license', 'license', 'colors', 'colors', 'organize', 'center']
+    """
+    for here, there in _SPELLINGS:
+        word = re.sub(here, there, word)
+    return word
+
+
+def _known(index: ScopedIndex, stems: list[str]) -> bool:
+    return all(index.frequencies(stems))
+
+
+def _one_letter_away(word: str) -> Iterator[str]:
+    """Yield the words that one letter turns this one into; those with the same letters first."""
+    inside = range(1, len(word) - 1)
+    yield from (word[:n] + word[n + 1] + word[n] + word[n + 2 :] for n in inside)
+    yield from (word[:n] + word[n + 1 :] for n in inside)
+    yield from (word[:n] + letter + word[n:] for n in range(1, len(word)) for letter in _LETTERS)
+    yield from (word[:n] + letter + word[n + 1 :] for n in inside for letter in _LETTERS if letter != word[n])

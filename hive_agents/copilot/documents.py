@@ -13,22 +13,15 @@ from typing import Any
 import numpy as np
 
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
+from hive_agents.copilot.vocabulary import declared
 from hive_agents.errors import HiveError, closest
 from hive_agents.retrieval import Collection as CollectionSchema, Condition, Mask, Scalar, ScopedIndex
 
-RESERVED = frozenset({"tenant", "view"})
-"""Front matter that decides who may see a document: never shown, and never filtered by."""
 BATCH = 50
 _PREFERRED = ("updated", "modified", "changed", "date")
 
 DatedRow = tuple[str, str]
 """A date as text, empty without one, and a doc_id: a document's place in the service's order."""
-
-
-def declared(collection: CollectionSchema) -> CollectionSchema:
-    """Return the collection as a reader may know it: reserved fields are none, even where it declares them."""
-    fields = {name: field for name, field in collection.fields.items() if name not in RESERVED}
-    return collection.model_copy(update={"fields": fields})
 
 
 def require_known(known: ScopedIndex, filters: Sequence[DocumentFilter]) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hive_agents.copilot.answer import Answer, Passage, claims
+from hive_agents.copilot.answer import claims
 from hive_agents.copilot.asking import content_terms
-from hive_agents.copilot.extract import quotable
+from hive_agents.copilot.extract import Answer, Passage, quotable
 from hive_agents.goals import Goal, SuccessCriterion, goal_ids, load_goal
 from hive_agents.judging import (
     AsyncEvaluator,

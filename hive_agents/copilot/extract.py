@@ -1,4 +1,4 @@
-"""Answers without a model: a sentence of a passage, word for word, where the evidence is strong; else none.
+"""Answers that cite passages, and those without a model: a sentence, word for word, where the evidence is strong.
 
 A wrong answer with a citation is worse than a list of passages, so that nearly every doubt ends in None. The bounds
 were chosen on one half of the questions in benchmarks/answers.jsonl; `python benchmarks/answers.py` measures the other.
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from hive_agents.copilot.answer import Answer, Passage, inert
 from hive_agents.copilot.asking import (
     FieldWeights,
     as_bounded,
@@ -23,8 +22,10 @@ from hive_agents.copilot.asking import (
     tells,
 )
 from hive_agents.copilot.language import LANGUAGES, answer_alternatives, answer_pattern, word_list
+from hive_agents.copilot.outcome import AnswerSource
 from hive_agents.copilot.prose import ProseSentence, read
-from hive_agents.retrieval import DEFAULT_LANGUAGE, terms
+from hive_agents.llm import Usage
+from hive_agents.retrieval import DEFAULT_LANGUAGE, ChunkRow, terms
 
 PASSAGES = 3
 """An answer is looked for in the first passages alone."""
@@ -54,6 +55,42 @@ _FIGURE = re.compile(r"\d+(?:[.,]\d+)*")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?![\w]|[.,]\d)")
 _IDENTIFIER = re.compile(r"[^\W_]\w*_\w+|(?<!\w)--?[a-z][\w-]+")
 
+_OPEN, _CLOSE = r"[\[【［〔]", r"[\]】］〕]"
+_NAMED = r"(?:(?:passages?|sources?|refs?|references?|documents?|docs?|excerpts?|no\.?|nr\.?)\s*)?[#^]?\s*"
+_LIST = rf"\d+(?:\s*(?:[,;&/+‐‑–—-]|and|und)\s*{_NAMED}\d+)*"
+# What stands in brackets after a dagger is the habit of some models; a link behind the brackets leads nowhere good.
+CITATION = re.compile(
+    rf"{_OPEN}\s*{_NAMED}({_LIST})\s*(?:†[^\]】］〕\n]{{0,80}})?{_CLOSE}(?:\([^)\n]{{0,400}}\))?", re.I
+)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A chunk that passed the gate; `n` is the number that cites it."""
+
+    n: int
+    chunk_id: str
+    doc_id: str
+    title: str
+    heading: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`text` cites as `[n]`; `cited` are those numbers, ascending. One without text is false."""
+
+    text: str
+    source: AnswerSource
+    cited: tuple[int, ...] = ()
+    removed_citations: int = 0
+    removed_sentences: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
 
 @dataclass(frozen=True)
 class _Candidate:
@@ -73,6 +110,14 @@ class _Candidate:
     @property
     def figures(self) -> frozenset[str]:
         return frozenset(_FIGURE.findall(self.text))
+
+
+def numbered(rows: Sequence[ChunkRow]) -> list[Passage]:
+    """Return the results as an answer may quote them, numbered as they are shown."""
+    return [
+        Passage(n, row.chunk_id, row.doc_id, row.title, row.heading, row.text, row.metadata)
+        for n, row in enumerate(rows, start=1)
+    ]
 
 
 def extractive(
@@ -110,6 +155,15 @@ def extractive(
             lines[each.passage.n, each.place - 1] = each.before
     text = " ".join(f"{lines[at]} [{at[0]}]" for at in sorted(lines))
     return Answer(text, "extractive", tuple(sorted({n for n, _ in lines})))
+
+
+def inert(text: str) -> str:
+    """Return a document's text with its own bracketed numbers in parentheses: they cite nothing here.
+
+    >>> inert("as shown [3] and 【4, 5】")
+    'as shown (3) and (4, 5)'
+    """
+    return CITATION.sub(lambda found: f"({found[1]})", text)
 
 
 def quotable(passage: Passage) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hive_agents.copilot.plan import DocumentFilter, RouterDecision
 from hive_agents.copilot.vocabulary import Vocabulary
 from hive_agents.files import Format
-from hive_agents.retrieval import words
 
 PlannedBy = Literal["model", "fallback", "deterministic"]
 TurnStatus = Literal["answered", "results", "no_match", "needs_clarification", "not_found", "unavailable"]
@@ -96,27 +95,3 @@ class Trace:
     models: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     basis: dict[str, Any] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def named_values(decision: RouterDecision, text: str, vocabulary: Vocabulary) -> dict[str, list[str]]:
-    """Return the values, by field, that a decision filters by or writes down where the reader's `text` doesn't."""
-    filtered = {(demand.field, str(value)) for demand in decision.filters for value in demand.values}
-    asked = _spaced(text)
-    written = _spaced(" ".join([decision.rewritten_query, decision.search_value or "", decision.question or "",
-                                *decision.options]))  # fmt: skip
-    found = {
-        name: [
-            value
-            for value in field.values
-            if (name, value) in filtered or ((spaced := _spaced(value)) in written and spaced not in asked)
-        ]
-        for name, field in vocabulary.fields.items()
-    }
-    return {name: values for name, values in found.items() if values}
-
-
-def _spaced(text: str) -> str:
-    return f" {' '.join(words(text))} "

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import ViewGate
-from hive_agents.copilot.answer import Answer, Passage, grounded, numbered
-from hive_agents.copilot.asking import weights_in
-from hive_agents.copilot.documents import RESERVED
+from hive_agents.copilot.answer import grounded
+from hive_agents.copilot.asking import still_known, weights_in
 from hive_agents.copilot.excerpts import marked_passages, reason
-from hive_agents.copilot.extract import extractive
-from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage, named_values
+from hive_agents.copilot.extract import Answer, Passage, extractive, numbered
+from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
 from hive_agents.copilot.router import without_politeness
 from hive_agents.copilot.session import Conclusion, TurnSession
-from hive_agents.copilot.spelling import still_known
 from hive_agents.copilot.threads import ModelAnswer, Turn
-from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.copilot.vocabulary import RESERVED, Vocabulary
 from hive_agents.llm import Chain, ModelError
 from hive_agents.retrieval import ChunkRow, ScopedIndex
 
@@ -60,7 +58,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
     if session.gate.fault is not None:
         session.trace.notes.append(f"permissions: {session.gate.fault}")
     meter, usage = session.meter, session.meter.usage
-    session.trace.models = meter.to_json()
+    session.trace.models = meter.to_json() if meter.calls else {}
     outcome = TurnOutcome(
         decision=decision,
         doc_id=state.get("doc_id"),
@@ -69,7 +67,7 @@ async def finalize(session: TurnSession, state: Mapping[str, Any]) -> dict[str, 
         status=_UNSEARCHED.get(decision.strategy, _found(session, results)),
         results=results,
         next_cursor=state.get("next_cursor"),
-        named=named_values(decision, session.request.text, session.vocabulary),
+        named=session.vocabulary.named_in(decision, session.request.text),
         corrected=session.corrected,
         by_words=session.by_words,
         removed_citations=removed,

@@ -16,12 +16,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from hive_agents.access import AccessLabels, CurrentLabels, Principal, TurnGate, ViewGate, local_key, permissions_of
-from hive_agents.copilot.answer import Answer
-from hive_agents.copilot.documents import Cursors, DatedRow, declared
+from hive_agents.copilot.documents import Cursors, DatedRow
+from hive_agents.copilot.extract import Answer
 from hive_agents.copilot.outcome import Trace
 from hive_agents.copilot.plan import DocumentFilter, PastTurn
 from hive_agents.copilot.threads import ModelAnswer
-from hive_agents.copilot.vocabulary import Vocabulary
+from hive_agents.copilot.vocabulary import Vocabulary, declared
 from hive_agents.errors import EngineFault, NoModel
 from hive_agents.files import Format
 from hive_agents.llm import Chain, Meter, is_outage, open_chain

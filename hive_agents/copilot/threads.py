@@ -148,7 +148,7 @@ class ThreadStore:
         answer: ModelAnswer | None = None,
     ) -> Turn:
         """Append a turn; the same run again changes nothing. Raises: HIVE-409."""
-        traced = json.dumps(trace.to_json(), ensure_ascii=False)
+        traced = json.dumps(vars(trace), ensure_ascii=False)
         now = audit.now()
         with connected(self.workspace.records) as connection, transaction(connection):
             self._require(connection, thread_id)

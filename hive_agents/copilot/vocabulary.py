@@ -9,9 +9,11 @@ from functools import cache, cached_property
 from typing import Generic, Literal, TypeVar, cast
 
 from hive_agents.copilot.language import language, word_list, word_table
-from hive_agents.copilot.plan import FilterValue
+from hive_agents.copilot.plan import FilterValue, RouterDecision
 from hive_agents.retrieval import Collection, FieldType, terms, words as spell
 
+RESERVED = frozenset({"tenant", "view"})
+"""Front matter that decides who may see a document: never shown, and never filtered by."""
 FieldRole = Literal["kind", "status", "person", "place", "team", "audience", "language", "topic", "other"]
 """What a field is to a reader."""
 LONGEST = 5
@@ -116,6 +118,25 @@ class Vocabulary:
         chosen = chosen or next((name for name in fields if self.fields[name].values), None)
         return list(self.fields[chosen].values[:most]) if chosen else []
 
+    def named_in(self, decision: RouterDecision, text: str) -> dict[str, list[str]]:
+        """Return the values, by field, that a decision filters by or writes down where the reader's `text` doesn't."""
+        filtered = {(demand.field, str(value)) for demand in decision.filters for value in demand.values}
+        told = [decision.rewritten_query, decision.search_value or "", decision.question or "", *decision.options]
+        asked, written = _spaced(text), _spaced(" ".join(told))
+        found = {
+            name: [
+                value
+                for value, spaced in values
+                if (name, value) in filtered or (spaced in written and spaced not in asked)
+            ]
+            for name, values in self._spaced_values.items()
+        }
+        return {name: values for name, values in found.items() if values}
+
+    @cached_property
+    def _spaced_values(self) -> dict[str, list[tuple[str, str]]]:
+        return {name: [(value, _spaced(value)) for value in words.values] for name, words in self.fields.items()}
+
     @cached_property
     def _entries(self) -> list[tuple[list[str], Meaning]]:
         """Return every phrase and what it means, the surest first: values, the collection's synonyms, general ones."""
@@ -147,6 +168,12 @@ class Vocabulary:
             if len(words) == 1 and len(words[0]) in _MISSPELT:
                 found.setdefault(words[0][0], []).append((words[0], meaning))
         return found
+
+
+def declared(collection: Collection) -> Collection:
+    """Return the collection as a reader may know it: reserved fields are none, even where it declares them."""
+    fields = {name: field for name, field in collection.fields.items() if name not in RESERVED}
+    return collection.model_copy(update={"fields": fields})
 
 
 def parts(name: str) -> list[str]:
@@ -205,6 +232,10 @@ def _key(words: Sequence[str]) -> str:
     if joined.endswith("s") and not _VOWELS.intersection(joined):  # Snowball leaves "rfcs" as it is
         joined = joined[:-1]
     return "".join(terms(joined))
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(spell(text))} "
 
 
 def _inflected(word: str, value: str) -> bool:

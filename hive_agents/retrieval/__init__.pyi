@@ -4,7 +4,9 @@ from .adaptive import (
 from .analysis import (
     DEFAULT_LANGUAGE as DEFAULT_LANGUAGE,
     found_words as found_words,
+    heading_text as heading_text,
     terms as terms,
+    unmarked as unmarked,
     words as words,
 )
 from .bm25 import (
@@ -66,7 +68,6 @@ from .engine import (
     SearchEngine as SearchEngine,
 )
 from .engines import (
-    open_engines as open_engines,
     switch as switch,
 )
 from .excerpts import (
@@ -121,10 +122,6 @@ from .lanes import (
     ChunkRow as ChunkRow,
     WordBatch as WordBatch,
 )
-from .marks import (
-    heading_text as heading_text,
-    unmarked as unmarked,
-)
 from .minilm import (
     WordPieces as WordPieces,
 )
@@ -141,6 +138,7 @@ from .postgres import (
 from .providers import (
     Reranker as Reranker,
     open_embedder as open_embedder,
+    open_engines as open_engines,
     open_reranker as open_reranker,
 )
 from .ranking import (

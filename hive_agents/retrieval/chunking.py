@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hive_agents.files import AnyCase, Format
+from hive_agents.retrieval.analysis import heading_text
 from hive_agents.retrieval.block_parser import block_parser
-from hive_agents.retrieval.marks import heading_text
 from hive_agents.retrieval.providers import TokenCounter
 
 if TYPE_CHECKING:

@@ -52,24 +52,6 @@ class Engine(Protocol):
         """Return why each lane that this engine ranks may differ from the embedded one, by the lane's name."""
 
 
-def open_engines(workspace: Workspace) -> list[Engine]:
-    """Return the engines of the settings; the first that offers a lane has it. Nothing is connected yet.
-
-    Raises: HIVE-431 without trust, HIVE-411 where an extra is missing, HIVE-421 for a secret that can't be had.
-    """
-    engines: list[Engine] = []
-    if workspace.settings.vectors.url:
-        from hive_agents.retrieval.pgvector import PgVector
-        from hive_agents.retrieval.postgres import open_database
-
-        engines.append(PgVector(open_database(workspace)))
-    if workspace.settings.search.url:
-        from hive_agents.retrieval.opensearch import OpenSearch
-
-        engines.append(OpenSearch.of(workspace))
-    return engines
-
-
 def ship(workspace: Workspace, engines: Sequence[Engine], collection: Schema, state: State, progress: Progress) -> None:
     """Let each engine have a complete copy of the generation of `state`."""
     if not engines:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, terms
+from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, heading_text, terms, unmarked
 from hive_agents.retrieval.lanes import ChunkRow
-from hive_agents.retrieval.marks import heading_text, unmarked
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[。！？；])")
 _MARKUP = re.compile(

@@ -21,14 +21,14 @@ from hive_agents.retrieval.analysis import terms
 from hive_agents.retrieval.bm25 import BM25, BM25Params
 from hive_agents.retrieval.boilerplate import Boilerplate
 from hive_agents.retrieval.documents import Collection
-from hive_agents.retrieval.engines import Engine, LaneBatch, open_engines
+from hive_agents.retrieval.engines import Engine, LaneBatch
 from hive_agents.retrieval.fields import FieldValues
 from hive_agents.retrieval.filters import Condition
 from hive_agents.retrieval.generation import State, index_hash
 from hive_agents.retrieval.generation_reader import GenerationReader
 from hive_agents.retrieval.keyword_batch import KeywordBatch
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, VectorLane, WordBatch, WordLane
-from hive_agents.retrieval.providers import Embedder, no_model, open_embedder
+from hive_agents.retrieval.providers import Embedder, no_model, open_embedder, open_engines
 from hive_agents.retrieval.recent import Recent
 from hive_agents.retrieval.vectors import Mask
 from hive_agents.workspace import Workspace

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hive_agents import Workspace
-from hive_agents.copilot.answer import Passage, claims, cleaned, grounded
-from hive_agents.copilot.extract import extractive, quotable
+from hive_agents.copilot.answer import claims, cleaned, grounded
+from hive_agents.copilot.extract import Passage, extractive, quotable
 from hive_agents.copilot.planner import prompt
 from hive_agents.llm import ModelError
 from tests.copilot.scripts import INJECTIONS, scripted

@@ -13,8 +13,8 @@ import pytest
 
 from hive_agents import Workspace
 from hive_agents.copilot import Request
-from hive_agents.copilot.answer import Answer, numbered
 from hive_agents.copilot.evidence import GOAL, as_result, evidence
+from hive_agents.copilot.extract import Answer, numbered
 from hive_agents.copilot.reply import rows_of
 from hive_agents.judging import JudgmentAction
 from hive_agents.llm import Chain
