@@ -17,10 +17,15 @@ from numpy.typing import NDArray
 from hive_agents.retrieval.bm25 import BM25Params, PostingSource
 from hive_agents.retrieval.postings import read_postings
 
-_DENSE = 8
-"""A term in more than one of this many documents is added as a row of all of them: that beats scattering."""
+_DENSE, _SMALL = 8, 16_384
+"""A term in more than one of so many documents is added as a row of all of them: that beats scattering. In an index of
+at most so many chunks every term is."""
+
+_CELLS = 1_000_000
+"""So many scores are held at once: queries are ranked together, as many as have no more."""
 
 _LEAST = np.finfo(np.float32).tiny
+_LOW, _NONE = np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,17 @@ class _Postings:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What k1, b and the boost don't change: idf by posting, and each query's (term, times), rarest first."""
+    """What k1, b and the boost don't change: idf by posting, and each query's (term, times), rarest first.
+
+    `rows` has the number of each frequent term's row, and `cells` the place of its postings in those rows.
+    """
 
     postings: _Postings
     idf: NDArray[np.float64]
     queries: list[list[tuple[int, int]]]
+    rows: dict[int, int]
+    frequent: NDArray[np.bool_]
+    cells: NDArray[np.int64]
 
 
 class KeywordBatch:
@@ -88,26 +99,20 @@ class KeywordBatch:
         norm = params.k1 * (1 - params.b + params.b * self._relative)
         impacts = (plan.idf * tf / (tf + norm[postings.documents])).astype(np.float32)
         np.maximum(impacts, _LEAST, out=impacts)
-        runs = [slice(a, b) for a, b in zip(postings.starts[:-1].tolist(), postings.starts[1:].tolist(), strict=True)]
-        rows: dict[int, NDArray[np.float32]] = {}
-        scores = np.zeros(self._n_docs, np.float32)
+        rows = np.zeros((len(plan.rows), self._n_docs), np.float32)
+        rows.ravel()[plan.cells] = impacts[plan.frequent]
+        queries = plan.queries if only is None else [plan.queries[place] for place in only]
+        at_once = max(1, _CELLS // max(1, self._n_docs))
+        scores = np.zeros((min(at_once, len(queries)), self._n_docs), np.float32)
         found = []
-        for query in plan.queries if only is None else [plan.queries[place] for place in only]:
-            for term, times in query:
-                run = runs[term]
-                frequent = run.stop - run.start > self._n_docs // _DENSE
-                if frequent and term not in rows:
-                    rows[term] = np.zeros(self._n_docs, np.float32)
-                    rows[term][postings.documents[run]] = impacts[run]
-                if frequent:
-                    scores += rows[term] if times == 1 else rows[term] * np.float32(times)
-                else:
-                    each = impacts[run] if times == 1 else impacts[run] * np.float32(times)
-                    scores[postings.documents[run]] += each  # a document stands once in a term's run
-            if mask is not None:
-                scores[~mask] = 0
-            found.append(_best(scores, depth))
+        for first in range(0, len(queries), at_once):
+            some = queries[first : first + at_once]
             scores.fill(0)
+            for query, into in zip(some, scores, strict=False):
+                _add(plan, query, rows, impacts, into)
+            if mask is not None:
+                scores[:, ~mask] = 0
+            found += list(_best(scores[: len(some)], depth))
         return padded(found)
 
     @cached_property
@@ -130,7 +135,12 @@ class KeywordBatch:
                 times[word] = times.get(word, 0) + 1
             known = sorted((df[numbers[word]], word) for word in times if df[numbers[word]])
             queries.append([(numbers[word], times[word]) for _, word in known])
-        return _Plan(postings, np.repeat(idf, postings.df), queries)
+        small = self._n_docs <= _SMALL
+        frequent = [term for term, n in enumerate(df) if small or n > self._n_docs // _DENSE]
+        rows = {term: row for row, term in enumerate(frequent)}
+        row_of = np.repeat([rows.get(term, -1) for term in range(len(df))], postings.df)
+        cells = row_of * self._n_docs + postings.documents
+        return _Plan(postings, np.repeat(idf, postings.df), queries, rows, row_of >= 0, cells[row_of >= 0])
 
     def _read(self, source: PostingSource, scope: NDArray[np.bool_] | None) -> _Postings:
         numbers = None if scope is None else np.cumsum(scope) - 1
@@ -150,19 +160,45 @@ class KeywordBatch:
         return _Postings(np.array(starts, np.int64), joined[0], joined[1], joined[2])
 
 
+def _add(
+    plan: _Plan,
+    query: Sequence[tuple[int, int]],
+    rows: NDArray[np.float32],
+    impacts: NDArray[np.float32],
+    scores: NDArray[np.float32],
+) -> None:
+    """Add what each term of the query brings to the documents' scores, shape `(n_docs,)`."""
+    for term, times in query:
+        row = plan.rows.get(term)
+        run = slice(plan.postings.starts[term], plan.postings.starts[term + 1])
+        each = impacts[run] if row is None else rows[row]
+        if times > 1:
+            each = each * np.float32(times)
+        if row is None:
+            scores[plan.postings.documents[run]] += each  # a document stands once in a term's run
+        else:
+            scores += each
+
+
 def _best(scores: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
-    """Return the documents of the highest scores above 0, best first, ties by number."""
-    documents = (scores > 0).nonzero()[0]
-    values = scores[documents]
-    if len(documents) > depth:
-        place = len(documents) - depth
-        kept = values >= np.partition(values, place)[place]
-        documents, values = documents[kept], values[kept]
+    """Return the documents of each row's highest scores above 0, best first, ties by number, -1 behind the last."""
+    n, n_docs = scores.shape
+    least: NDArray[np.float32] | np.float32 = _LEAST
+    if depth < n_docs:
+        place = n_docs - depth
+        least = np.maximum(np.partition(scores, place, axis=1)[:, place : place + 1], _LEAST)
+    places = np.flatnonzero(scores >= least)
+    values = scores.take(places).view(np.uint32)
+    starts = np.searchsorted(places, np.arange(n + 1) * n_docs)
+    counts = np.diff(starts)
+    width = int(counts.max(initial=0))
+    keys = np.full((n, width), _NONE)
     # The bits of positive floats are in order as numbers: one sort of score and number together, without a second key.
-    keys = (np.uint64(0xFFFFFFFF) - values.view(np.uint32)) << np.uint64(32) | documents.astype(np.uint64)
-    keys.sort()
-    best: NDArray[np.int64] = (keys[:depth] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    return best
+    behind = np.repeat(np.arange(n) * width - starts[:-1], counts)
+    documents = places - np.repeat(np.arange(n) * n_docs, counts)
+    keys.ravel()[np.arange(len(places)) + behind] = (_LOW - values) << np.uint64(32) | documents.astype(np.uint64)
+    keys.sort(axis=1)
+    return keys[:, :depth].astype(np.uint32).view(np.int32).astype(np.int64)  # the low bits
 
 
 def padded(lists: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
