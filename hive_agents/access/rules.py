@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -25,7 +24,7 @@ from hive_agents.access.principal import (
     is_subject,
 )
 from hive_agents.errors import Diagnostic, HiveError
-from hive_agents.files import FileFormat, Format, LinkRefused, load, read_bytes, unlinked
+from hive_agents.files import FileFormat, Format, LinkRefused, load, read_folder
 from hive_agents.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -324,8 +323,7 @@ _compiled = lru_cache(maxsize=256)(Globs)
 def _files(workspace: Workspace) -> list[_File]:
     """Each `access/*.json` that isn't hidden, by name."""
     try:
-        folder = unlinked(workspace.root / FOLDER)
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
+        files = read_folder(workspace.root / FOLDER, ".json")
     except FileNotFoundError:
         return []
     except LinkRefused as error:
@@ -333,14 +331,14 @@ def _files(workspace: Workspace) -> list[_File]:
     except OSError as error:
         return [_File(FOLDER, None, error.strerror or "unreadable")]
     found = []
-    for name in names:
+    for name, data in files:
         file = f"{FOLDER}/{name}"
-        try:
-            found.append(_File(file, read_bytes(folder / name)))
-        except HiveError as error:
-            found.append(_File(file, None, error.diagnostics[0].message))
-        except OSError as error:
-            found.append(_File(file, None, error.strerror or "unreadable"))
+        if isinstance(data, bytes):
+            found.append(_File(file, data))
+        elif isinstance(data, HiveError):
+            found.append(_File(file, None, data.diagnostics[0].message))
+        else:
+            found.append(_File(file, None, data.strerror or "unreadable"))
     return found
 
 

@@ -12,7 +12,6 @@ import stat
 import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -22,7 +21,7 @@ from hive_agents.access.principal import AccessLabels, Documents, Principal
 from hive_agents.access.rules import AccessRules, PermissionFault, is_open
 from hive_agents.access.who import owner
 from hive_agents.errors import HiveError
-from hive_agents.files import jsontext, opened
+from hive_agents.files import jsontext, parent_of, read_start
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace
 
@@ -205,13 +204,11 @@ class DocumentFiles:
 
     def _head(self, doc_id: str) -> bytes | None:
         """Return the first lines of the document, read now."""
-        parts = PurePosixPath(doc_id).parts
-        if not doc_id.endswith(".md") or "/".join(parts) != doc_id or any(part.startswith(".") for part in parts):
+        if not doc_id.endswith(".md") or any(part == "" or part[0] == "." for part in doc_id.split("/")):
             return None
-        with os.fdopen(opened(self._folder.joinpath(*parts), os.O_RDONLY), "rb") as file:
-            # Characters of up to four bytes, and the lines around them.
-            most = 4 * files.frontmatter.MAX_FRONT_MATTER + 4096
-            data = file.read(most)
+        # Characters of up to four bytes, and the lines around them.
+        most = 4 * files.frontmatter.MAX_FRONT_MATTER + 4096
+        data = read_start(self._folder / doc_id, most)
         return data if len(data) < most else data[: data.rfind(b"\n") + 1]
 
 
@@ -228,18 +225,24 @@ class CurrentLabels:
 
     def now(self) -> Documents:
         """Return (doc_id, labels) in the order of the index; a file that is gone has labels that nobody fits."""
-        root, current = os.path.join(os.path.realpath(self._workspace.documents), ""), DocumentFiles(self._workspace)
-        return [(doc_id, self._now(doc_id, labels, root + doc_id, current)) for doc_id, labels in self._indexed]
-
-    def _now(self, doc_id: str, labels: AccessLabels, path: str, current: DocumentFiles) -> AccessLabels:
+        current, documents = DocumentFiles(self._workspace), []
         try:
-            found = os.lstat(path)
-        except (OSError, ValueError):
-            return _NOBODYS
-        linked = stat.S_ISLNK(found.st_mode)
-        if found.st_ctime_ns < self._since and not linked:
-            return labels
-        seen = (found.st_ctime_ns, found.st_size, found.st_ino)
+            with parent_of(self._workspace.documents / "_") as (folder, _):
+                for doc_id, labels in self._indexed:
+                    try:
+                        found = os.lstat(f"./{doc_id}", dir_fd=folder)
+                    except (OSError, ValueError):
+                        documents.append((doc_id, _NOBODYS))
+                        continue
+                    unchanged = found.st_ctime_ns < self._since and not stat.S_ISLNK(found.st_mode)
+                    documents.append((doc_id, labels if unchanged else self._read(doc_id, found, current)))
+        except (OSError, HiveError):  # the folder is gone
+            return [(doc_id, _NOBODYS) for doc_id, _ in self._indexed]
+        return documents
+
+    def _read(self, doc_id: str, found: os.stat_result, current: DocumentFiles) -> AccessLabels:
+        """Return the labels of a file that may have changed; those of one that was read and is the same again."""
+        seen, linked = (found.st_ctime_ns, found.st_size, found.st_ino), stat.S_ISLNK(found.st_mode)
         known = self._changed.get(doc_id)
         if known is None or known[0] != seen or linked:
             known = self._changed[doc_id] = (seen, current.labels(doc_id) or _NOBODYS)

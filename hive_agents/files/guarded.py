@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _guarded: dict[str, Mapping[str, Path]] = {}
 
+_Place = tuple[str, tuple[str, ...]]
+"""A guarded folder, and the names that lead from there to a file."""
+
 
 class LinkRefused(HiveError):
     """A link stands where a workspace's own file or folder has to be."""
@@ -51,11 +54,39 @@ def read_bytes(path: Path) -> bytes:
     try:
         return read_bounded(opened(path, os.O_RDONLY))
     except Exceeded as exceeded:
-        place = _place(path)
-        shown = "/".join(place[1]) if place else path.name
-        raise HiveError.of(
-            "HIVE-115", f"{shown} is too large: {exceeded}", file=shown, path="$", fix="split it"
-        ) from None
+        raise _too_large(path, exceeded) from None
+
+
+def read_start(path: Path, most: int) -> bytes:
+    """Return the first bytes of a file, `most` at most. Raises: as `read_bytes`, whatever its size."""
+    handle = opened(path, os.O_RDONLY)
+    try:
+        return _first_bytes(handle, most)
+    finally:
+        os.close(handle)
+
+
+def read_folder(path: Path, suffix: str) -> list[tuple[str, bytes | OSError | HiveError]]:
+    """Return the files of a folder whose names end so and aren't hidden, by name: the bytes of each, or why not.
+
+    Raises: as `read_bytes`, where the folder itself can't be read.
+    """
+    place = _place(path / "_")
+    folder = _folder_above(path / "_", place)
+    found: list[tuple[str, bytes | OSError | HiveError]] = []
+    try:
+        for name in sorted(os.listdir(folder)):
+            if name.startswith(".") or not name.endswith(suffix):
+                continue
+            try:
+                found.append((name, read_bounded(_opened_in(folder, name, os.O_RDONLY, guarded=place is not None))))
+            except Exceeded as exceeded:
+                found.append((name, _too_large(path / name, exceeded)))
+            except OSError as error:
+                found.append((name, _explained(error, path / name, folder, (*place[1][:-1], name) if place else ())))
+    finally:
+        os.close(folder)
+    return found
 
 
 def opened(path: Path, flags: int, mode: int = 0o666) -> int:
@@ -63,19 +94,13 @@ def opened(path: Path, flags: int, mode: int = 0o666) -> int:
     place = _place(path)
     if place is None:
         return os.open(path, flags | os.O_CLOEXEC, mode)
-    with parent_of(path) as (folder, name):
-        try:
-            # A pipe would be waited for.
-            handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=folder)
-        except OSError as error:
-            raise _explained(error, path, folder, place[1]) from None
-    kind = os.fstat(handle).st_mode
-    if stat.S_ISREG(kind):
-        return handle
-    os.close(handle)
-    if stat.S_ISDIR(kind):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    raise OSError(errno.EINVAL, "not a file", str(path))
+    folder = _folder_above(path, place)
+    try:
+        return _opened_in(folder, place[1][-1], flags, mode)
+    except OSError as error:
+        raise _explained(error, path, folder, place[1]) from None
+    finally:
+        os.close(folder)
 
 
 @contextmanager
@@ -85,14 +110,21 @@ def parent_of(path: Path, *, make: int | None = None) -> Iterator[tuple[int, str
     Raises: as `read_bytes`.
     """
     place = _place(path)
+    folder = _folder_above(path, place, make)
+    try:
+        yield folder, place[1][-1] if place is not None and place[1] else path.name
+    finally:
+        os.close(folder)
+
+
+def _folder_above(path: Path, place: _Place | None, make: int | None = None) -> int:
+    """Return a descriptor of the file's folder, to be closed by the caller. Raises: as `parent_of`."""
     if place is None:
         if make is not None:
             path.parent.mkdir(parents=True, exist_ok=True, mode=make)
-        handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        names: tuple[str, ...] = ()
-    else:
-        root, names = place
-        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        return os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    root, names = place
+    handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for depth, name in enumerate(names[:-1], start=1):
             if make is not None:
@@ -104,9 +136,31 @@ def parent_of(path: Path, *, make: int | None = None) -> Iterator[tuple[int, str
                 raise _explained(error, path, handle, names[:depth]) from None
             os.close(handle)
             handle = inner
-        yield handle, names[-1] if names else path.name
-    finally:
+    except BaseException:
         os.close(handle)
+        raise
+    return handle
+
+
+def _opened_in(folder: int, name: str, flags: int, mode: int = 0o666, *, guarded: bool = True) -> int:
+    """Return a descriptor of a file in an open folder. Raises: OSError."""
+    if not guarded:
+        return os.open(name, flags | os.O_CLOEXEC, mode, dir_fd=folder)
+    # A pipe would be waited for.
+    handle = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode, dir_fd=folder)
+    kind = os.fstat(handle).st_mode
+    if stat.S_ISREG(kind):
+        return handle
+    os.close(handle)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(errno.EINVAL, "not a file")
+
+
+def _too_large(path: Path, exceeded: Exceeded) -> HiveError:
+    place = _place(path)
+    shown = "/".join(place[1]) if place else path.name
+    return HiveError.of("HIVE-115", f"{shown} is too large: {exceeded}", file=shown, path="$", fix="split it")
 
 
 def remove(path: Path) -> None:
@@ -139,16 +193,17 @@ def unlinked(path: Path) -> Path:
     return Path(root, *names)
 
 
-def _place(path: Path) -> tuple[str, tuple[str, ...]] | None:
-    """The guarded folder above `path`, and the names that lead from there to it; None elsewhere."""
+def _place(path: Path) -> _Place | None:
+    """Return the guarded folder above `path`, and the names that lead from there to it; None elsewhere."""
     # Absolute without links resolved: `..` is taken back by name.
     absolute = os.path.abspath(path)
-    above = os.path.dirname(absolute)
-    while above not in _guarded:
-        shorter = os.path.dirname(above)
-        if shorter == above:
-            return None
-        above = shorter
+    above = absolute
+    while above != os.sep:
+        above = above[: above.rfind(os.sep)] or os.sep
+        if above in _guarded:
+            break
+    else:
+        return None
     below = absolute[len(above) :].strip(os.sep)
     names = tuple(below.split(os.sep)) if below else ()
     lent = _guarded[above]
@@ -159,9 +214,9 @@ def _place(path: Path) -> tuple[str, tuple[str, ...]] | None:
     return above, names
 
 
-def _explained(error: OSError, path: Path, folder: int, names: tuple[str, ...]) -> Exception:
-    """What opening the last of `names` failed of: a link, or as the system says, with the whole path."""
-    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+def _explained(error: OSError, path: Path, folder: int, names: tuple[str, ...]) -> HiveError | OSError:
+    """Return what opening the last of `names` failed of: a link, or as the system says, with the whole path."""
+    if names and error.errno in (errno.ELOOP, errno.ENOTDIR):
         with suppress(OSError):
             if stat.S_ISLNK(os.stat(names[-1], dir_fd=folder, follow_symlinks=False).st_mode):
                 return _refused(names)
@@ -185,6 +240,7 @@ MAX_UNPACKED = 1_000_000_000
 MAX_MARKUP = 200_000_000
 MAX_RATIO = 200
 _SMALL = 10_000_000
+_AT_ONCE = 65_536
 
 
 class Exceeded(ValueError):
@@ -254,10 +310,20 @@ def load_arrays(file: BinaryIO) -> dict[str, NDArray[Any]]:
 
 def read_bounded(handle: int, most: int = MAX_FILE_BYTES) -> bytes:
     """Return all bytes of an open file, and close it. Raises: Exceeded."""
-    with os.fdopen(handle, "rb") as file:
-        if os.fstat(handle).st_size > most:
-            raise Exceeded(f"it has more than {most // 1_000_000} MB")
-        data = file.read(most + 1)
-    if len(data) > most:
+    try:
+        data = _first_bytes(handle, most + 1) if os.fstat(handle).st_size <= most else None
+    finally:
+        os.close(handle)
+    if data is None or len(data) > most:
         raise Exceeded(f"it has more than {most // 1_000_000} MB")
     return data
+
+
+def _first_bytes(handle: int, most: int) -> bytes:
+    # Straight from the system: a file object around each of many small files takes longer than reading them.
+    at_once = max(os.fstat(handle).st_size + 1, _AT_ONCE)
+    parts, left = [], most
+    while left and (part := os.read(handle, min(left, at_once))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
