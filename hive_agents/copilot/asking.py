@@ -113,14 +113,8 @@ def tells(question: str, sentence: str) -> bool | None:
     >>> tells("How long is a link valid?", "A link works for 24 hours."), tells("Who signs?", "It is signed in ink.")
     (True, False)
     """
-    pattern = telling(question)
-    return None if pattern is None else bool(pattern.search(sentence))
-
-
-def telling(question: str) -> re.Pattern[str] | None:
-    """Return what stands in a sentence that tells what a question asks for; None as in `tells`."""
     kind = _kind(question)
-    return None if kind is None else _telling(kind)
+    return None if kind is None else _holds(kind, sentence)
 
 
 def as_bounded(question: str, sentence: str) -> bool:
@@ -140,6 +134,12 @@ def as_bounded(question: str, sentence: str) -> bool:
 def asks_plainly(question: str) -> bool:
     """Whether what is asked for can be told from other things by its form: a person, a time, a number."""
     return _kind(question) in _PLAIN
+
+
+@lru_cache(maxsize=4096)
+def _holds(kind: str, sentence: str) -> bool:
+    """Return whether a sentence tells such a thing; a turn looks at the same ones for answer and excerpts."""
+    return _telling(kind).search(sentence) is not None
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hive_agents.copilot.asking import FieldWeights, content_terms, equal_weights, stemmed_words, stems_in, telling
+from hive_agents.copilot.asking import FieldWeights, content_terms, equal_weights, stemmed_words, stems_in, tells
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
 from hive_agents.copilot.prose import BlockKind, read, sentences, without_marks
 from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, BM25Params, ChunkRow, ScopedIndex, excerpt
@@ -145,31 +145,31 @@ def _window(
     asked = dict(weights)
     wanted, total = frozenset(asked), sum(asked.values()) or 1.0
     above = _terms(heading, wanted, language)
-    lines = [line.cut(wanted, language, length) for line in _lines(text, wanted, language)]
-    pattern = telling(question)
-    by_kind = BY_KIND if pattern is not None else 0.0
-    shares: dict[frozenset[str], float] = {}
-    found = []
+    lines = [
+        line if len(line.text) <= length else line.cut(wanted, language, length)
+        for line in _lines(text, wanted, language)
+    ]
+    naming = {place for place, line in enumerate(lines) if tells(question, line.text)}
+    scores: dict[tuple[frozenset[str], bool], float] = {}
+    best: tuple[float, bool] = (-1.0, False)
+    shown: Sequence[int] = ()
+    score = 0.0
     for first, line in enumerate(lines):
         if first in apart_from:
             continue
         until = apart_from.start if first < apart_from.start else len(lines)
         places, words = _extended(lines, range(first, until), length)
-        if words not in shares:
+        named = not naming.isdisjoint(places)
+        if (words, named) not in scores:
             held = sum(asked[term] * (1.0 if term in words else BY_HEADING * (term in above)) for term in wanted)
-            shares[words] = held / total
+            scores[words, named] = held / total + BY_KIND * named
         # Lines that begin with a match show at once why they were found.
-        found.append((round(shares[words] + by_kind, 9), bool(line.words), -first, shares[words], places))
-    best, best_key = Window(), (-1.0, False, 0)
-    for most, begins, before, share, places in sorted(found, key=lambda one: one[:3], reverse=True):
-        if (most, begins, before) < best_key:
-            break  # whatever kind of thing the rest names, which takes longest to tell
-        shown = " ".join(lines[place].text for place in places)
-        score = share + by_kind * (pattern is not None and pattern.search(shown) is not None)
-        key = (round(score, 9), begins, before)
-        if key > best_key:
-            best, best_key = Window(shown, score, range(places[0], places[-1] + 1)), key
-    return best
+        key = (round(scores[words, named], 9), bool(line.words))
+        if key > best:
+            best, shown, score = key, places, scores[words, named]
+    if not shown:
+        return Window()
+    return Window(" ".join(lines[place].text for place in shown), score, range(shown[0], shown[-1] + 1))
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,7 @@ class _Line:
     is_written: bool
 
     def cut(self, wanted: frozenset[str], language: str, length: int) -> _Line:
-        """Return the line, or of one that is too long a part that fits."""
-        if len(self.text) <= length:
-            return self
+        """Return the part of a line too long to show that holds most of the wanted words."""
         piece = _piece(self.text, wanted, language, length)
         return replace(self, text=piece, words=_terms(piece, wanted, language))
 
@@ -247,9 +245,8 @@ def spans(text: str, wanted: frozenset[str], language: str) -> list[tuple[int, i
     """
     found = []
     for start, end, stems in stemmed_words(text, language):
-        term = next((term for term in stems if term in wanted), None)
-        if term is not None:
-            found.append((start, end, term))
+        if not wanted.isdisjoint(stems):
+            found.append((start, end, next(term for term in stems if term in wanted)))
     return found
 
 

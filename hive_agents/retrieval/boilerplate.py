@@ -114,10 +114,13 @@ class Boilerplate:
         words = np.bincount(shared.chunks[self._places], shared.words[self._places], minlength=len(total))
         return np.minimum(words / np.maximum(total, 1), 1.0)
 
+    @cached_property
+    def _chunks(self) -> Ints:
+        return self._shared.chunks[self._places]
+
     def without(self, chunk: int, text: str) -> str | None:
         """Return a chunk's text without its boilerplate, None where it has none."""
-        chunks = self._shared.chunks[self._places]
-        first, last = np.searchsorted(chunks, (chunk, chunk + 1))
+        first, last = np.searchsorted(self._chunks, (chunk, chunk + 1))
         if first == last:
             return None
         out = set(self._shared.places[self._places[first:last]].tolist())
