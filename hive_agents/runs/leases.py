@@ -312,11 +312,11 @@ class Hold:
     def __init__(self, lease: Lease, on_asked: Callable[[str], object]) -> None:
         self.lease, self._on_asked = lease, on_asked
         self._over, self._pause = threading.Event(), min(BEAT, lease.leases.seconds / 3)
-        self._thread = threading.Thread(target=self._beat, name=f"hold {lease.run_id}", daemon=True)
+        self._thread: threading.Thread | None = None
 
     async def __aenter__(self) -> Self:
         # Most blocks are shorter than a beat, and need no thread.
-        self._start = asyncio.get_running_loop().call_later(self._pause, self._thread.start)
+        self._start = asyncio.get_running_loop().call_later(self._pause, self._begin)
         return self
 
     async def __aexit__(
@@ -327,9 +327,13 @@ class Hold:
 
     def _let_go(self) -> None:
         self._over.set()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join()
         let_go(self.lease)
+
+    def _begin(self) -> None:
+        self._thread = threading.Thread(target=self._beat, name=f"hold {self.lease.run_id}", daemon=True)
+        self._thread.start()
 
     def _beat(self) -> None:
         store, told = RunStore(self.lease.leases.workspace), None

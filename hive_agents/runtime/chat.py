@@ -116,7 +116,7 @@ class Chat:
             self.thread_id = self._threads.create(request.text)
         run = QuestionRun.start(
             self.workspace,
-            self.reader,
+            self._standing.of_today(self.reader),
             request,
             self.thread_id,
             self.engine,

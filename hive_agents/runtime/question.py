@@ -60,9 +60,16 @@ class QuestionRun(Run):
 
     @classmethod
     def start(
-        cls, workspace: Workspace, reader: Principal, request: Request, thread_id: str, engine: SearchEngine, **how: Any
+        cls,
+        workspace: Workspace,
+        standing: Standing,
+        request: Request,
+        thread_id: str,
+        engine: SearchEngine,
+        **how: Any,
     ) -> QuestionRun:
-        standing = Standing.of(workspace, reader)
+        """Begin a question of a reader, who stands as their conversation knows it."""
+        reader = standing.principal
         value = {"request": request.model_dump(mode="json"), "reader": standing.model_dump(mode="json")}
         run_id = new_run_id()
         # Another question of the thread may have it: then this one waits.
@@ -175,7 +182,7 @@ class QuestionRun(Run):
                         state |= task["result"]
                     elif begins is not None:
                         begins(task["name"])
-                self.session = turns[self.run_id]
+                self.session = turns.pop(self.run_id)  # else each would refer to the other, and wait for the collector
                 return state
             turns.clear()
         raise HiveError.of("HIVE-402", "the index keeps changing under the search", fix="ask again in a moment")

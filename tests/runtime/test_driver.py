@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hive_agents import HiveError, Workspace
-from hive_agents.access import known_principal
+from hive_agents.access import Standing, known_principal
 from hive_agents.copilot import Request, ThreadStore
 from hive_agents.retrieval import SearchEngine
 from hive_agents.runs import Leases, RunStore, Scope, pause, resume, stop
@@ -50,7 +50,7 @@ def left(place: Workspace) -> QuestionRun:
     """A question whose process died."""
     dana = known_principal(place, "dana")
     thread = ThreadStore(place, dana).create(ASKED)
-    run = QuestionRun.start(place, dana, Request(text=ASKED), thread, SearchEngine(place))
+    run = QuestionRun.start(place, Standing.of(place, dana), Request(text=ASKED), thread, SearchEngine(place))
     assert run._lease is not None
     run._lease.release()
     return run
