@@ -25,6 +25,8 @@ _SAMPLE = 16
 
 _FEW_ROWS, _RARE = 1024, 50
 """So few allowed rows, or one in `_RARE`, are scored directly, without visiting the matrix."""
+_LEAST, _EXACT = 128, 8
+"""So few are in any case; of more, an exact cosine takes as long as `_EXACT` in a pass over the matrix."""
 
 _BATCH_BYTES = 1 << 26
 _KERNEL_ROWS = 4096
@@ -96,8 +98,9 @@ class VectorIndex:
     def _few(self, k: int, mask: Mask | None, asked: int) -> NDArray[np.intp] | None:
         """All allowed rows where there is nothing to choose, or too little to be worth a pass over the matrix."""
         allowed = len(self) if mask is None else int(np.count_nonzero(mask))
-        # One pass over the matrix serves many queries.
-        if allowed > k and not are_few(allowed, len(self) if asked == 1 else 0):
+        # One pass over the matrix serves many queries, and takes no longer where a good part of its rows is allowed.
+        passes = allowed > max(_LEAST, len(self) // _EXACT)
+        if allowed > k and (passes or not are_few(allowed, len(self) if asked == 1 else 0)):
             return None
         return np.arange(len(self)) if mask is None else mask.nonzero()[0]
 
