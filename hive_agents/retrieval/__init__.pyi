@@ -107,6 +107,7 @@ from .generation_reader import (
 from .index import (
     ScopedIndex as ScopedIndex,
     SqliteIndex as SqliteIndex,
+    open_engines as open_engines,
 )
 from .indexing import (
     IndexReport as IndexReport,
@@ -138,7 +139,6 @@ from .postgres import (
 from .providers import (
     Reranker as Reranker,
     open_embedder as open_embedder,
-    open_engines as open_engines,
     open_reranker as open_reranker,
 )
 from .ranking import (

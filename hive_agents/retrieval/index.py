@@ -28,7 +28,7 @@ from hive_agents.retrieval.generation import State, index_hash
 from hive_agents.retrieval.generation_reader import GenerationReader
 from hive_agents.retrieval.keyword_batch import KeywordBatch
 from hive_agents.retrieval.lanes import ChunkNumbers, ChunkRow, Lane, VectorLane, WordBatch, WordLane
-from hive_agents.retrieval.providers import Embedder, no_model, open_embedder, open_engines
+from hive_agents.retrieval.providers import Embedder, no_model, open_embedder
 from hive_agents.retrieval.recent import Recent
 from hive_agents.retrieval.vectors import Mask
 from hive_agents.workspace import Workspace
@@ -334,3 +334,21 @@ class ScopedIndex:
         whole = np.zeros(len(self._chunks), np.bool_)
         whole[self.whole_numbers] = mask
         return whole
+
+
+def open_engines(workspace: Workspace) -> list[Engine]:
+    """Return the engines of the settings; the first that offers a lane has it. Nothing is connected yet.
+
+    Raises: HIVE-431 without trust, HIVE-411 where an extra is missing, HIVE-421 for a secret that can't be had.
+    """
+    engines: list[Engine] = []
+    if workspace.settings.vectors.url:
+        from hive_agents.retrieval.pgvector import PgVector
+        from hive_agents.retrieval.postgres import open_database
+
+        engines.append(PgVector(open_database(workspace)))
+    if workspace.settings.search.url:
+        from hive_agents.retrieval.opensearch import OpenSearch
+
+        engines.append(OpenSearch.of(workspace))
+    return engines

@@ -35,9 +35,10 @@ from hive_agents.retrieval.documents import (
 from hive_agents.retrieval.embedding_cache import EmbeddingCache, text_hash
 from hive_agents.retrieval.engines import Engine, ship, switch
 from hive_agents.retrieval.generation import Contents, Generation, IndexedDocument, State
+from hive_agents.retrieval.index import open_engines
 from hive_agents.retrieval.minilm import WordPieces
 from hive_agents.retrieval.postings import TermVocabulary
-from hive_agents.retrieval.providers import TOKENIZER, Embedder, open_embedder, open_engines
+from hive_agents.retrieval.providers import TOKENIZER, Embedder, open_embedder
 from hive_agents.store import connect, connected, database_errors, transaction
 from hive_agents.workspace import Workspace
 

@@ -1,13 +1,11 @@
-"""The seams for embedding models and rerankers; which of them, and which engines, a workspace uses; and what to say
-when there is none.
-"""
+"""The seams for embedding models and rerankers, which of them a workspace uses, and what to say when there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +14,6 @@ from hive_agents import llm
 from hive_agents.errors import Diagnostic, HiveError, NoModel
 from hive_agents.settings import Models
 from hive_agents.workspace import Workspace
-
-if TYPE_CHECKING:
-    from hive_agents.retrieval.engines import Engine
 
 TOKENIZER = "wordpiece-minilm-1"
 """Changes whenever the same text would be counted differently; part of an index's identity."""
@@ -142,24 +137,6 @@ def open_reranker(workspace: Workspace) -> Reranker | None:
     why = f'"{models.reranker}" is not a reranker: {_known(models)}'
     fix = 'use NAME:model of an endpoint, onnx:FOLDER, "bedrock:cohere.rerank-v3-5:0", or "" for none'
     raise HiveError.of("HIVE-401", why, file="hive.toml", path="models.reranker", fix=fix)
-
-
-def open_engines(workspace: Workspace) -> list[Engine]:
-    """Return the engines of the settings; the first that offers a lane has it. Nothing is connected yet.
-
-    Raises: HIVE-431 without trust, HIVE-411 where an extra is missing, HIVE-421 for a secret that can't be had.
-    """
-    engines: list[Engine] = []
-    if workspace.settings.vectors.url:
-        from hive_agents.retrieval.pgvector import PgVector
-        from hive_agents.retrieval.postgres import open_database
-
-        engines.append(PgVector(open_database(workspace)))
-    if workspace.settings.search.url:
-        from hive_agents.retrieval.opensearch import OpenSearch
-
-        engines.append(OpenSearch.of(workspace))
-    return engines
 
 
 def _known(models: Models) -> str:
