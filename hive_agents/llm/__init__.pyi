@@ -36,9 +36,11 @@ from .model import (
     ErrorKind as ErrorKind,
     Message as Message,
     ModelError as ModelError,
+    Tell as Tell,
     Tool as Tool,
     ToolCall as ToolCall,
     Usage as Usage,
+    sending as sending,
 )
 from .outages import (
     is_outage as is_outage,
@@ -54,10 +56,6 @@ from .scripted import (
     Line as Line,
     Script as Script,
     ScriptedModel as ScriptedModel,
-)
-from .sending import (
-    Tell as Tell,
-    sending as sending,
 )
 from .structured import (
     IN_WORDS as IN_WORDS,

@@ -23,10 +23,10 @@ from hive_agents.llm.model import (
     ModelError,
     Tool,
     Usage,
+    sent,
     within,
 )
 from hive_agents.llm.prices import list_price
-from hive_agents.llm.sending import sent
 from hive_agents.llm.structured import json_schema, validated
 from hive_agents.settings import Price, Settings
 from hive_agents.telemetry import Span, span

@@ -18,8 +18,7 @@ import httpx
 from hive_agents.credentials import redacted, resolve
 from hive_agents.errors import HiveError, closest
 from hive_agents.llm.failures import refused
-from hive_agents.llm.model import ModelError
-from hive_agents.llm.sending import sent
+from hive_agents.llm.model import ModelError, sent
 from hive_agents.settings import Price
 from hive_agents.trust import is_trusted
 from hive_agents.workspace import Workspace

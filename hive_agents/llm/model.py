@@ -1,10 +1,14 @@
-"""What every chat model is asked, and what it answers or how it fails."""
+"""What every chat model is asked, what it answers or how it fails, and whom it tells that a request goes out.
+
+Whoever keeps accounts has to know of a request before an answer comes, or none.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal, Protocol, TypeVar
 
 from pydantic import Field
@@ -36,6 +40,11 @@ PASSING: frozenset[ErrorKind] = frozenset(
 
 OUTAGES: frozenset[ErrorKind] = frozenset({"throttling", "timeout", "server", "unavailable", "authentication"})
 """Failures that say nothing about the question: no model could be asked."""
+
+Tell = Callable[[int], object]
+"""Gets 1 when a request is out, and -1 for one that turned out to be free: it was refused, or never left."""
+
+_TELL: ContextVar[Tell | None] = ContextVar("hive_sending", default=None)
 
 LONGEST_STREAM = 600.0
 """Seconds after which an answer ends that never does."""
@@ -211,3 +220,39 @@ async def arriving(pieces: AsyncGenerator[Piece, None], deadline: float, name: s
 
 def _too_late(deadline: float, name: str) -> ModelError:
     return ModelError("timeout", f"{name} gave no answer within {deadline:g} s")
+
+
+@contextmanager
+def sending(tell: Tell) -> Iterator[Callable[[], None]]:
+    """Tell of each request that is made within; yields what takes back all of them, where they cost nothing.
+
+    >>> out = []
+    >>> with sending(out.append) as take_back:
+    ...     sent()
+    ...     take_back()
+    >>> out
+    [1, -1]
+    """
+    count = 0
+
+    def counted(number: int) -> None:
+        nonlocal count
+        count += number
+        tell(number)
+
+    def take_back() -> None:
+        if count:
+            counted(-count)
+
+    token = _TELL.set(counted)
+    try:
+        yield take_back
+    finally:
+        _TELL.reset(token)
+
+
+def sent(number: int = 1) -> None:
+    """Tell whoever listens that a request is out."""
+    tell = _TELL.get()
+    if tell is not None:
+        tell(number)
