@@ -18,8 +18,9 @@ from hive_agents.settings import Gate
 from hive_agents.verification import falling_tags
 
 TrialVerdict = Literal["accept", "retry"]
-EVIDENCE = 0.5
-"""A step must gain so many standard errors: with none the search follows noise, with one it stops at small gains."""
+EVIDENCE = 1.5
+"""A step must gain so many standard errors. The best of some hundred steps looks better than it is: with less, a search
+over few queries learns its noise and does worse on unseen ones than no search at all."""
 
 
 @dataclass(frozen=True)

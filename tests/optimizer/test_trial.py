@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hive_agents.evaluation.golden import GoldenQuery, GoldenSet
 from hive_agents.judging.verdict import JudgmentAction
@@ -40,7 +41,8 @@ def test_a_gain_over_all_open_queries_is_accepted() -> None:
 
 
 def test_a_loss_on_the_validation_queries_alone_stops_nobody() -> None:
-    assert judge_trial(measured([0.8, 0.8], [0.42, 0.42], 1.0), BASE, BASE, TAGS, Gate())[0] == "accept"
+    base, new = measured([0.5] * 8, [0.5] * 4), measured([0.8] * 8, [0.42] * 4)
+    assert judge_trial(new, base, base, queries(["a", "b"] * 6), Gate())[0] == "accept"
 
 
 def test_a_gain_on_the_training_queries_that_the_others_lose_again_is_sent_back() -> None:
@@ -55,6 +57,21 @@ def test_a_gain_that_is_small_beside_its_noise_is_sent_back() -> None:
     assert "too little to build on" in feedback
 
 
+def test_a_gain_of_less_than_one_and_a_half_standard_errors_is_sent_back() -> None:
+    # The best of a sweep's steps stands out by about so much where all are as good as the incumbent.
+    base, spread = measured([0.5] * 16, []), np.array([0.1, -0.1] * 8)
+    gains = {
+        times: judge_trial(gaining(spread, times), base, base, queries(["a"] * 16), Gate())[0] for times in (1.4, 1.6)
+    }
+    assert gains == {1.4: "retry", 1.6: "accept"}
+
+
+def gaining(spread: NDArray[np.float64], errors: float) -> Measured:
+    """Measured 0.5 and the spread, plus so many of its standard errors."""
+    error = spread.std(ddof=1) / len(spread) ** 0.5
+    return measured((0.5 + spread + errors * error).tolist(), [])
+
+
 def test_a_tag_that_is_shown_to_lose_is_sent_back_whatever_the_mean() -> None:
     verdict, feedback = judge_trial(LOSES_OLD, EVEN, EVEN, MANY, Gate())
     assert verdict == "retry"
@@ -62,9 +79,9 @@ def test_a_tag_that_is_shown_to_lose_is_sent_back_whatever_the_mean() -> None:
 
 
 def test_a_tag_of_two_queries_that_falls_stops_nobody() -> None:
-    new = measured([0.3, 1.0], [0.3, 1.0], 1.0)
-    assert judge_trial(new, BASE, BASE, TAGS, Gate())[0] == "accept"
-    assert judge_trial(new, BASE, BASE, TAGS, Gate(tag_evidence="any"))[0] == "retry"
+    tuning, base, new = queries(["a"] * 2 + ["b"] * 8), measured([0.5] * 10, []), measured([0.3] * 2 + [0.9] * 8, [])
+    assert judge_trial(new, base, base, tuning, Gate())[0] == "accept"
+    assert judge_trial(new, base, base, tuning, Gate(tag_evidence="any"))[0] == "retry"
 
 
 def test_more_distractors_are_sent_back() -> None:
