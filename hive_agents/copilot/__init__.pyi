@@ -34,6 +34,9 @@ from .reply import (
     render_reply as render_reply,
     rows_of as rows_of,
 )
+from .router import (
+    reread as reread,
+)
 from .session import (
     Request as Request,
     TurnSession as TurnSession,
@@ -52,11 +55,13 @@ from .steps import (
     route as route,
 )
 from .threads import (
+    REMEMBERED as REMEMBERED,
     ModelAnswer as ModelAnswer,
     ThreadStore as ThreadStore,
     Turn as Turn,
     asked_questions as asked_questions,
     past_turns as past_turns,
+    remembered as remembered,
     trace_of as trace_of,
 )
 from .vocabulary import (

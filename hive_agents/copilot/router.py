@@ -66,6 +66,20 @@ def route(
     return _unclear(asked, vocabulary)
 
 
+def reread(texts: Sequence[str], vocabulary: Vocabulary, *, reader: str, today: datetime.date) -> list[PastTurn]:
+    """Return the turns that these questions would have been, oldest first: what each looked for, and not what it found.
+
+    >>> turns = reread(["tell me about API tokens", "thanks"], Vocabulary({}), reader="ada", today=datetime.date.min)
+    >>> [(turn.decision.search_value, turn.doc_ids) for turn in turns]
+    [('API tokens', ()), (None, ())]
+    """
+    found: list[PastTurn] = []
+    for text in texts:
+        routed = route(text, vocabulary, reader=reader, today=today, history=found)
+        found.append(PastTurn(text, routed.decision))
+    return found
+
+
 def without_politeness(text: str) -> str:
     """Return a message without what is said to be polite.
 

@@ -103,9 +103,11 @@ def vocabulary_of(known: ScopedIndex) -> Vocabulary:
 
 class Request(Format):
     """What a reader asks. `pinned` are filters that the reader chose, `dropped` the fields of which no filter is to be
-    read out of the question; `cursor` goes on where a page ended."""
+    read out of the question; `cursor` goes on where a page ended. `before` are their earlier questions, oldest first,
+    where the conversation stands with the client; a thread that remembers turns of its own knows better."""
 
     text: str
+    before: list[str] = []
     doc_id: str | None = None
     pinned: list[DocumentFilter] = []
     dropped: list[str] = []

@@ -22,6 +22,8 @@ from hive_agents.workspace import Workspace
 TITLE = 80
 REMEMBERED = 6
 """Turns that a follow-up may refer to."""
+LONGEST_REMEMBERED = 2000
+"""Characters of a question that a client remembers; what it is about stands at its beginning."""
 _TURN = "SELECT run_id, thread_id, n, at, text, outcome, trace FROM turns"
 _MINE = "WHERE tenant = ? AND user = ? AND thread_id = ?"
 
@@ -71,14 +73,26 @@ class ThreadStore:
         return self._create(f"t{digest[:20]}", title)
 
     def of_questions(self, texts: Sequence[str]) -> str | None:
-        """Return the thread in which just these questions were asked, the last such; None without one."""
+        """Return the thread of just these questions, the last such; None without one.
+
+        The first of them may have been asked elsewhere, if its first turn was asked with them as those before it.
+        """
         with connected(self.workspace.records) as connection:
-            query = "SELECT thread_id FROM turns WHERE tenant = ? AND user = ? AND n = ? AND text = ? ORDER BY at DESC"
+            query = "SELECT thread_id FROM turns WHERE tenant = ? AND user = ? AND n <= ? AND text = ? ORDER BY at DESC"
             found = connection.execute(f"{query} LIMIT 50", (*self._owner, len(texts), texts[-1])).fetchall()
         for (thread_id,) in found:
-            if [turn.text for turn in self.turns(thread_id)] == list(texts):
+            turns = self.turns(thread_id)
+            here = [turn.text for turn in turns]
+            elsewhere = texts[: len(texts) - len(here)]
+            if here == list(texts[len(elsewhere) :]) and remembered(elsewhere) == self._before(turns[0].run_id):
                 return str(thread_id)
         return None
+
+    def _before(self, run_id: str) -> list[str]:
+        """Return the questions that a client named as those before a run's."""
+        with connected(self.workspace.records) as connection:
+            row = connection.execute("SELECT input FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+        return list(json.loads(row[0])["request"].get("before", ())) if row is not None else []
 
     def _create(self, thread_id: str, title: str) -> str:
         now = audit.now()
@@ -205,6 +219,11 @@ class ThreadStore:
         if connection.execute(f"SELECT 1 FROM threads {_MINE}", (*self._owner, thread_id)).fetchone() is None:
             fix = "`hive chat --threads` lists yours; without --thread a new one begins"
             raise NotFound.of("HIVE-409", f"there is no thread {thread_id}", fix=fix, exit_code=2)
+
+
+def remembered(texts: Sequence[str]) -> list[str]:
+    """Return what is kept of earlier questions that a client names: the last, and of each the beginning."""
+    return [text[:LONGEST_REMEMBERED] for text in texts[-REMEMBERED:]]
 
 
 def past_turns(store: ThreadStore, gate: ViewGate, thread_id: str, vocabulary: Vocabulary) -> list[PastTurn]:

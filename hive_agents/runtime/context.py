@@ -113,7 +113,7 @@ class HiveContext:
 
     def turn(self, run_id: str, request: Mapping[str, Any]) -> TurnSession:
         """Return the session of a turn, with what its reader may still know of the thread."""
-        from hive_agents.copilot import Request, ThreadStore, TurnSession, past_turns
+        from hive_agents.copilot import Request, ThreadStore, TurnSession, past_turns, reread
         from hive_agents.retrieval import SearchEngine
 
         session = self.turns.get(run_id)
@@ -131,6 +131,10 @@ class HiveContext:
             if self.thread_id is not None:
                 session.past = past_turns(
                     ThreadStore(self.place, self.reader), session.gate, self.thread_id, session.vocabulary
+                )
+            if not session.past and session.request.before:
+                session.past = reread(
+                    session.request.before, session.vocabulary, reader=self.reader.user, today=session.today
                 )
             self.turns[run_id] = session
         return session

@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from hive_agents import runs as control
 from hive_agents.agents import RunLog, RunView
 from hive_agents.approvals import ApprovalStore, RequestReader, batch_hash
-from hive_agents.copilot import DocumentFilter, Request
+from hive_agents.copilot import REMEMBERED, DocumentFilter, Request, remembered
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.events import EventLog
 from hive_agents.files import load_value
@@ -43,9 +43,11 @@ class StartRun(Body):
 
 class QuestionInput(Body):
     """The input of `worker`; `filters` as the command line writes them, `pinned` as a reply has them; of the fields in
-    `dropped` no filter is read out of the text."""
+    `dropped` no filter is read out of the text. `before` are the reader's own earlier questions, oldest first, of a
+    conversation that this server doesn't know: a follow-up is read in their light."""
 
     text: str
+    before: Annotated[list[str], Field(max_length=REMEMBERED)] = []
     doc_id: str | None = None
     filters: list[str] = []
     pinned: list[DocumentFilter] = []
@@ -209,9 +211,8 @@ def _inserted(call: Call, wanted: StartRun, key: str | None) -> RunRow:
 def ask(call: Call, question: QuestionInput, thread_id: str | None, key: str | None = None) -> RunRow:
     """Leave a question for a host."""
     pinned = [*call.chat().filters(question.filters), *question.pinned] if question.filters else question.pinned
-    request = Request(
-        text=question.text, doc_id=question.doc_id, pinned=pinned, dropped=question.dropped, cursor=question.cursor
-    )
+    told = question.model_dump(include={"text", "doc_id", "dropped", "cursor"})
+    request = Request(**told, pinned=pinned, before=remembered(question.before))
     return QuestionRun.queue(call.workspace, call.principal, request, thread_id, key=key)[0]
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from hive_agents.agents import RunLog, serving_agent
 from hive_agents.approvals import ApprovalStore
-from hive_agents.copilot import ThreadStore
+from hive_agents.copilot import ThreadStore, remembered
 from hive_agents.errors import HiveError
 from hive_agents.events import DURABLE, EventLog
 from hive_agents.files import diagnostics_of
@@ -64,14 +64,15 @@ def _wanted(call: Call, sent: RunAgentInput, agent: str | None) -> tuple[StartRu
     """What is to be started, and its key: a run sent again under its name is the one that there is, and a client that
     lost it goes on with it."""
     key = f"agui/{sent.thread_id}/{sent.run_id}"
-    text = last_words([message.model_dump() for message in sent.messages])
+    asked = asked_in([message.model_dump() for message in sent.messages])
+    text = asked[-1] if asked else ""
     if agent is not None:
         given = (sent.forwarded_props or {}).get("input") if isinstance(sent.forwarded_props, dict) else None
         return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
     if not text.strip():
         raise HiveError.of("HIVE-409", "there is no message of a user", fix="send one", exit_code=2)
     thread_id = ThreadStore(call.workspace, call.principal).of_client(sent.thread_id, text)
-    return StartRun(input={"text": text}, thread_id=thread_id), key
+    return StartRun(input={"text": text, "before": remembered(asked[:-1])}, thread_id=thread_id), key
 
 
 def _resumed(call: Call, sent: RunAgentInput) -> tuple[RunRow, tuple[int, int]]:
@@ -118,15 +119,12 @@ def agent_input(call: Call, agent: str, given: Any, text: str) -> dict[str, Any]
     return {keys[0]: text} if len(keys) == 1 else {}
 
 
-def last_words(messages: list[dict[str, Any]]) -> str:
-    """Return the text of the last message of a user; of a message in parts, that of its texts."""
-    for message in reversed(messages):
-        if message.get("role") == "user":
-            return words_of(message.get("content"))
-    return ""
+def asked_in(messages: list[dict[str, Any]]) -> list[str]:
+    """Return the texts of a user's messages, in order; of a message in parts, that of its texts."""
+    return [_words_of(message.get("content")) for message in messages if message.get("role") == "user"]
 
 
-def words_of(content: Any) -> str:
+def _words_of(content: Any) -> str:
     """Return the text of a message, whole or in parts."""
     if isinstance(content, str):
         return content

@@ -14,14 +14,14 @@ from starlette.responses import Response
 
 from hive_agents import runs as control
 from hive_agents.agents import known_agents
-from hive_agents.copilot import ThreadStore
+from hive_agents.copilot import ThreadStore, remembered
 from hive_agents.errors import HiveError, NotFound
 from hive_agents.files import diagnostics_of
 from hive_agents.runs import ENDED, RunRow, RunStore
 from hive_agents.server import streams
 from hive_agents.server.api import Api, Value, json_of
 from hive_agents.server.auth import ANYBODY, OPERATOR, Call
-from hive_agents.server.protocols.agui import agent_input, last_words, words_of
+from hive_agents.server.protocols.agui import agent_input, asked_in
 from hive_agents.server.protocols.agui_events import EventGroup, shown_result
 from hive_agents.server.run_stream import RunStream
 from hive_agents.server.runs import StartRun, started
@@ -88,7 +88,7 @@ def models(call: Call) -> ModelList:
 
 @api.post("/v1/chat/completions", ANYBODY, takes=Completion)
 async def complete(call: Call) -> ChatCompletion | Response:
-    """Answer the last message; the conversation before it is found by its questions."""
+    """Answer the last message, in the light of the questions before it, wherever they were answered."""
     value = json_of(call.request, await call.request.body())
     try:
         wanted = Completion.model_validate(value)
@@ -104,19 +104,20 @@ async def complete(call: Call) -> ChatCompletion | Response:
 
 def _wanted(call: Call, wanted: Completion) -> tuple[StartRun, str | None]:
     """What is to be started, and its key."""
-    said = [one.model_dump() for one in wanted.messages]
-    text, key = last_words(said), call.request.headers.get("idempotency-key")
+    asked = asked_in([one.model_dump() for one in wanted.messages])
+    text, key = asked[-1] if asked else "", call.request.headers.get("idempotency-key")
     if wanted.model.startswith(AGENT):
         agent = wanted.model.removeprefix(AGENT)
         given = _object(text)
         return StartRun(graph="event_loop", agent=agent, input=agent_input(call, agent, given, text)), key
     if wanted.model != COPILOT:
         raise NotFound.of("HIVE-409", f"there is no model {wanted.model[:80]!a}", fix="GET /v1/models lists them")
-    asked = [words_of(one["content"]) for one in said if one["role"] == "user"]
-    thread_id = (wanted.metadata or {}).get("thread_id")
-    if thread_id is None and len(asked) > 1:
-        thread_id = ThreadStore(call.workspace, call.principal).of_questions(asked[:-1])
-    return StartRun(input={"text": text}, thread_id=thread_id), key
+    thread_id, before = (wanted.metadata or {}).get("thread_id"), asked[:-1]
+    if thread_id is None and before:
+        thread_id = ThreadStore(call.workspace, call.principal).of_questions(before)
+    # What the client says that was answered is nobody's word: it may have been edited, or be another model's.
+    earlier = {"before": remembered(before)} if thread_id is None else {}
+    return StartRun(input={"text": text, **earlier}, thread_id=thread_id), key
 
 
 def _object(text: str) -> dict[str, Any] | None:
