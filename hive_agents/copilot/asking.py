@@ -49,9 +49,15 @@ def content_terms(text: str, language: str) -> list[str]:
     >>> content_terms("How do I rotate the keys?", "english"), content_terms("Who is who?", "english")
     (['rotat', 'key'], ['who', 'is'])
     """
-    found = list(dict.fromkeys(terms(text, language)))
+    return list(_content_terms(text, language))
+
+
+@lru_cache(maxsize=1024)
+def _content_terms(text: str, language: str) -> tuple[str, ...]:
+    """Return the same; a turn asks for those of its question wherever it shows why something was found."""
+    found = tuple(dict.fromkeys(terms(text, language)))
     function_terms = _function_terms(language)
-    return [term for term in found if term not in function_terms] or found
+    return tuple(term for term in found if term not in function_terms) or found
 
 
 def asked_terms(question: str, language: str) -> list[str]:
