@@ -11,8 +11,8 @@ import numpy as np
 
 from hive_agents.copilot.asking import FieldWeights, content_terms, equal_weights, stemmed_words, stems_in, tells
 from hive_agents.copilot.plan import POSITIVE, DocumentFilter
-from hive_agents.copilot.prose import BlockKind, read, sentences, without_marks
-from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, BM25Params, ChunkRow, ScopedIndex, excerpt
+from hive_agents.copilot.prose import BlockKind, read, without_marks
+from hive_agents.retrieval import DEFAULT_LANGUAGE, LENGTH, BM25Params, ChunkRow, ScopedIndex, excerpt, section_of
 from hive_agents.text import one_line
 
 PASSAGE, BESIDE = 360, 240
@@ -33,11 +33,12 @@ _CONSIDERED = 200
 @dataclass(frozen=True)
 class Window:
     """Lines of a text in a row, by their places; `score` is the share of the question's words that they hold, from 0
-    to 1, and more where they name what it asks for."""
+    to 1, and more where they name what it asks for. `section` is that of most of these words."""
 
     text: str = ""
     score: float = 0.0
     lines: range = range(0)
+    section: str = ""
 
 
 def best_chunks(
@@ -169,7 +170,12 @@ def _window(
             best, shown, score = key, places, scores[words, named]
     if not shown:
         return Window()
-    return Window(" ".join(lines[place].text for place in shown), score, range(shown[0], shown[-1] + 1))
+    asked_in: dict[str, float] = {}
+    for place in shown:
+        section = section_of(heading, text, lines[place].line)
+        asked_in[section] = asked_in.get(section, 0.0) + sum(asked[term] for term in lines[place].words)
+    section = max(asked_in, key=lambda each: asked_in[each])
+    return Window(" ".join(lines[place].text for place in shown), score, range(shown[0], shown[-1] + 1), section)
 
 
 @dataclass(frozen=True)
@@ -180,6 +186,7 @@ class _Line:
     words: frozenset[str]
     kind: BlockKind
     is_written: bool
+    line: int
 
     def cut(self, wanted: frozenset[str], language: str, length: int) -> _Line:
         """Return the part of a line too long to show that holds most of the wanted words."""
@@ -192,7 +199,9 @@ def _lines(text: str, wanted: frozenset[str], language: str) -> Sequence[_Line]:
     found = read(text)
     if len(found) > 1 and found[0].kind == "heading":
         found = found[1:]  # it is shown as the section's name
-    return tuple(_Line(line.text, _terms(line.text, wanted, language), line.kind, line.is_written) for line in found)
+    return tuple(
+        _Line(line.text, _terms(line.text, wanted, language), line.kind, line.is_written, line.line) for line in found
+    )
 
 
 def _extended(lines: Sequence[_Line], within: range, length: int) -> tuple[Sequence[int], frozenset[str]]:
@@ -272,6 +281,13 @@ def marked_excerpt(
     return _marked(shown, query, language)
 
 
+def passage_section(row: ChunkRow, query: str, weights: FieldWeights, language: str) -> str:
+    """Return the section of a chunk that its best passage stands in."""
+    inside = weights_within(weights, row.title, language)
+    text = telling_text(row, query, inside, language)
+    return window(text, query, inside, language, heading=row.heading).section or row.heading
+
+
 def marked_passages(row: ChunkRow, beside: ChunkRow | None, query: str, weights: FieldWeights, language: str) -> str:
     """Return the best passage of a chunk, marked, and behind "…" the next best, in `beside`."""
     inside = weights_within(weights, row.title, language)
@@ -303,12 +319,14 @@ def reason(
     filters: Sequence[DocumentFilter] = (),
     language: str = DEFAULT_LANGUAGE,
     *,
+    section: str | None = None,
     by_meaning: bool = False,
 ) -> str:
     """Return why the row is shown; the query is "" where it was matched by filter alone.
 
-    `by_meaning` says that its meaning was compared with the question's: without that, nothing is claimed of it. It
-    depends on the question and this document and nothing else: no rank, no count.
+    `section` is that of the passage that is shown, the chunk's own where it is None. `by_meaning` says that its meaning
+    was compared with the question's: without that, nothing is claimed of it. It depends on the question and this
+    document and nothing else: no rank, no count.
 
     >>> text = "Every change needs cleaning validation. Records are kept."
     >>> row = ChunkRow("a.md#1", "a.md", "Cleaning", "Cleaning > 4.2 Scope", text, {"status": "effective"})
@@ -323,12 +341,15 @@ def reason(
         listed = "Matched by filter" if filters else "Listed without a filter"
         return f"{listed}: {', '.join(fields)}" if fields else listed
     wanted = frozenset(content_terms(query, language))
-    phrases = _phrases(sentences(row.text) or (row.text,), wanted, language)
-    phrases = phrases or _phrases((f"{row.heading} · {row.title}",), wanted, language)
+    path = row.heading if section is None else section
+    written = [each for each in read(row.text) if each.is_written]
+    texts = [each.text for each in written if section in (None, section_of(row.heading, row.text, each.line))]
+    phrases = _phrases(texts or [each.text for each in written] or [row.text], wanted, language)
+    phrases = phrases or _phrases((f"{path} · {row.title}",), wanted, language)
     matched = " and ".join(f"'{phrase}'" for phrase in phrases)
     unmatched = "Close in meaning to the question:" if by_meaning else "Found in"
-    found = f"Matches {matched} in {_section(row)}" if phrases else f"{unmatched} {_section(row)}"
-    return "; ".join([found, *fields])
+    where = _section(path, row.title)
+    return "; ".join([f"Matches {matched} in {where}" if phrases else f"{unmatched} {where}", *fields])
 
 
 def _phrases(texts: Sequence[str], wanted: frozenset[str], language: str) -> list[str]:
@@ -354,16 +375,16 @@ def _phrases(texts: Sequence[str], wanted: frozenset[str], language: str) -> lis
     return phrases
 
 
-def _section(row: ChunkRow) -> str:
+def _section(path: str, title: str) -> str:
     """Return `section 4.2` where the heading has a number, else its words, else the document's title."""
-    heading = one_line(without_marks(row.heading.rsplit(" > ", 1)[-1]), MAX_LABEL)
+    heading = one_line(without_marks(path.rsplit(" > ", 1)[-1]), MAX_LABEL)
     number = heading.split(" ", 1)[0].rstrip(".:)").removeprefix("§")
     if number and all(part.isdecimal() for part in number.split(".")):
         return f"section {number}"
     if heading:
         return f'section "{heading}"'
-    title = one_line(without_marks(row.title), MAX_LABEL)
-    return f'"{title}"' if title else "the text"
+    shown = one_line(without_marks(title), MAX_LABEL)
+    return f'"{shown}"' if shown else "the text"
 
 
 def _fields(filters: Sequence[DocumentFilter], metadata: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -31,7 +31,7 @@ _MARK = re.compile(r"</?\s*mark\b[^<>]*>", re.I)
 @dataclass(frozen=True)
 class ProseSentence:
     """`above` is the heading, the table's head, the term that is defined or the line with a colon that it stands under;
-    `linked` are its links.
+    `linked` are its links, and `line` is that of the text, from 0, where its paragraph, row or block of code begins.
 
     `whole` is false for a row of a table, for an item of a list that doesn't end like a sentence, for a heading, and
     for a line of code or of a log. A paragraph in bold type alone that doesn't end like a sentence is a term, and its
@@ -43,6 +43,7 @@ class ProseSentence:
     linked: tuple[str, ...] = ()
     whole: bool = True
     kind: BlockKind = "prose"
+    line: int = field(default=0, repr=False, compare=False)
 
     @property
     def is_written(self) -> bool:
@@ -111,17 +112,19 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
     columns: list[str] = []
     cells: list[str] = []
     links: list[str] = []
-    in_list = 0
+    in_list = line = 0
     for place, token in enumerate(tokens):
         in_list += (token.type == "list_item_open") - (token.type == "list_item_close")
+        line = token.map[0] if token.map else line
         if token.type == "thead_open":
             columns = []
         elif token.type == "tr_open":
             cells, links = [], []
         elif token.type == "tr_close" and (row := _row(columns, cells)):
-            yield ProseSentence(row, f"{heading} {' '.join(columns)}".strip(), tuple(links), whole=False, kind="table")
+            above = f"{heading} {' '.join(columns)}".strip()
+            yield ProseSentence(row, above, tuple(links), whole=False, kind="table", line=line)
         if token.type in ("fence", "code_block"):
-            yield from _code(token.content, heading)
+            yield from _code(token.content, heading, line)
         if token.type != "inline":
             continue
         text, opened = " ".join(without_marks(_text(token)).split()), tokens[place - 1].type
@@ -134,16 +137,17 @@ def _blocks(markdown: str) -> Iterator[ProseSentence]:
             heading = text = heading_text(text)
             term = lead = ""
             if text:
-                yield ProseSentence(text, whole=False, kind="heading")
+                yield ProseSentence(text, whole=False, kind="heading", line=line)
         elif not in_list and _is_term(token, text):
             term, lead = text, ""
-            yield ProseSentence(text, heading, whole=False, kind="heading")
+            yield ProseSentence(text, heading, whole=False, kind="heading", line=line)
         else:
             under = " ".join(filter(None, (heading, term, lead if in_list else "")))
             for sentence in split(text):
                 linked = tuple(link for link in _links(token) if link in sentence)
                 kind: BlockKind = "log" if _LOG.match(sentence) else "list" if in_list else "prose"
-                yield ProseSentence(sentence, under, linked, not in_list or sentence.endswith(_STOPS), kind)
+                whole = not in_list or sentence.endswith(_STOPS)
+                yield ProseSentence(sentence, under, linked, whole, kind, line)
             if not in_list:
                 lead = text if text.endswith((":", "：")) else ""
 
@@ -157,11 +161,11 @@ def _is_term(token: Token, text: str) -> bool:
     )
 
 
-def _code(content: str, heading: str) -> Iterator[ProseSentence]:
-    for line in content.splitlines():
-        text = " ".join(without_marks(line).split())
+def _code(content: str, heading: str, line: int) -> Iterator[ProseSentence]:
+    for each in content.splitlines():
+        text = " ".join(without_marks(each).split())
         if text:
-            yield ProseSentence(text, heading, whole=False, kind="log" if _LOG.match(text) else "code")
+            yield ProseSentence(text, heading, whole=False, kind="log" if _LOG.match(text) else "code", line=line)
 
 
 def _row(columns: list[str], cells: list[str]) -> str:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from hive_agents.access import ViewGate
 from hive_agents.copilot.answer import grounded
-from hive_agents.copilot.asking import still_known, weights_in
-from hive_agents.copilot.excerpts import marked_passages, reason
+from hive_agents.copilot.asking import FieldWeights, still_known, weights_in
+from hive_agents.copilot.excerpts import marked_passages, passage_section, reason
 from hive_agents.copilot.extract import Answer, Passage, extractive, numbered
 from hive_agents.copilot.outcome import AnswerJudgment, Result, TurnOutcome, TurnStatus, TurnUsage
 from hive_agents.copilot.plan import RouterDecision, SearchStrategy
@@ -237,20 +237,28 @@ def result_rows(
         for result, row in zip(results, rows, strict=True)
     ]
     shown = enumerate(zip(results, rows, excerpts, strict=True), start=1)
-    return [_result_row(index, decision, query, rank, *each) for rank, each in shown]
+    return [_result_row(index, decision, query, weights, rank, *each) for rank, each in shown]
 
 
 def _result_row(
-    index: ScopedIndex, decision: RouterDecision, query: str, rank: int, result: Result, row: ChunkRow, excerpt: str
+    index: ScopedIndex,
+    decision: RouterDecision,
+    query: str,
+    weights: FieldWeights,
+    rank: int,
+    result: Result,
+    row: ChunkRow,
+    excerpt: str,
 ) -> dict[str, Any]:
     compared = result.relevance_source in ("cosine", "reranker")
+    section = passage_section(row, query, weights, index.language) if query else None
     return {
         "rank": rank,
         "doc_id": row.doc_id,
         "chunk_id": result.chunk_id,
         "title": row.title,
         "excerpt": excerpt or row.title,
-        "reason": reason(row, query, decision.filters, index.language, by_meaning=compared),
+        "reason": reason(row, query, decision.filters, index.language, section=section, by_meaning=compared),
         "relevance": result.relevance,
         "relevance_source": result.relevance_source,
         "metadata": {name: value for name, value in row.metadata.items() if name not in RESERVED},

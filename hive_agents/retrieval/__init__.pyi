@@ -153,6 +153,9 @@ from .rerank_cache import (
     CachedReranker as CachedReranker,
     Relevance as Relevance,
 )
+from .sections import (
+    section_of as section_of,
+)
 from .stages import (
     Cut as Cut,
     Search as Search,

@@ -16,6 +16,7 @@ from hive_agents.files import AnyCase, Format
 from hive_agents.retrieval.analysis import heading_text
 from hive_agents.retrieval.block_parser import block_parser
 from hive_agents.retrieval.providers import TokenCounter
+from hive_agents.retrieval.sections import is_heading
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -67,12 +68,8 @@ def chunk_markdown(body: str, chunking: Chunking, pieces: TokenCounter) -> list[
 def first_heading(body: str) -> str:
     """The text of the first top-level heading that has any; "" without one."""
     tokens = block_parser().parse(body)
-    headings = (tokens[i + 1].content for i, token in enumerate(tokens) if _is_heading(token))
+    headings = (tokens[i + 1].content for i, token in enumerate(tokens) if is_heading(token))
     return next(filter(None, map(heading_text, headings)), "")
-
-
-def _is_heading(token: Token) -> bool:
-    return token.type == "heading_open" and token.level == 0
 
 
 @dataclass(frozen=True)
@@ -223,7 +220,7 @@ class _Cutter:
         self.fences = [span for span in spans if self._fits(*span)]
         for index, token in enumerate(tokens):
             if token.level == 0 and token.nesting >= 0 and token.map and token.type != "inline":
-                content = tokens[index + 1].content if _is_heading(token) else ""
+                content = tokens[index + 1].content if is_heading(token) else ""
                 found.append((lines[token.map[0]], token, content))
         if not found:
             yield _Block(0, len(self.body), "paragraph")
@@ -234,7 +231,7 @@ class _Cutter:
             if start == end:
                 continue
             kind = "paragraph" if token.type == "paragraph_open" else token.type
-            level = int(token.tag[1:]) if _is_heading(token) else 0
+            level = int(token.tag[1:]) if is_heading(token) else 0
             yield _Block(start, end, kind, heading_text(content), level)
 
 

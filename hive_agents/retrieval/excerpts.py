@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from hive_agents.retrieval.analysis import DEFAULT_LANGUAGE, heading_text, terms, unmarked
 from hive_agents.retrieval.lanes import ChunkRow
+from hive_agents.retrieval.sections import section_of
 
 _SENTENCE = re.compile(r"(?<=[.!?:])\s+|(?<=[。！？；])")
 _MARKUP = re.compile(
@@ -17,6 +19,7 @@ _MARKUP = re.compile(
     r"|</?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>|<!--.*?-->"
     r"|!?\[(?P<label>[^\]]*)\]\((?:[^)]*\)|[^)\s]*$)"
 )
+_LINE_END = re.compile(r"\r\n|\n|\r")
 _FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})")
 _ROW, _CELL_END, _NO_CELLS = re.compile(r"\s*\|.*\|\s*$"), re.compile(r"(?<!\\)\|"), re.compile(r"[\s|:-]*")
 LENGTH = 240
@@ -24,10 +27,16 @@ LENGTH = 240
 
 def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFAULT_LANGUAGE) -> str:
     """The run of sentences of at most `length` characters that holds most of the query's words."""
+    return _excerpt(text, query, length, language)[0]
+
+
+def _excerpt(text: str, query: str, length: int, language: str) -> tuple[str, int]:
+    """Return the excerpt, and the line of the text that its best sentence stands in."""
     wanted = set(terms(query, language))
-    sentences = list(_plain_sentences(text))
-    if not sentences:
-        return ""
+    numbered = list(_plain_sentences(text))
+    if not numbered:
+        return "", 0
+    lines, sentences = zip(*numbered, strict=True)
     best, best_score = 0, -1.0
     found = [wanted & set(terms(sentence, language)) for sentence in sentences]
     for start in range(len(sentences)):
@@ -40,40 +49,49 @@ def excerpt(text: str, query: str, length: int = LENGTH, *, language: str = DEFA
         score = len(seen) + (0.5 if found[start] else 0.0)
         if score > best_score:
             best, best_score = start, score
-    shown = sentences[best]
+    shown, last = sentences[best], best
     for sentence in sentences[best + 1 :]:
         if len(shown) + 1 + len(sentence) > length:
             break
         shown += " " + sentence
-    return shown if len(shown) <= length else _cut(shown, length)
+        last += 1
+    often = Counter(word for each in found for word in each)
+    place = max(range(best, last + 1), key=lambda each: sum(1 / often[word] for word in found[each]))
+    return shown if len(shown) <= length else _cut(shown, length), lines[place]
 
 
-def row_excerpt(row: ChunkRow, query: str, language: str) -> str:
-    """The excerpt of a chunk: of what other documents don't say as well, unless the query asks for just that."""
+def row_excerpt(row: ChunkRow, query: str, language: str) -> tuple[str, str]:
+    """The excerpt of a chunk, and the section that it stands in.
+
+    It is of what other documents don't say as well, unless the query asks for just that.
+    """
     if row.own is not None:
         wanted = set(terms(query, language))
         if wanted & set(terms(row.own, language)) == wanted & set(terms(row.text, language)):
-            shown = excerpt(row.own, query, language=language)
+            shown, line = _excerpt(row.own, query, LENGTH, language)
             if shown:
-                return shown
-    return excerpt(row.text, query, language=language)
+                return shown, section_of(row.heading, row.own, line)
+    shown, line = _excerpt(row.text, query, LENGTH, language)
+    return shown, section_of(row.heading, row.text, line)
 
 
-def _plain_sentences(markdown: str) -> Iterator[str]:
-    """Yield what a reader reads: sentences without marks, a table's cells, and lines of code as they stand."""
+def _plain_sentences(markdown: str) -> Iterator[tuple[int, str]]:
+    """Yield the number of the line, and what a reader reads: sentences without marks, a table's cells, and lines of
+    code as they stand."""
     fence = ""
-    for line in markdown.splitlines():
+    for number, line in enumerate(_LINE_END.split(markdown)):
         opened = _FENCE.match(line)
         if opened and not fence:
             fence = opened["mark"]
         elif opened and opened["mark"].startswith(fence):
             fence = ""
         elif fence:
-            yield from filter(None, [" ".join(line.split())])
+            if line.strip():
+                yield number, " ".join(line.split())
         else:
             line = heading_text(line) if line.startswith("#") else unmarked(line)
             parts = [line] if _ROW.match(line) else _SENTENCE.split(line)
-            yield from filter(None, map(plain_text, parts))
+            yield from ((number, shown) for part in parts if (shown := plain_text(part)))
 
 
 def plain_text(markdown: str) -> str:

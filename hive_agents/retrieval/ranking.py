@@ -17,6 +17,8 @@ from hive_agents.retrieval.stages import Cut, Search
 class Hit:
     """One entry of a ranking. A rank is null where the chunk isn't in that lane; `relevance` is the reranker's.
 
+    `heading` is the path of the headings above the best line of the excerpt.
+
     >>> lanes = dict(bm25_rank=1, vector_rank=None, bm25_score=2.5, vector_score=None, disagreement=None, flagged=False)
     >>> text = dict(title="Bees", heading="Bees", excerpt="They dance.", relevance=None, metadata={})
     >>> hit = Hit(rank=1, doc_id="bees.md", chunk_id="bees.md#0", score=2.5, **lanes, **text)
@@ -83,14 +85,15 @@ def present(index: LaneIndex, search: Search, config: RetrievalConfig) -> Rankin
             int(ranks[name][position]) or None if name in ranks else None for name in ("keyword", "vector")
         )
         apart = disagreement(keyword, vector, config.retrieval.candidates) if len(ranks) == 2 else None
+        excerpt, section = row_excerpt(row, search.query, index.language)
         hits.append(
             Hit(
                 rank=rank,
                 doc_id=row.doc_id,
                 chunk_id=row.chunk_id,
                 title=row.title,
-                heading=row.heading,
-                excerpt=row_excerpt(row, search.query, index.language) or row.title,
+                heading=section,
+                excerpt=excerpt or row.title,
                 score=float(search.fused.scores[position]),
                 bm25_rank=keyword,
                 vector_rank=vector,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hive_agents.copilot.excerpts import marked_excerpt, marked_passages, reason
+from hive_agents.copilot.excerpts import marked_excerpt, marked_passages, passage_section, reason
 from hive_agents.copilot.plan import DocumentFilter
 from hive_agents.copilot.prose import read, sentences, split
 from hive_agents.retrieval.lanes import ChunkRow
@@ -225,3 +225,16 @@ def test_a_reason_stays_one_bounded_line() -> None:
 def test_marks_of_sites_and_notes_are_no_sentences() -> None:
     text = "## Keys {#keys}\n\n::: warning Take care\nSee [[Basics|the basics]].\n:::\n\n> [!tip] Faster\n> Use it.\n"
     assert [sentence.text for sentence in read(text)] == ["Keys", "Take care See the basics.", "Faster Use it."]
+
+
+ACT = "## Part 1\n\n### § 1\n\nIt binds riders.\n\n### § 2\n\nA lamp is white. It binds.\n"
+
+
+def test_the_section_told_is_that_of_the_passage_which_is_shown() -> None:
+    found = row(ACT, "The Act > Part 1")
+    weights = {"lamp": 1.0, "bind": 0.5}
+    section = passage_section(found, "lamp binds", weights, "english")
+    assert section == "The Act > Part 1 > § 2"
+    assert reason(found, "lamp", section=section) == "Matches 'lamp' in section \"§ 2\""
+    assert reason(found, "riders", section=section) == 'Found in section "§ 2"'
+    assert passage_section(row("", "The Act"), "lamp", weights, "english") == "The Act"

@@ -1,0 +1,60 @@
+"""The section of a line: the headings above it, in a chunk that may hold several."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from hive_agents.retrieval.analysis import heading_text
+from hive_agents.retrieval.block_parser import block_parser
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_BELOW = " > "
+_LIKE_A_HEADING = re.compile(r"^ {0,3}(?:#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$)", re.M)
+
+
+def is_heading(token: Token) -> bool:
+    """Return whether a heading begins here that cuts a text: none in a list or a quotation."""
+    return token.type == "heading_open" and token.level == 0
+
+
+def section_of(heading: str, text: str, line: int) -> str:
+    """Return the path of headings above a line, from 0, of a chunk's text; `heading` is the chunk's own path.
+
+    No heading in a chunk is of a higher level than the one that it begins with, or belongs to: what stands above those
+    in the text is always in the path.
+
+    >>> text = "## Lights\\n\\n### Front\\n\\nWhite.\\n\\n### Back\\n\\nRed.\\n"
+    >>> [section_of("Bicycles > Lights", text, line) for line in (0, 4, 8)]
+    ['Bicycles > Lights', 'Bicycles > Lights > Front', 'Bicycles > Lights > Back']
+    """
+    found = _headings(text)
+    if not found:
+        return heading
+    first, _, own = found[0]
+    begins = first == 0 or not any(each.strip() for each in re.split(r"\r\n|\n|\r", text)[:first])
+    above = heading
+    if begins and (heading == own or heading.endswith(_BELOW + own)):
+        above = heading[: len(heading) - len(own)].removesuffix(_BELOW)
+    path: dict[int, str] = {}
+    for at, level, name in found:
+        if at > line:
+            break
+        path = {higher: kept for higher, kept in path.items() if higher < level} | {level: name}
+    return _BELOW.join(filter(None, [above, *path.values()])) if path else heading
+
+
+@lru_cache(maxsize=512)
+def _headings(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Return line, level and words of each heading of a text."""
+    if not _LIKE_A_HEADING.search(text):
+        return ()
+    tokens = block_parser().parse(text)
+    return tuple(
+        (token.map[0], int(token.tag[1:]), heading_text(tokens[place + 1].content))
+        for place, token in enumerate(tokens)
+        if is_heading(token) and token.map
+    )
