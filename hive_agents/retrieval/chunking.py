@@ -117,18 +117,30 @@ class _Cutter:
             yield Chunk(self.body[first.start : group[-1].end], (*above, *own), above)
 
     def _groups(self, blocks: list[_Block]) -> Iterator[list[_Block]]:
-        """Runs of blocks that fit together; a block that is too long alone is cut first."""
+        """Runs of blocks that fit together; a block that is too long alone is cut first.
+
+        A run ends with the section that it begins with, or in: its place in the document is that of all its text.
+        """
         group: list[_Block] = []
+        within = reached = 0  # a heading of this level ends the run; the level of the last heading so far
         for block in blocks:
             pieces = [block] if self._fits(block.start, block.end) else self._with_words(list(self._cut(block)))
             for piece in pieces:
                 if group and not self._fits(group[0].start, piece.end):
                     # A heading at the end of a run belongs to what follows it.
                     keep: list[_Block] = []
-                    while len(group) > 1 and group[-1].level and self._fits(group[-1].start, piece.end):
-                        keep.insert(0, group.pop())
+                    follows = piece
+                    while len(group) > 1 and _leads_to(group[-1], follows) and self._fits(group[-1].start, piece.end):
+                        follows = group.pop()
+                        keep.insert(0, follows)
                     yield group
-                    group = keep
+                    group, within = keep, follows.level - 1
+                elif group and 0 < piece.level <= within:
+                    yield group
+                    group = []
+                reached = piece.level or reached
+                if not group:
+                    within = piece.level - 1 if piece.level else reached
                 group.append(piece)
         if group:
             yield group
@@ -244,6 +256,11 @@ def _piece_starts(body: str, pieces: TokenCounter) -> NDArray[np.int64]:
         starts.append(pieces.piece_starts(body[begin:end]) + begin)
         begin = end
     return np.concatenate(starts) if starts else np.zeros(0, np.int64)
+
+
+def _leads_to(block: _Block, follows: _Block) -> bool:
+    """Whether it is a heading that what follows stands below, or beside."""
+    return block.level > 0 and (follows.level == 0 or block.level <= follows.level)
 
 
 def _descend(path: dict[int, str], heading: _Block) -> None:

@@ -34,16 +34,18 @@ def section_of(heading: str, text: str, line: int) -> str:
     found = _headings(text)
     if not found:
         return heading
-    first, _, own = found[0]
-    begins = first == 0 or not any(each.strip() for each in re.split(r"\r\n|\n|\r", text)[:first])
-    above = heading
+    first, level, own = found[0]
+    begins = not "".join(re.split(r"\r\n|\n|\r", text)[:first]).strip()
     if begins and (heading == own or heading.endswith(_BELOW + own)):
-        above = heading[: len(heading) - len(own)].removesuffix(_BELOW)
+        above, least = heading[: len(heading) - len(own)].removesuffix(_BELOW), level
+    else:
+        above, least = heading, 2 if heading else 1
     path: dict[int, str] = {}
     for at, level, name in found:
         if at > line:
             break
-        path = {higher: kept for higher, kept in path.items() if higher < level} | {level: name}
+        if level >= least:  # else it is a remark in code that is cut where its fence can't be seen
+            path = {higher: kept for higher, kept in path.items() if higher < level} | {level: name}
     return _BELOW.join(filter(None, [above, *path.values()])) if path else heading
 
 

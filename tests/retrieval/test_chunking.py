@@ -5,6 +5,7 @@ from markdown_it import MarkdownIt
 from hive_agents.retrieval.chunking import Chunk, chunk_markdown, first_heading
 from hive_agents.retrieval.documents import Chunking
 from hive_agents.retrieval.minilm import WordPieces
+from hive_agents.retrieval.sections import section_of
 
 PIECES = WordPieces()
 
@@ -226,3 +227,68 @@ def test_the_beginning_of_a_fence_is_no_chunk_before_a_line_that_is_too_long() -
         found = cut(body)
         assert "".join(chunk.text for chunk in found) == body
         assert all(any(map(str.isalnum, chunk.text)) for chunk in found)
+
+
+LAW = """# The Cycle Act
+
+## Book 1
+
+### Title 1
+
+#### § 1 Scope
+
+It binds whoever rides on a road.
+
+#### § 2 Repealed
+
+### Title 2
+
+#### § 3 Lamps
+
+A cycle carries a white lamp in front and a red one behind.
+"""
+
+
+def test_a_run_of_a_long_section_ends_before_a_heading_of_a_higher_level() -> None:
+    of_book_1 = [chunk.heading.removeprefix("The Cycle Act > ") for chunk in cut(LAW, 30)[1:]]
+    assert of_book_1 == ["Book 1", "Book 1 > Title 1 > § 2 Repealed", "Book 1 > Title 2"]
+    repealed, title_2 = cut(LAW, 36)[1:]
+    assert repealed.text.endswith("#### § 2 Repealed\n\n")
+    assert title_2.text.startswith("### Title 2\n\n#### § 3 Lamps\n\nA cycle")
+
+
+def test_the_rest_of_a_section_ends_before_the_next_one() -> None:
+    chunks = cut("# A\n\n## B\n\n### C\n\none two three four five\n\nsix seven\n\n#### D\n\nd\n\n### E\n\ne\n", 10)
+    assert [(chunk.heading, chunk.text.split("\n")[0]) for chunk in chunks] == [
+        ("A", "# A"),
+        ("A > B", "## B"),
+        ("A > B > C", "### C"),
+        ("A > B > C", "six seven"),
+        ("A > B > E", "### E"),
+    ]
+
+
+@given(
+    st.lists(st.one_of(st.integers(1, 6), st.lists(st.sampled_from(["one two", "three"]), min_size=1)), max_size=12),
+    st.integers(12, 40),
+    st.integers(1, 6),
+)
+@settings(max_examples=75, deadline=None)
+def test_the_section_of_a_paragraph_is_the_same_in_its_chunk_as_in_the_text(
+    blocks: list[int | list[str]], limit: int, level: int
+) -> None:
+    parts, path, sections = [], dict[int, str](), []
+    for number, block in enumerate(blocks):
+        if isinstance(block, int):
+            path = {above: name for above, name in path.items() if above < block} | {block: f"H{number}"}
+            parts.append(f"{'#' * block} H{number}")
+        else:
+            sections += [" > ".join(path.values())] * len(block)
+            parts.append("\n\n".join(f"{line} P." for line in block))
+    found = [
+        section_of(chunk.heading, chunk.text, line)
+        for chunk in cut("\n\n".join(parts), limit, level)
+        for line, text in enumerate(chunk.text.split("\n"))
+        if text.endswith("P.")
+    ]
+    assert found == sections
